@@ -33,8 +33,8 @@ class GpuFamily:
     """GPUs that share a lowering.
 
     Attributes:
-        default_chip: name of the chip if the target names none.
-        describe: returns the target for a chip's name.
+        default_chip: name of the chip that is used if the user's target names none.
+        describe: function that returns the target for a chip's name.
     """
 
     default_chip: str

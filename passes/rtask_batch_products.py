@@ -26,10 +26,10 @@ class BatchProducts(Pass):
 
     Products that depend on each other, like those of a recurrent layer's states, are not batched.
     Neither are products with weights of fewer than ``bytes`` bytes, which are read again from the
-    first-level cache. With ``device``, a name or a file, products are batched only if ``num_veus``
-    of its vEUs read weights for at least as long as they multiply two rows by them: a device whose
-    vEUs keep the weights in private memories gains nothing, and would wait for rows that it could
-    overlap.
+    first-level cache. If ``device``, a name or a file, is given, products are batched only if
+    reading a weight takes ``num_veus`` of its vEUs at least as long as two multiply-adds with it.
+    On other devices, whose vEUs keep the weights in private memories, batching gains nothing, and
+    products would wait for rows that could be multiplied earlier.
     """
 
     name: ClassVar[str] = "rtask-batch-products"

@@ -65,7 +65,10 @@ def _block(found: ByteProduct, weights: DerivedWeights) -> None:
 
 
 def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
-    """Emit a view of the data with its last dimension in ``blocks`` of four, after padding."""
+    """Emit a view of the data in which the last dimension is split into ``blocks`` times four.
+
+    The data is padded with zeros first if necessary.
+    """
     shape = shape_of(value)
     last = len(shape) - 1
     if shape[-1] % TERMS:
@@ -80,9 +83,11 @@ def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
 def _blocked_weight(
     found: ByteProduct, blocks: int, weights: DerivedWeights
 ) -> tuple[ir.Value, Sequence[int]]:
-    """Return the weight with four terms innermost, and the loops that index its dimensions.
+    """Return the weight with its terms split into blocks of four, and its loops.
 
-    The order of its other dimensions is kept, except that the columns follow the blocks.
+    The last dimensions of the new weight are the blocks, the output columns and the four terms of a
+    block; other dimensions keep their order. The loops are those that index its dimensions, in
+    order. The weight is rearranged at compile time.
     """
     value = found.op.inputs[found.weight]
     loops, terms = list(found.loops), len(found.op.parallel)

@@ -77,9 +77,10 @@ class _Weight:
         op: the contraction.
         operand: the number of the contraction's operand that holds the weights.
         lane: the contraction's loop over the output channels.
-        layout: the arrangement of panels: before the first reduction dimension.
+        layout: the place of the panels among the dimensions of the weights: before the first
+            reduction dimension.
         loops: the loops over the output channels of all operations of the function, which are tiled
-            together; None if they do not line up.
+            together; None if the operations cannot be tiled together.
     """
 
     argument: int
@@ -116,19 +117,20 @@ def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the loops that are tiled together with loop ``loop`` of operation ``index``.
+    """Return the set of loops that are tiled together with loop ``loop`` of operation ``index``.
 
-    None if the operations' loops do not line up or the loop is not tiled.
+    None if the loop cannot be tiled.
     """
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)
 
 
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
-    """Return the loop over the output channels of operand ``position``.
+    """Return the number of the loop over the output channels of a contraction's weights.
 
-    The channels are the last dimension before the ``trailing`` last ones. None unless this loop is
-    parallel, indexes no other input, and follows a reduction dimension.
+    ``position`` is the operand number of the weights. The output channels are their last dimension
+    before the ``trailing`` last ones. None unless the loop is parallel, indexes no other input, and
+    its dimension follows a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -208,9 +210,10 @@ def _pad(
 
 @dataclass(frozen=True)
 class _Panel:
-    """The panels of weights.
+    """The layout of weights in panels.
 
-    ``layout`` is their arrangement among the weights' dimensions, ``width`` their channels.
+    ``layout`` is the place of the panels among the dimensions of the weights, ``width`` the number
+    of output channels of a panel.
     """
 
     layout: Panels

@@ -105,19 +105,23 @@ class _Rewriter:
         return left.zero is None or self._is_parallel(left.zero, self._left_loops)
 
     def _is_parallel(self, zero: Zero | Scale, loops: Sequence[int]) -> bool:
-        """Whether parallel loops index a zero point or scale of the factor that ``loops`` index."""
+        """Whether a zero point or scale is constant along all reduction loops.
+
+        ``zero`` belongs to the factor whose dimensions ``loops`` index, in order; its own
+        dimensions are some of these. ``loops`` is empty if windows index the factor.
+        """
         return not zero.dims or bool(
             loops and all(self.found.op.parallel[loops[d]] for d in zero.dims)
         )
 
     @property
     def left(self) -> ByteFactor:
-        """The factor that is not a weight."""
+        """The left factor of the contraction, which is not a weight."""
         return self.found.factors[self.found.left]
 
     @property
     def right(self) -> ByteFactor:
-        """The weight."""
+        """The right factor of the contraction, which is a weight."""
         return self.found.factors[self.found.right]
 
     @property
@@ -147,15 +151,20 @@ class _Rewriter:
 
     @property
     def _shift(self) -> int:
-        """The number that inverting sign bits subtracts from the left factor; 0 without it."""
+        """The number subtracted from the left factor's elements when their sign bits are inverted.
+
+        It is 128 or -128; 0 if sign bits are not inverted.
+        """
         if self.left.is_unsigned != self.right.is_unsigned:
             return 0
         return _SIGN if self.left.is_unsigned else -_SIGN
 
     def _left_bytes(self) -> ir.Value:
-        """Emit the left factor as i8, with the sign that the contraction needs and with its views.
+        """Emit the left factor of the new contraction, as i8 without subtraction of the zero point.
 
-        Its paddings consist of zero points.
+        If one factor has to change its signedness, the sign bits of this factor are inverted. Its
+        reshapes and paddings are applied; padding elements are zero points, since the difference is
+        zero there.
         """
         value, zero = self.left.value, self.left.zero
         point = None if zero is None else zero.number
@@ -188,9 +197,10 @@ class _Rewriter:
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
     def _corrected(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-        """Emit the terms of zero points, and return their sum with the sums of products ``total``.
+        """Emit the correction of sums of products by the terms of zero points and by the scales.
 
-        ``left`` and ``right`` are the factors of these products.
+        ``total`` are the sums, ``left`` and ``right`` the factors of the products. Return the
+        result of the original contraction.
         """
         shift, i32 = self._shift, ir.IntegerType.get_signless(32)
         first, second = self.left.zero, self.right.zero
@@ -281,10 +291,10 @@ class _Rewriter:
         kept: Sequence[int],
         taps: Sequence[int],
     ) -> ir.Value:
-        """Emit the sums of an i32 tensor over a window's points.
+        """Emit the sums of an i32 tensor over the elements of each window.
 
-        ``exprs`` are its index expressions in the old loops, of which ``kept`` index the result and
-        ``taps`` the window.
+        ``exprs`` are the index expressions of the tensor in the loops of the contraction. ``kept``
+        are the loops that also index the result, ``taps`` the reduction loops over a window.
         """
         op, order = self.found.op, [*kept, *taps]
         i32 = ir.IntegerType.get_signless(32)

@@ -28,10 +28,7 @@ class LayoutRegions(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Ask the code generators for layouts.
-
-        Pack and unpack the regions' operands and results.
-        """
+        """Ask the code generators for layouts; pack and unpack the regions' values for them."""
         outlined = (f for f in functions(module) if CODEGEN in f.operation.attributes)
         regions = {symbol_name(function): function for function in outlined}
         layouts = {name: _layouts(module, function) for name, function in regions.items()}

@@ -40,7 +40,10 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """The rewriter of a block's operations: call ``rewrite`` for each in order, then ``finish``."""
+    """The rewriter of a block's operations for values with padding channels.
+
+    Call ``rewrite`` for each operation in order, then ``finish``.
+    """
 
     def __init__(self, paddings: Changes[Padded], weights: DerivedWeights) -> None:
         self._paddings = paddings
@@ -49,7 +52,10 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit a padded clone before an operation, if the chosen paddings change the operation."""
+        """Emit a clone of an operation that reads and computes values with padding channels.
+
+        Do nothing if no operand and result of the operation was chosen to be padded.
+        """
         part = self._paddings.parts.get(op.operation)
         if part is None:
             return
@@ -71,7 +77,10 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Slice padded values for readers of values without padding, and erase old operations."""
+        """Emit slices without padding channels for operations that read the original values.
+
+        Then erase the operations that padded clones replace.
+        """
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
@@ -155,10 +164,10 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Emit the value of ``old``'s type from the padded value ``new``, without padding channels.
+    """Emit the removal of the padding channels of ``new``, and return the value of ``old``'s type.
 
     The result is a slice, or a concatenation of slices if the channels are those of several
-    concatenated values.
+    concatenated values. ``padded`` describes the padding.
     """
     shape = shape_of(old)
     shape[padded.dim] = padded.own

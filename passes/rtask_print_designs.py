@@ -19,14 +19,14 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
 @dataclass(frozen=True)
 class PrintDesigns(Pass):
-    """Print how many designs each rOperator has, and the cheapest one, on standard error (Dali).
+    """Print how many designs each rOperator has, and the cheapest design, on standard error (Dali).
 
     A design maps the iterations of each loop to rTasks, lanes, both, or a serial loop; on a CPU,
     lanes are elements of vectors. Equal rOperators share a function and are printed once. The
     machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
     units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, the
     search also decides whether a value that is broadcast or read more than once is stored,
-    recomputed, or ends the unit. The module is unchanged.
+    recomputed, or written to memory before a barrier. The module is unchanged.
     """
 
     name: ClassVar[str] = "rtask-print-designs"

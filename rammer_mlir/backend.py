@@ -24,7 +24,10 @@ class RammerRep(BackendRep):
         self._executable = executable
 
     def run(self, inputs: object, **kwargs: object) -> tuple[Any, ...]:
-        """Return the outputs for arrays in the model's order, an array, or a mapping by name.
+        """Run the model and return its outputs, in the model's order.
+
+        ``inputs`` is a sequence of arrays in the order of the model's inputs, a single array, or a
+        mapping of arrays by input name. ``kwargs`` are ignored.
 
         Raises:
             InputError: if the arrays do not match the model's signature.

@@ -10,9 +10,9 @@ from rammer_mlir.dialects.rtask.dialect import RTask
 class BarrierOp(RTask.Operation, name="barrier"):
     """A barrier-rTask: wait for rTasks of other vEUs (RAMMER section 3.3).
 
-    ``waits`` is a list of pairs (vEU, order): the vEU's rTask number ``order``, counted from 0
-    without barriers, must have finished. The verifier of the enclosing program checks that these
-    rTasks exist.
+    ``waits`` is a list of pairs (vEU, order): rTask number ``order`` of that vEU must have
+    finished. A vEU's rTasks are counted from 0; its barriers do not count. The verifier of the
+    enclosing program checks that these rTasks exist.
     """
 
     waits: Any  # `ext` has no constraint for array<i64>: the verifier checks it

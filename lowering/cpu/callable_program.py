@@ -87,10 +87,11 @@ def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None
 
 
 def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> ir.Value:
-    """Emit the entry function's context on the stack in ``block``; return its address.
+    """Emit the array of words that the entry function reads, on the stack; return its address.
 
-    Its words come from the arguments of ``block``; ``tables`` maps the other words to the symbols
-    of the constant arrays to which they point.
+    ``block`` has the arguments (vEU, run, counters, arguments), from which some of the words are
+    computed. For each remaining word, ``tables`` has the symbol of a constant array, whose address
+    becomes the word.
     """
     _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))

@@ -62,11 +62,12 @@ def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: 
 class _DispatchLoop:
     """The loop over a vEU's records in the task table, up to its end record.
 
-    The arguments of its block ``fetch`` are the next record's position in the table, the step
-    counter, and the number of the record; those of its block ``next`` are the first two, computed
-    by the code of each record. A suspended vEU resumes at ``fetch``. Its resume position is the
-    index of the barrier's record among the vEU's words and, in the bits above ``_PLACE_BITS``, the
-    record's number, which only a trace uses.
+    The loop begins at the block ``fetch``, whose arguments are the position in the table of the
+    next record, the vEU's step counter, and the number of the record. The code of each record ends
+    with a branch to the block ``next``, with the following position and the new step counter. A
+    suspended vEU resumes at ``fetch``. Its resume position is the index of the barrier's record
+    among the vEU's words in the table and, in the bits above ``_PLACE_BITS``, the record's number,
+    which only a trace uses.
     """
 
     def __init__(self, frame: EntryFrame, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -109,9 +110,10 @@ class _DispatchLoop:
             branch(self._fetch, *self._next.arguments, add(self._number, 1))
 
     def _build_barrier(self, record: ir.Value, count: ir.Value) -> None:
-        """Emit a barrier: a wait for each of its ``count`` pairs of a vEU and its awaited steps.
+        """Emit a barrier: a wait for each of the ``count`` pairs in the barrier's record.
 
-        ``record`` is the address of the barrier's record, which contains the pairs.
+        A pair is the number of a vEU and the number of steps that this vEU must have completed.
+        ``record`` is the address of the record.
         """
         with ir.InsertionPoint(self._barrier):
             pairs = element(record, 2, i32())
@@ -180,9 +182,11 @@ def define_straight_line(name: str, program: Program) -> None:
 
 
 class _StraightLine:
-    """Code for each vEU, selected by its number: runs and barriers with constant operands.
+    """Straight-line code for each vEU, in a function that branches to the code of its vEU.
 
-    A suspended vEU resumes with a barrier; its position is the barrier's number, from 1.
+    The code calls rKernels and waits at barriers, with constant operands. A suspended vEU resumes
+    at the barrier that suspended it: the resume position is that barrier's number among those of
+    the vEU, counted from 1, and 0 is the beginning.
     """
 
     def __init__(self, frame: EntryFrame, program: Program) -> None:
@@ -230,9 +234,10 @@ class _StraightLine:
         return block
 
     def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
-        """Emit calls of a record's rTasks, beginning in ``block``; return the block that continues.
+        """Emit the calls of a record's rTasks, beginning in ``block``.
 
         ``steps`` is the number of rTasks that the vEU has completed in this run before the record.
+        Returns the block in which the code after the calls continues.
         """
         slots = self._program.operators[record.operator].slots
         following = self._frame.block(i64())

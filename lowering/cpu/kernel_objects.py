@@ -21,7 +21,10 @@ class ObjectStore(Protocol):
         ...
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store object files by identity; ``seconds`` is the processor time of compiling them."""
+        """Store object files by rKernel identity.
+
+        ``seconds`` is the processor time that LLVM took to compile all of them.
+        """
         ...
 
 

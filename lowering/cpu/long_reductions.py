@@ -1,11 +1,11 @@
-"""Split long sums of products into pieces whose panel fits in the first-level cache.
+"""Split long sums of products into pieces, so that the data a piece rereads fit in the L1 cache.
 
-A register tile of a product reads a panel of an operand along the whole sum, and the next tile
-reads the same panel again. If the panel exceeds the first-level cache, it comes from the second
-level each time. So the sum becomes the outer loop: a piece of it for all tiles, then the next
-piece, with partial sums in the result's memory (Goto and van de Geijn, *Anatomy of High-Performance
-Matrix Multiplication*). The order of summation is unchanged, except that dot products, which sum
-in the lanes of registers, sum the lanes after each piece.
+A register tile of a product reads some rows or columns of an operand, here its *panel*, along the
+whole sum, and the next tile reads the same panel again. If the panel exceeds the first-level cache,
+it comes from the second level each time. So the sum becomes the outer loop: a piece of it for all
+tiles, then the next piece, with partial sums in the result's memory (Goto and van de Geijn,
+*Anatomy of High-Performance Matrix Multiplication*). The order of summation is unchanged, except
+that dot products, which sum in the lanes of registers, sum the lanes after each piece.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ Such a panel comes from the second level fast enough.
 
 
 def split_long_reductions(function: ir.Operation) -> None:
-    """Split each product on memrefs in a function if its panel of the whole sum exceeds the cache.
+    """Split those products on memrefs in a function whose sums are too long for the L1 cache.
 
-    A split product becomes a loop over pieces of its sum.
+    A sum is too long if the part of an operand that a register tile reads along the whole sum
+    exceeds that cache, so that the next tile loads it again. Such a product becomes a loop over
+    pieces of its sum.
     """
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
@@ -127,9 +129,10 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether all reduction loops have strides of ``_FAR_BYTES`` or more in an operand.
+    """Return whether every reduction loop has a stride of at least ``_FAR_BYTES`` in an operand.
 
-    False also if the operand's last dimension is not indexed by a parallel loop.
+    ``number`` is the operand's number. The result is False if the operand's last dimension is not
+    indexed by a parallel loop with more than one trip.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
@@ -166,14 +169,18 @@ def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
 
 
 def _bound(size: Index | None) -> int:
-    """Return an upper bound on a size, or 1 if the size is None or has no known bound."""
+    """Return an upper bound on the size of a dimension, or 1 if no bound is known.
+
+    ``size`` is an int, a value of the IR, or None for an unknown size.
+    """
     return size if isinstance(size, int) else (size and upper_bound(size)) or 1
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return the size of a buffer's dimension: an int, an operand of its subview, or None.
+    """Return the size of a buffer's dimension: an int if static, else a value of the IR or None.
 
-    It is None if the size is dynamic and the buffer is not a subview.
+    The value is the size operand of the ``memref.subview`` of which the buffer is the result. None
+    if the size is dynamic and the buffer is not the result of a subview.
     """
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):

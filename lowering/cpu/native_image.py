@@ -113,9 +113,9 @@ def lower_program(
 
     The rKernels become functions ``(rTask id, pointers...)``. The schedule becomes straight-line
     code if it has at most ``straight_line_limit`` records, else the task table and its dispatch
-    loop. External rKernels become calls of functions to be linked. So do the rKernels of
-    ``elsewhere``, which were moved out of the module to be compiled separately; it maps their names
-    to symbols.
+    loop. External rKernels become calls of functions that are linked later. ``elsewhere`` maps the
+    names of rKernels that were moved out of the module, to be compiled separately, to the symbols
+    of their functions, which are linked later too.
 
     Raises:
         TargetError: if the machine's system calls are not known.
@@ -144,8 +144,8 @@ def code_identity(module: ir.Module, program: Program, machine: Machine) -> byte
     """Return a digest that is equal only for programs with the same code from ``lower_program``.
 
     Args:
-        module: at the `program` stage; it is not modified.
-        program: of the module.
+        module: a module at the `program` stage; it is not modified.
+        program: the schedule of the module as data.
         machine: the target of the lowering.
     """
     entry = entry_function(module).operation
@@ -161,7 +161,8 @@ def code_identity(module: ir.Module, program: Program, machine: Machine) -> byte
 def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:
     """Append the LLVM functions that execute a vEU: one without and one with a trace of times.
 
-    ``straight_line_limit`` is the most records of a program for straight-line code.
+    A program with at most ``straight_line_limit`` records becomes straight-line code in the
+    function without a trace; every other function is a dispatch loop over the task table.
     """
     (launch,) = program.launches
     with ir.InsertionPoint(module.body):
@@ -176,8 +177,8 @@ def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, s
     """Rename the module's rKernels, and return ``program`` with their new symbols.
 
     A prefix keeps the symbols apart from those of the runtime, libc and libm: otherwise a call of
-    an rKernel named ``free`` would resolve to the process's own function. rKernels in ``elsewhere``
-    get the symbols that it maps their names to.
+    an rKernel named ``free`` would resolve to the process's own function. ``elsewhere`` maps the
+    names of rKernels outside of the module to their symbols, which are used instead.
     """
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value

@@ -1,4 +1,7 @@
-"""The CPU runtime: LLVM functions as MLIR text, in which names stand for symbols and offsets."""
+"""The CPU runtime's functions in the LLVM dialect, parsed from files of MLIR text.
+
+The text has placeholders for symbols, numbers and byte offsets that the compiler shares with it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
     """Return a module with the runtime's functions.
 
     Args:
-        architecture: of the processor.
+        architecture: the processor's architecture, ``x86_64`` or ``aarch64``.
         has_exclusive: whether the program has rTasks that must run alone on the device, and so
             calls functions for them.
 
@@ -72,8 +75,9 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
 
 def _definitions(architecture: str) -> dict[str, str | int]:
-    """Return the symbols and numbers that replace names in the MLIR text, by name.
+    """Return the values of the placeholders in the MLIR text, by the placeholder's name.
 
+    A value is a symbol or an integer, such as an offset in bytes or the number of a system call.
     ``architecture`` is x86_64 or aarch64; the operating system is Linux.
     """
     found: dict[str, str | int] = {

@@ -62,8 +62,8 @@ def take_kernels(
     that is not a constant, for instance a function that is linked later.
 
     Args:
-        module: loses the moved functions; their descriptions stay.
-        names: names of the rKernels that the program runs.
+        module: loses the moved functions, but keeps the ``rtask.kernel``s that describe them.
+        names: names of the rKernels that the program runs; others are not moved.
         machine: the target of their compilation.
 
     Raises:

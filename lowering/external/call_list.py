@@ -1,6 +1,7 @@
-"""The function that runs a list of calls of C functions, ``RUN_CALLS``, from ``call_list.mlir``.
+"""The function ``RUN_CALLS``, which runs a list of calls of C functions, from ``call_list.mlir``.
 
-An engine provides the list; the names in the text are those of the native interface.
+An engine provides the list at run time. The MLIR text has placeholders for the symbols and byte
+offsets of the native interface, which this module fills in.
 """
 
 from __future__ import annotations

@@ -100,10 +100,11 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Emit whether a thread is one of the launched block's, as an i1, and its number in that block.
+    """Emit an i1 that tells whether a thread belongs to the launched block, and its number there.
 
-    A spare thread, with a number of ``threads`` or more, gets the number 0. The i1 is None if no
-    thread of the persistent block is spare.
+    ``number`` is the thread's number in the persistent block. The ``threads`` first threads belong
+    to the launched block; each of the others, a spare thread, gets the number 0. The i1 is None if
+    no thread of the persistent block is spare.
     """
     if threads == block_threads:
         return None, number

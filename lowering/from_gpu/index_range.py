@@ -66,11 +66,14 @@ class Arithmetic:
     grid: Dim3
 
     def absolute(self, a: Range) -> Range:
-        """Return a range without factors that contains ``a`` in all blocks of the grid."""
+        """Return the interval, without factors of block ids, that contains ``a`` in all blocks."""
         return Range(*a.bounds(self.grid))
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
-        """Return a range with the factors ``base`` that contains ``a`` in all blocks."""
+        """Return a range that contains ``a`` in all blocks and has the factors ``base``.
+
+        Factors are those of the block ids.
+        """
         low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 

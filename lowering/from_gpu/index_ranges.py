@@ -167,9 +167,11 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Return a rule that gives ``rule``'s range for non-negative operands, and None for others.
+    """Restrict a rule to operands that are not negative, for which it is valid.
 
-    Signed and unsigned operations agree on non-negative operands.
+    A rule computes the range of an operation's result from the ranges of its operands. Signed and
+    unsigned operations agree on non-negative operands. For ranges with negative integers, the
+    returned rule gives None, an unknown range.
     """
 
     def restricted(a: Arithmetic, *operands: Range) -> Range | None:

@@ -203,10 +203,10 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Return boxes that contain all of ``places``, a box for each set of equal factors.
+    """Return boxes of an argument of ``shape`` that together contain all of ``places``.
 
-    Factors are those of the block's ids. With more than ``_MOST_BOXES`` such sets, it is a single
-    box of the whole ``shape``.
+    Places that move alike with the block's ids, that is with equal factors, share a box. If more
+    than ``_MOST_BOXES`` boxes would be needed, the result is a single box of the whole argument.
     """
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):

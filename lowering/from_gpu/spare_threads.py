@@ -69,7 +69,7 @@ def _has_collective(operation: ir.Operation) -> bool:
 def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
     """Move the consecutive operations ``run`` into an ``scf.if`` on ``is_own``.
 
-    In spare threads, uses of their results get zeros.
+    Later operations that use a result of ``run`` get zeros in spare threads.
     """
     if not run:
         return
@@ -125,9 +125,11 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations that compute the conditions of control flow around collectives.
+    """Return the operations that compute conditions and bounds of control flow around collectives.
 
-    All threads agree on their results, so a spare thread may read the memory that thread 0 reads.
+    A collective is an operation that all threads have to reach, such as a block barrier, so these
+    conditions and bounds must be the same in all threads. Spare threads therefore execute the
+    returned operations too, and may read the memory that thread 0 reads.
     """
     found: set[ir.Operation] = set()
     pending: list[ir.Value] = []

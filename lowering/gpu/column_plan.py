@@ -1,9 +1,10 @@
 """Plan of a block's column reduction (vector times matrix, sums over rows), without IR.
 
-Few results are each reduced from many elements, each used once, so the cost is reading the
-elements. Where elements of adjacent results are adjacent in memory, adjacent threads compute
-adjacent results, several each, and *rows* of such threads divide the elements of each result among
-them. Partial results are combined by shuffles within a warp, and in shared memory between warps.
+Such a reduction has few results, each from many input elements, and uses each element only once, so
+its cost is that of reading the elements. Where elements of adjacent results are adjacent in memory,
+adjacent threads compute adjacent results, several each, and *rows* of such threads divide the
+elements of each result among them. Partial results are combined by shuffles within a warp, and in
+shared memory between warps.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Columns:
 
     Attributes:
         tiles: number of tiles; a tile is a number of adjacent results that a thread computes.
-        places: number of threads of a row, of which the first ``tiles`` have a tile.
+        places: number of threads of a row; the first ``tiles`` of them each compute a tile, and the
+            others, if any, are idle.
         rows: number of rows of threads, which divide the elements of each result among them.
         unrolled: number of elements per result that a thread processes per iteration.
         threads: number of threads of the block.

@@ -38,7 +38,8 @@ class _WideLoads:
     def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
         """Begin without loaded elements; vectors of the widest input have ``width`` elements.
 
-        Loaded values are reused, so that no store may come between uses of an object.
+        Each element is loaded once and its value reused, so the caller must not emit stores to the
+        inputs as long as it uses this object.
         """
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
@@ -51,8 +52,8 @@ class _WideLoads:
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at ``point``, loaded at its first use.
 
-        ``point`` has an index per loop, ``shift`` elements after the first point of the thread's
-        tile.
+        ``point`` has an index per loop. The caller must set the field ``shift`` before: the
+        distance of ``point`` from the first of the adjacent results that the thread computes.
         """
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
@@ -96,7 +97,10 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a loop over a thread's tiles; the thread reduces each tile without other threads."""
+        """Emit a loop over tiles of adjacent results, which a thread reduces alone.
+
+        It is used if the block has more tiles than threads.
+        """
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
         with ir.InsertionPoint(loop.body):
@@ -106,10 +110,12 @@ class _Emitter:
             scf.YieldOp([])
 
     def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
-        """Emit a thread's share of the reduction of tile ``place``: the elements of row ``row``.
+        """Emit a thread's share of the reduction of a tile; return the partial results.
 
-        Returns the partial result of each point of the tile. A thread without a tile gets the
-        combiner's identity.
+        ``place`` is the number of the tile, which consists of adjacent results, each with a partial
+        result. The threads that share a tile have different numbers ``row``: each reduces every
+        n-th element, from element ``row`` on, where n is the number of rows. A thread without a
+        tile returns the combiner's identity.
         """
         columns = self._columns
         begin = [self._combiner.identity()] * self._width
@@ -124,9 +130,11 @@ class _Emitter:
         return list(choice.results)
 
     def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the loop over the elements of a row of threads; return results of tile ``place``.
+        """Emit a thread's loop over its share of the reduced elements; return the tile's results.
 
-        ``begin`` has the initial results; an iteration reduces ``unrolled`` elements.
+        ``place`` is the number of the tile. The share is every n-th element from number ``row`` on,
+        where n is the number of threads that share a tile. ``begin`` has the initial value of each
+        result in the tile.
         """
         columns, total = self._columns, self._plan.num_reduced
         step = columns.rows * columns.unrolled
@@ -141,9 +149,9 @@ class _Emitter:
         return list(loop.results)
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Emit the index of the first result of tile ``place`` along each loop of ``_order``.
+        """Emit the index of the first result of tile number ``place`` along each parallel loop.
 
-        ``_order`` lists the parallel loops.
+        The loops are in the order of the field ``_order``.
         """
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
@@ -170,9 +178,9 @@ class _Emitter:
         return found
 
     def _combine_in_warp(self, value: ir.Value) -> ir.Value:
-        """Emit shuffles that combine a partial result over the rows of threads in a warp.
+        """Emit shuffles that combine the partial results of a warp's threads with the same tile.
 
-        Returns the combined value, which all of these rows get.
+        ``value`` is a thread's partial result. Every thread gets the combined value.
         """
         distance = self._columns.places
         while distance < WIDTH:
@@ -194,10 +202,11 @@ class _Emitter:
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of all rows' partial results in shared memory, and its accumulation.
+        """Emit the combination of all threads' partial results in shared memory, and their store.
 
-        The threads of row ``row`` have ``results`` for tile ``place``; the combined results are
-        accumulated into the output of the operation.
+        A thread has the partial ``results`` of tile number ``place``; ``row`` distinguishes the
+        threads with the same tile. The combined results are accumulated into the output of the
+        operation.
         """
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)

@@ -66,9 +66,11 @@ def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
 
 
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
-    """Return, for each of ``offsets``, its sum with the indices ``first``.
+    """Emit the indices of several points; return a list of indices for each point.
 
-    Equal sums are emitted only once, so that equal indices are the same value.
+    The indices of a point are the sums of ``first`` and an element of ``offsets``, both with a
+    number for each loop. Equal sums are emitted only once, so that equal indices are the same
+    value.
     """
     sums: dict[tuple[int, int], Index] = {}
     for position, index in enumerate(first):
@@ -84,9 +86,12 @@ def _reduce(
     reduced: Sequence[int],
     carried: Sequence[Sequence[ir.Value | None]],
 ) -> list[list[ir.Value]]:
-    """Emit the reduction loops ``reduced`` around all points, with accumulators in registers.
+    """Emit the reduction loops ``reduced`` around the body at all points; return the final outputs.
 
-    ``carried`` has the initial values of each point's outputs. Returns each point's final outputs.
+    The accumulators stay in registers. A point has the index of each loop, None for the loops in
+    ``reduced``, whose indices are the induction variables. ``carried`` has, for each point, the
+    initial value of each output; without reduction loops it is None for an output that the body
+    does not read. The result has a list of the output values for each point.
     """
     if not reduced:
         loads = Loads(generic)
@@ -145,9 +150,10 @@ def _combine_with_outputs(
 def _reduce_every(
     generic: Structured, loops: Loops, point: list[Index | None], lane: ir.Value, lanes: _Lanes
 ) -> list[ir.Value]:
-    """Emit a lane's share of the reduction at ``point``; return its partial results.
+    """Emit a lane's share of the reduction at ``point``; return the partial result of each output.
 
-    The lane reduces every ``lanes.count``-th element, from element number ``lane`` on.
+    The lane reduces every ``lanes.count``-th element, from element number ``lane`` on. ``point``
+    has the index of each parallel loop, and None for reduction loops.
     """
     begin = [combiner.identity() for combiner in lanes.combiners]
     total = constant(loops.num_reduced or 0)

@@ -128,7 +128,10 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements, except of the operands in ``known``: their elements by number."""
+    """Loads of a body's elements, except of operands whose elements are already in registers.
+
+    ``known`` maps the number of such an operand to the value of its element.
+    """
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)

@@ -13,7 +13,7 @@ from rammer_mlir.errors import TargetError
 
 
 def find_linker(*, needs_lld: bool = False) -> list[str]:
-    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or that of ``ziglang``.
+    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or that of the package ``ziglang``.
 
     With ``needs_lld`` only LLVM's linkers count, which link for any processor. Raises
     ``TargetError`` if no linker is found.
@@ -34,9 +34,9 @@ def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False
     """Link relocatable ELF objects to a shared library, and return the library's bytes.
 
     Symbols of libc and libm stay undefined: the loading process provides them. ``needs_lld`` tells
-    that the objects are for another processor. ``is_whole`` makes undefined symbols errors, for
-    code without a process that provides them. Raises ``TargetError`` if no linker is found or the
-    linker fails.
+    that the objects are for another processor. With ``is_whole``, undefined symbols are errors, as
+    code for a GPU requires, which no process loads. Raises ``TargetError`` if no linker is found or
+    the linker fails.
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:

@@ -17,7 +17,11 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set: LLVM's name, and Linux's name if artifacts record the instruction set."""
+    """An instruction set: LLVM's name for it, and Linux's name.
+
+    Linux's name is the flag by which artifacts record and check the instruction set, and empty if
+    artifacts do not record it.
+    """
 
     llvm: str
     linux: str = ""
@@ -92,7 +96,10 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """The first property that this machine lacks to execute the processor's code, or ""."""
+        """The requirement of the processor's code that this machine lacks, as text, or "".
+
+        The text is a part of error messages, such as "a processor with avx2".
+        """
         if self.architecture != platform.machine():
             return f"a processor of the family {self.architecture}, found {platform.machine()}"
         missing = sorted(set(self.features) - set(cpu_features()))
@@ -115,7 +122,10 @@ class NamedMachine:
 
 
 def _features(level: str) -> tuple[_Feature, ...]:
-    """Return the instruction sets of a level, including those of the levels below."""
+    """Return the instruction sets of an x86-64 level, including those of all lower levels.
+
+    ``level`` is ``x86-64``, ``x86-64-v2``, ``x86-64-v3`` or ``x86-64-v4``.
+    """
     found: tuple[_Feature, ...] = ()
     for name, added in _LEVELS:
         found += added
@@ -125,7 +135,10 @@ def _features(level: str) -> tuple[_Feature, ...]:
 
 
 def machine_names() -> tuple[str, ...]:
-    """Return the names of all processors: levels, then processors of LLVM."""
+    """Return all names that users may write after ``cpu:``.
+
+    They are the x86-64 levels, LLVM's names of x86-64 processors, and ``aarch64``.
+    """
     return (*(name for name, _ in _LEVELS), *_LEVEL_OF, AARCH64)
 
 

@@ -54,7 +54,10 @@ def convert_through_f32(module: ir.Module) -> None:
 
 
 def expand_half_conversions(module: ir.Module) -> None:
-    """Replace conversions between f16 and f32 by exact integer arithmetic, in place."""
+    """Replace conversions between f16 and f32 by arithmetic on i32 and f32, in place.
+
+    The results are those of a processor's conversion instructions.
+    """
     for operation in walk(module.operation):
         expansion = {"arith.extf": _extend, "arith.truncf": _truncate}.get(operation.name)
         if expansion is None:
@@ -70,9 +73,10 @@ def expand_half_conversions(module: ir.Module) -> None:
 
 
 def _extend(half: ir.Value) -> ir.Value:
-    """Emit the conversion of an f16 to f32, as a scaling of its shifted bits.
+    """Emit the conversion of an f16 to f32.
 
-    The scaling makes denormals normal numbers.
+    The exponent and mantissa bits are shifted to their places in an f32, which is then multiplied
+    by a power of two to correct the exponent's bias; this also converts denormal numbers exactly.
     """
     shape = half.type
     short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)

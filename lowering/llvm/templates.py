@@ -1,4 +1,4 @@
-"""MLIR text of LLVM functions, in which names stand for offsets and sizes of structures."""
+"""Values of placeholders in MLIR text: sizes and offsets of the structures that its code reads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rammer_mlir.bindings import ir
 
 
 def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
-    """Return bytes by name: structures' sizes as ``NAME_bytes``, fields' offsets as ``NAME_FIELD``.
+    """Return the sizes and field offsets of structures, in bytes, by the placeholder's name.
 
-    ``layouts`` has the structures by name.
+    ``layouts`` has the structures by name. The size of structure ``NAME`` has the name
+    ``NAME_bytes``, the offset of its field ``FIELD`` the name ``NAME_FIELD``.
     """
     found: dict[str, int] = {}
     for name, layout in layouts.items():

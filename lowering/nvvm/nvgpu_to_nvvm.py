@@ -46,8 +46,8 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
     """Emit NVVM's asynchronous copy for nvgpu's copy of 4, 8 or 16 bytes.
 
     Bytes after the first ``srcElements`` elements become zeros. If ``srcElements`` is zero, nothing
-    is read: so a select that only replaces an outside index in that case is skipped, as in CUTLASS
-    (``cp_async_zfill``).
+    is read, so the source index may be outside of the buffer: no select of a valid index is needed,
+    as in CUTLASS (``cp_async_zfill``).
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -66,9 +66,11 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
-    """Return the source index of a copy that reads elements, without a select between indices.
+    """Return the index from which a copy reads, without a select that replaces an invalid index.
 
-    ``taken`` is the copy's ``srcElements``, None if the copy reads all elements.
+    If ``index`` is ``c ? i : j`` and ``taken``, the number of elements to read, is ``c ? n : 0``,
+    the result is ``i``, because nothing is read if ``c`` is false. Otherwise it is ``index``.
+    ``taken`` is None if the copy reads all elements.
     """
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index

@@ -160,10 +160,10 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return the initial content of argument ``number`` of an rTask.
+    """Return the content of argument ``number`` before an rTask of the rKernel under test runs.
 
-    An output has the mark everywhere; an input has ``values`` in the rTask's boxes and ``poison``
-    elsewhere.
+    An output is filled with a mark, a constant by which later writes outside of the rTask's boxes
+    are found. An input has ``values`` in the rTask's boxes and ``poison`` elsewhere.
     """
     argument = trial.arguments[number]
     if number in trial.writes:

@@ -10,9 +10,10 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Return the places and accesses of a program, by which its schedule can be proven.
+    """Return the places of a program's values in memory, and the accesses of its rTasks.
 
-    ``resolver`` gives the place in memory of each value.
+    By these data the artifact's schedule can be proven correct. ``resolver`` gives the place in
+    memory of each value.
     """
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))

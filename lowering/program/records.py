@@ -139,7 +139,10 @@ class SlotResolver:
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
     def _slot(self, value: ir.Value, inside: int) -> Slot:
-        """Return the slot that is ``inside`` bytes before a view's first element."""
+        """Return the slot of the address that is ``inside`` bytes before a view's first element.
+
+        ``inside`` is the offset that the rKernel itself adds to the address.
+        """
         key = value, inside
         if key not in self._known:
             root = root_of(value)
@@ -162,7 +165,11 @@ class SlotResolver:
 
 
 class ArgumentResolver(SlotResolver):
-    """Treats each argument of the entry function as an input, including weights and the arena."""
+    """Resolves each buffer to an argument of the entry function and a byte offset.
+
+    All arguments count as inputs, including outputs, weights and the arena, because the caller of
+    the lowered function passes all of them.
+    """
 
     def __init__(self, scheduled: ScheduledModule) -> None:
         """Index a module at the `program` stage whose memory is planned."""

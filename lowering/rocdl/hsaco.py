@@ -29,8 +29,8 @@ def link_hsaco(object_file: bytes) -> bytes:
 def read_resources(code: bytes) -> KernelResources:
     """Return the resources of a code object's only kernel, from its metadata.
 
-    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of its
-    map, only the integers after the names are read. Spilled registers have 4 bytes; the vector
+    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); only
+    the integers that follow known names are read. A spilled register counts as 4 bytes. The vector
     registers include the accumulation registers.
     """
     spilled = 4 * _metadata(code, ".vgpr_spill_count")
@@ -48,7 +48,10 @@ _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
 
 
 def _metadata(code: bytes, name: str) -> int:
-    """Return the integer after the ``name`` of at most 31 letters in metadata, 0 without it."""
+    """Return the integer that follows a name in a code object's metadata; 0 if the name is missing.
+
+    ``name`` has at most 31 letters, because longer strings are encoded differently.
+    """
     key = bytes([0xA0 | len(name)]) + name.encode()
     at = code.find(key)
     if at < 0:

@@ -54,7 +54,10 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return an indexing map's results with new loop numbers, block loops for split loops."""
+        """Return the index expressions of an indexing map in the new loops.
+
+        A split loop is replaced by its loop over blocks; the caller adds the loop over points.
+        """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
         exprs = [expr.compose(renumbered) for expr in map_.results]
@@ -79,9 +82,11 @@ class ChannelBlocker:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit, before an operation that adapts, an operation that computes it on blocked values.
+        """Emit the blocked version of an operation, if the operation was chosen to be blocked.
 
-        A ``linalg.pack`` or ``linalg.unpack`` that does not adapt becomes a copy.
+        The new operation stands before the old one; it reads and computes values that are stored in
+        blocks of channels. A ``linalg.pack`` or ``linalg.unpack`` that was not chosen becomes a
+        copy.
         """
         part = self._layouts.parts.get(op.operation)
         if part is None:
@@ -97,9 +102,9 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit plain copies of blocked values for readers that did not adapt.
+        """Emit copies of blocked values in the plain layout, for operations that read this layout.
 
-        The old operations, which computed plain values, are erased.
+        Then erase the old operations, which computed the plain values.
         """
         for op in reversed(self._done):
             # Readers are visited first, so that an old form without uses left is dead.
@@ -116,9 +121,10 @@ class ChannelBlocker:
             op.operation.erase()
 
     def _packed(self, op: ir.Operation) -> None:
-        """Replace a ``linalg.pack`` by its operand in blocks of channels.
+        """Eliminate a ``linalg.pack`` or ``linalg.unpack`` of a value in blocks of channels.
 
-        The result of a ``linalg.unpack`` becomes a blocked value: the unpack's operand.
+        The result of a pack is replaced by its operand, which is computed in blocks. The result of
+        an unpack is recorded as a blocked value, which the operand of the unpack holds.
         """
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
@@ -172,11 +178,11 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return the initial tensor of a generic's result, and its index expressions.
+        """Return the initial tensor of a generic's result, and the index expressions of the result.
 
         The old initial tensor ``value`` is empty or a fill; an empty tensor or fill of the new
-        shape is emitted. ``result`` is the blocked layout of the result, None for the plain layout
-        with split dimensions.
+        shape is emitted. ``map_`` is the result's old indexing map. ``result`` is the blocked
+        layout of the result, None for the plain layout with split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -197,9 +203,12 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a weight transposed into the order of the new loops, and its index expressions.
+        """Return a weight with dimensions in the order of the new loops, and its index expressions.
 
-        Output channels that are innermost in ``map_``, or their points, stay innermost.
+        The weight is transposed at compile time. Its dimensions follow the order of the loops that
+        index them: parallel loops, then reductions, then the points of blocks of output channels,
+        innermost. Output channels that are innermost in ``map_``, the old indexing map, stay
+        innermost.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())
@@ -250,9 +259,9 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a ``linalg.pack`` into blocks of channels by a copy; also a ``linalg.unpack``.
+    """Replace a ``linalg.pack`` or ``linalg.unpack`` of blocks of channels by a transposing copy.
 
-    Do nothing for any other operation. The copy is a transposing ``linalg.generic``.
+    The copy is a ``linalg.generic``. Do nothing for any other operation.
     """
     dim = packed_dim(op)
     if dim is None:
@@ -302,8 +311,8 @@ def _expanded(
 ) -> tuple[list[int], list[ir.AffineExpr]]:
     """Return an operand's shape and index expressions after its loops are split.
 
-    A dimension along a split loop becomes two adjacent ones, of blocks and of points. ``map_`` is
-    the operand's indexing map in the old loops, ``shape`` its old shape.
+    A dimension along a split loop becomes two adjacent dimensions, of blocks and of points.
+    ``map_`` is the operand's indexing map in the old loops, ``shape`` its old shape.
     """
     sizes: list[int] = []
     exprs: list[ir.AffineExpr] = []
@@ -319,7 +328,10 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Emit and return a reshape of a tensor, through a vector if both ranks exceed 1."""
+    """Emit and return a reshape of a tensor to ``shape``.
+
+    If neither shape has rank 1, the tensor is first collapsed to one dimension, then expanded.
+    """
     element = ir.RankedTensorType(value.type).element_type
     old = shape_of(value)
     if old == list(shape):
@@ -341,9 +353,10 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit and return the reshape ``op`` of its operand in blocks, ``value``, to type ``kind``.
+    """Emit the reshape ``op`` again for an operand that is stored in blocks of channels.
 
-    The points of a block stay the innermost dimension.
+    ``value`` is this operand, ``kind`` the type of the new result, which is returned. The points of
+    a block stay the innermost dimension.
     """
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
@@ -364,7 +377,10 @@ _WHOLE = {
     "static_sizes": BLOCK,
     "static_strides": 1,
 }
-"""By attribute of a slice or pad: the number for the point dimension, which is accessed whole."""
+"""For each attribute of a slice or padding, the number to append for the dimension of points.
+
+Slices and paddings access this dimension, the 16 elements of a block, as a whole.
+"""
 
 
 def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:

@@ -46,7 +46,7 @@ _LARGE_WINDOW = 9
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return which values to store in blocks of channels, and how the operations adapt.
+    """Return which values to store in blocks of channels, and which operations to rewrite for them.
 
     A value is blocked only if a contraction or reduction benefits from it.
 
@@ -70,10 +70,10 @@ class _Blocking:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the loops of a generic to split and its blocked results; None if it cannot adapt.
+        """Return the loops of a generic to split and its blocked results.
 
-        ``values`` has the layouts of all blocked values; results in ``refused`` keep the plain
-        layout.
+        Return None if the generic cannot compute on blocked values. ``values`` has the layouts of
+        all blocked values; results in ``refused`` keep the plain layout.
         """
         loops = changed_loops(op, values, self.weights, _divides, refused)
         if not loops or not _splittable(op, loops, self.weights):
@@ -99,7 +99,7 @@ class _Blocking:
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the adaptation that eliminates a ``linalg.pack`` or ``linalg.unpack``.
+        """Return how to eliminate a ``linalg.pack`` or ``linalg.unpack``.
 
         A pack of a value that is blocked anyway is replaced by the blocked value; the result of an
         unpack becomes a blocked value, the unpack's operand. None for any other operation, and for

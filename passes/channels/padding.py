@@ -82,7 +82,7 @@ def rounded(channels: int) -> int:
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return which values get padding channels, and how the operations adapt.
+    """Return which values get padding channels, and which operations to rewrite for them.
 
     A value is padded only if a later operation reduces over its padding channels.
 
@@ -125,10 +125,10 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return the padded loops and results of a generic; None if it cannot adapt.
+        """Return the padded loops and results of a generic.
 
-        ``values`` has the padding of all padded values. A generic cannot adapt if any result that
-        would be padded is in ``refused``.
+        Return None if the generic cannot compute on padded values, for example because a result
+        that would be padded is in ``refused``. ``values`` has the padding of all padded values.
         """
         loops = changed_loops(op, values, self.weights, partial(_worth_padding, op), refused)
         runs = runs_along(op, loops, values)

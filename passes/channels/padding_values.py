@@ -51,9 +51,9 @@ def held_fills(weight: ConstantArgument) -> Fills:
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
     """Return the possible contents of padding channels for each result of an operation.
 
-    ``inputs`` has the possible contents of each input, an empty set if unknown. None if the
-    contents of a result are unknown or not finite; if all results are integers, empty sets
-    instead.
+    ``inputs`` has the possible contents of each input; an empty set stands for unknown contents.
+    Results of integers may have unknown contents too, and then get empty sets. Return None if the
+    contents of a result of floats are unknown or not finite.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
@@ -91,10 +91,10 @@ def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
 
 
 def _initial_fills(op: Structured, number: int) -> Fills | None:
-    """Return a set of the number that fills the initial tensor of result ``number``, or None.
+    """Return the number that fills the initial tensor of result ``number``, as a set of one number.
 
-    The set is ``ZEROS`` if the body does not read the initial tensor. None if the number is
-    unknown.
+    The set is ``ZEROS`` if the body does not read the initial tensor. Return None if the tensor is
+    not filled with a known number.
     """
     if not op.reads_output(number):
         return ZEROS

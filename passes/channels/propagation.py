@@ -36,13 +36,13 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The adaptation of an operation to changed operands.
+    """The rewrite of an operation whose operands get another layout: blocks or padding channels.
 
     Attributes:
         loops: for a ``linalg.generic``, the numbers of its loops over changed dimensions, which are
             split into blocks or extended over padding channels; empty for other operations.
-        results: the change of each changed result, by the result's number.
-        pays: whether the operation is faster with changed operands.
+        results: the new layout of each result that changes, by the result's number.
+        pays: whether the operation is faster with the new layouts.
     """
 
     loops: frozenset[int]
@@ -52,13 +52,13 @@ class Part(Generic[C]):
 
 @dataclass(frozen=True)
 class Changes(Generic[C]):
-    """The changes of values, and the adaptations of operations to them.
+    """The new layouts of values, and the operations to rewrite for them.
 
-    A changed value that no adapted operation computes is converted by a copy.
+    A value with a new layout that no rewritten operation computes is converted by a copy.
 
     Attributes:
-        values: the change of each changed value.
-        parts: the adaptation of each adapted operation.
+        values: the change (blocking or padding of a dimension) of each value that changes.
+        parts: the rewrite of each operation that reads or computes such values.
     """
 
     values: Mapping[ir.Value, C]
@@ -71,23 +71,25 @@ class Rules(Protocol[C]):
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return the adaptation of a ``linalg.generic`` to changed values; None if it cannot adapt.
+        """Return how to rewrite a ``linalg.generic`` for operands with new layouts.
 
-        ``values`` has the changes of values; results in ``refused`` may not change.
+        ``values`` has the change of layout of each value; results in ``refused`` may not change.
+        None if the generic cannot read the changed operands.
         """
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
-        """Return the change of the result of a reshape, slice, pad or concatenation.
+        """Return the change of layout of the result of a reshape, slice, pad or concatenation.
 
-        ``operands`` has the change of each operand. None if the operation cannot adapt.
+        ``operands`` has the change of each operand. None if the operation cannot read changed
+        operands.
         """
         ...
 
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return the adaptation of an operation that itself changes the layout or reverts that.
+        """Return how to rewrite an operation that itself changes the layout or reverts a change.
 
         An example is a ``linalg.pack``. None for any other operation. ``values`` has the changes of
         values; results in ``refused`` may not change.
@@ -95,17 +97,18 @@ class Rules(Protocol[C]):
         ...
 
     def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
-        """Return the change to which a copy can convert ``value``, an operand of a concatenation.
+        """Return the change of layout that a copy can apply to an operand of a concatenation.
 
-        ``op`` is the concatenation, ``values`` has the changes of its other operands. None if
-        ``value`` cannot be converted.
+        ``op`` is the concatenation, ``value`` the operand, and ``values`` has the changes of the
+        other operands. None if ``value`` cannot be converted.
         """
         ...
 
     def gainful(self, op: Structured) -> tuple[ir.Value, C] | None:
-        """Return the operand whose conversion, by a copy, makes a generic faster, and its change.
+        """Return an operand of a generic that is worth copying into another layout, and the change.
 
-        None if there is no such operand.
+        The generic then becomes faster by more than the copy costs. None if there is no such
+        operand.
         """
         ...
 
@@ -115,10 +118,10 @@ class Rules(Protocol[C]):
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
-    """Return the changes of values and the adaptations of operations by the propagation rules.
+    """Return which values of a block get the new layout, and which operations to rewrite for them.
 
-    ``operations`` are those of an MLIR block in order. A change that costs something and reaches no
-    operation that benefits from it is left out.
+    The layout propagates through the block by ``rules``. ``operations`` are those of an MLIR block
+    in order. A change of layout that costs something is left out if no operation benefits from it.
     """
     converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
@@ -132,9 +135,10 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the plain values to convert with their changes, and all changes that result.
+    """Return the plain values to convert by copies with their new layouts, and all changes.
 
-    Plain values are converted if that lets a concatenation adapt, or makes a generic faster.
+    A plain value is converted if a concatenation can then read and compute the new layout, or if a
+    generic becomes faster. The second result has all changes of layout of the block.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, rules, {}, frozenset())
@@ -154,10 +158,10 @@ def _conversions(
 def _converted_operands(
     op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
 ) -> dict[ir.Value, C]:
-    """Return the changes to which copies can convert a concatenation's plain operands, by operand.
+    """Return the operands of a concatenation to convert by copies, each with its new layout.
 
-    Empty if the plain operands have more than half of the result's elements, or if any of them
-    cannot be converted. ``values`` has the changes of the other operands.
+    These are all of its plain operands. Empty if they have more than half of the result's elements,
+    or if any of them cannot be converted. ``values`` has the changes of the other operands.
     """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
@@ -208,9 +212,10 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the changed values that no operation that benefits uses, directly or indirectly.
+    """Return the values whose change of layout makes no operation faster.
 
-    Values whose change is free are left out.
+    A change is useful if an operation that reads the value benefits, or an operation that uses it
+    indirectly through other changed values. Values whose change is free are left out.
     """
     pay: set[ir.Value] = set()
     for op in reversed(operations):
@@ -233,14 +238,17 @@ def changed_loops(
     suits: Callable[[int], bool],
     refused: Container[ir.Value],
 ) -> frozenset[int]:
-    """Return the numbers of a generic's loops over changed dimensions; empty if it cannot adapt.
+    """Return the loops of a generic that run over dimensions in a new layout, by number.
+
+    The layout is in blocks of channels or with padding channels. Empty if the generic cannot read
+    values in this layout.
 
     Args:
         op: the generic.
-        values: the changes of values; the loops over changed dimensions of operands are returned.
+        values: the values with a new layout, and the change of each.
         weights: the constant weights.
-        suits: called with the number of output channels of a contraction with a constant weight;
-            if it returns True, the loop over the output channels is returned too.
+        suits: called with the number of output channels of a contraction with a constant weight; if
+            it returns True, the loop over the output channels is returned too.
         refused: the results that may not change.
     """
     loops: set[int] = set()

@@ -64,7 +64,7 @@ class Convolution(Contraction):
         """A key that is equal for convolutions that can be merged.
 
         They read the same image with the same strides, their results have the same numbers of rows
-        and columns, and their chains differ in weights only.
+        and columns, and the elementwise operations after them differ in weights only.
         """
         return "convolution", self.image, self.strides, self.out, super().kind
 

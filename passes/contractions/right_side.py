@@ -79,7 +79,10 @@ class RightSide:
         operation.attributes["indexing_maps"] = indexing_maps(maps)
 
     def copy_transposed(self) -> None:
-        """Emit a transposing copy, whose rows are adjacent in memory; make the product read it."""
+        """Emit a transposed copy of the operand, and make the product read the copy.
+
+        In the copy, the elements of a row of the right side are adjacent in memory.
+        """
         others = [loop for loop in self.loops if loop not in (self.inner, self.column)]
         loops = (*others, self.inner, self.column)
         with ir.InsertionPoint(self.op.op), self.op.op.operation.location:

@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix, each a step: ``rows`` consecutive rows.
+    """The slices that read a matrix, each of them ``rows`` consecutive rows, called a step.
 
     Attributes:
         view: the ``tensor.expand_shape`` between the matrix and the slices, whose first dimension
@@ -32,8 +32,8 @@ class RowReaders:
 def find_row_readers(matrix: ir.Value) -> RowReaders | None:
     """Return the slices that read a matrix, directly or through one ``tensor.expand_shape``.
 
-    None if the matrix has no reader, or a reader that is no slice of exactly one step, which is one
-    index of the first dimension of the slice's operand.
+    Each slice has to read exactly one index of the first dimension of its operand. None if the
+    matrix has another reader, or no reader.
     """
     users = _users(matrix)
     view = users[0] if len(users) == 1 and users[0].name == "tensor.expand_shape" else None

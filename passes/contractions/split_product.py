@@ -12,10 +12,11 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 
 
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
-    """Replace a product by products of ``steps * readers.rows`` rows each, for ``readers`` to read.
+    """Replace a product by several products, each for some consecutive rows of the result.
 
-    A step is ``readers.rows`` rows, which a slice of ``readers`` reads. If ``steps`` does not
-    divide the number of all steps, the last product overlaps its predecessor.
+    The slices in ``readers`` read ``readers.rows`` rows each, a step. Each new product computes
+    ``steps`` steps. If ``steps`` does not divide the number of all steps, the last product overlaps
+    its predecessor.
     """
     last = (product.chain or (product.op,))[-1].operation
     # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
@@ -34,9 +35,10 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit the product and its chain for ``steps`` steps from step ``begin`` on.
+    """Emit a product and its elementwise operations for some of the rows; return the result.
 
-    Return the result, expanded as the operand of the slices of ``readers`` if that is expanded.
+    The rows are those of ``steps`` steps from number ``begin`` on; a step is ``readers.rows`` rows.
+    If the slices in ``readers`` read an expanded shape of the product, the result is expanded too.
     """
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]

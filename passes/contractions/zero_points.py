@@ -130,10 +130,11 @@ def _read_factors(op: Structured) -> tuple[ByteFactor, ByteFactor] | None:
 
 
 def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None:
-    """Return the factor that an operand of a contraction is; None if it is no 8-bit difference.
+    """Return an operand of a contraction as 8-bit integers, perhaps minus a zero point.
 
     ``is_unsigned`` tells whether the contraction's body extends the operand from an unsigned i8;
-    None if the body does not extend it, because another operation computes the difference.
+    None if the body does not extend it, because another operation computes the difference. Return
+    None for any other operand.
     """
     if is_unsigned is not None:
         return ByteFactor(value, (), is_unsigned)
@@ -154,9 +155,10 @@ def _is_view(operation: ir.Operation) -> bool:
 
 
 def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFactor | None:
-    """Return the factor that is the result of an elementwise operation, after ``views``, or None.
+    """Return the factor that an elementwise operation computes, followed by ``views``.
 
-    None if the operation computes no 8-bit difference.
+    The operation subtracts a zero point from a tensor of i8 and may multiply by a scale; ``views``
+    are the reshapes and zero paddings of its result. None if the operation computes something else.
     """
     body = _read_body(op)
     if body is None:
@@ -183,10 +185,10 @@ def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFac
 def _dims_after(
     dims: Sequence[int] | None, views: Sequence[ir.Operation]
 ) -> tuple[int, ...] | None:
-    """Return the dimensions after reshapes and paddings that correspond to ``dims`` before them.
+    """Return the dimensions that ``dims`` become after reshapes and paddings.
 
-    None if ``dims`` is None, if one of the dimensions is padded, or if a reshape merges it with, or
-    splits it into, several dimensions of sizes above 1.
+    ``views`` are the reshapes and paddings, in order. None if ``dims`` is None, if one of the
+    dimensions is padded, or if a reshape merges or splits it; dimensions of size 1 do not count.
     """
     found = dims
     for view in views:

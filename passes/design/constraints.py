@@ -79,7 +79,7 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A numbered value of the function from which an operand is computed without loops.
+    """A numbered value of the function from which an operand is computed, for example by a reshape.
 
     ``value`` is its number; ``is_direct`` is True if the operand is this value itself.
     """
@@ -187,7 +187,10 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the numbered values of the function that ``value`` equals or is computed from."""
+        """Yield the numbered values of the function that ``value`` equals or is computed from.
+
+        Operations without a number, such as reshapes, are followed to their operands.
+        """
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
             return

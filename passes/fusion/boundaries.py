@@ -68,19 +68,19 @@ class Separate:
 
 @dataclass(frozen=True)
 class Parallelism:
-    """The rule that merges groups unless too few independent rTasks remain.
+    """The rule that merges two groups unless the merged group has too few independent rTasks.
 
-    ``enough`` is the number of independent rTasks that are not too few.
+    ``enough`` is the least number of independent rTasks that keeps the device busy.
     """
 
     enough: int = ENOUGH_TASKS
     gathers: ClassVar[bool] = False
 
     def admits(self, joined: Joined) -> bool:
-        """Whether the merged group has the parallelism of both parts, or enough parallelism.
+        """Whether the merged group keeps enough independent rTasks.
 
-        Without a contraction, ``enough`` independent rTasks are enough, or at most ``_SMALL_WORK``
-        scalar operations of the merged group.
+        It does if it has as many as each of its parts. Without a contraction, ``enough`` rTasks
+        suffice, or at most ``_SMALL_WORK`` scalar operations in the whole group.
         """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):

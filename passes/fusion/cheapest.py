@@ -91,7 +91,10 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units of the operations ``tree``, a tree, into the partition."""
+        """Put the cheapest units of the operations ``tree`` into the partition.
+
+        These operations, given by number, form a tree: each has at most one reader.
+        """
         inside = set(tree)
         sources = {number: self._graph.sources[number] & inside for number in tree}
         partition.put(cheapest_cuts(tree, sources, self.costs.seconds))

@@ -66,8 +66,9 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
 
 
 def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the first dimension of ``group`` with a size other than 1 in ``shape``.
+    """Return the only dimension of a group whose index can be other than 0.
 
-    If all sizes are 1, return the first dimension.
+    ``group`` are dimensions of a tensor of shape ``shape``, at most one of which has a size other
+    than 1. If all sizes are 1, return the first dimension.
     """
     return next((dim for dim in group if shape[dim] != 1), group[0])

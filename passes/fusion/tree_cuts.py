@@ -59,10 +59,11 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the open units of an operation with, and without, one more of its sources.
+    """Extend the possible units of an operation by its next source: cut off, or in the same unit.
 
-    Each open unit of ``states`` is yielded once with the edge to the source cut, and once merged
-    with each open unit of the source; a unit's closed units are those before it in the tree.
+    An open unit contains the operation and may still grow; closed units are complete. Yield each
+    open unit of ``states`` once with the edge to the source cut, and once merged with each open
+    unit of the source, both with the price and the list of the closed units before it in the tree.
 
     Args:
         states: the operation's open units so far, with their closed units.

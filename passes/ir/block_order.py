@@ -6,10 +6,11 @@ from rammer_mlir.bindings import ir
 
 
 def sort_block(block: ir.Block) -> None:
-    """Sort the operations of a block topologically; an operation moves only after its operands.
+    """Sort the operations of a block topologically.
 
-    Sorting is needed after operations were replaced by a call in the place of the last of them: a
-    user of a result of another of them may then precede the call.
+    Operations keep their order, except that the producer of an operand is placed before its user. A
+    pass that replaces several operations by one call, at the position of the last of them, needs
+    this: other users of the replaced results may precede the call.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()

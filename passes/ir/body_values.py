@@ -64,7 +64,10 @@ def _comparison(op: ir.Operation) -> Callable[..., float]:
 
 
 _ORDERED = ("", "=", ">", ">=", "<", "<=", "<>", "=<>")
-"""For each ordered predicate of ``arith.cmpf``, by number, the relations for which it is true."""
+"""For each ordered predicate of ``arith.cmpf``, by number, the relations for which it is true.
+
+For example, ``>=`` has the relations ``>`` and ``=``; the first predicate is always false.
+"""
 
 _PREDICATES: Sequence[tuple[str, bool]] = (
     *((outcomes, False) for outcomes in _ORDERED),

@@ -135,10 +135,11 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether tiles of the loops ``tiled`` access a box along a dimension that ``expr`` indexes.
+    """Whether a tile accesses consecutive indices along a dimension with index expression ``expr``.
 
-    A linear expression gives a box if it uses none of these loops, or if no coefficient and no
-    constant is negative. A panel index gives a box, because tiles consist of whole panels.
+    The tile is a part of the loops ``tiled``, and all of every other loop. True for a linear
+    expression that uses none of the loops ``tiled``, or has no negative coefficient and constant.
+    True for a panel index, because tiles consist of whole panels.
     """
     if panel_index(expr) is not None:
         return True

@@ -52,7 +52,7 @@ def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
 def _integer_name(text: str) -> str | None:
     """Return NumPy's name of an MLIR integer type of 2 to 64 bits; None for any other text.
 
-    A width without a NumPy type becomes the next wider one.
+    A width that NumPy and ml_dtypes lack is rounded up to 8, 16, 32 or 64 bits.
     """
     found = _INTEGER.fullmatch(text)
     if found is None or not 1 < int(found["width"]) <= _WIDEST_INTEGER:

@@ -14,8 +14,8 @@ def update_function_type(
 
     Args:
         function: a ``func.func`` with a body of one block.
-        returned: the values that a later return operation returns; None if the block has its
-            terminator, whose operands count.
+        returned: the values that the function will return, if its block has no return operation
+            yet; None to take the operands of the return operation.
     """
     block = function.regions[0].blocks[0]
     results = list(block.operations)[-1].operation.operands if returned is None else returned

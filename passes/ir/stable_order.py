@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return the nodes of a graph in topological order, of several possible ones the smallest next.
+    """Return the nodes of a graph in topological order; the smallest of the ready nodes is next.
 
     ``sources`` has the predecessors of each node; the graph must have no cycle.
     """

@@ -321,9 +321,11 @@ class Structured:
 
     @cached_property
     def _evaluations(self) -> int:
-        """The number of evaluations of the body: the points, except for reductions with constants.
+        """The number of evaluations of the body, with constant factors computed separably.
 
-        A constant reduction along several loops is separable, and computed one loop at a time.
+        It is the number of points of the iteration space, unless constants are indexed by several
+        reduction loops. These loops can run one after the other, so the sum of their trip counts
+        replaces the product.
         """
         loops = {
             loop

@@ -1,4 +1,7 @@
-"""Constants of element types that ``stored_types`` stores as tensors of other types."""
+"""Constants of element types that the compiler does not support, as tensors of supported types.
+
+The module ``stored_types`` lists these types.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ _DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
 
 
 def constant_parts(op: ir.Operation) -> list[ir.Value]:
-    """Emit the tensors that together store the value of an ``arith.constant``, and return them."""
+    """Emit the tensors that store an ``arith.constant`` of an unsupported type, and return them.
+
+    For complex numbers, these are a tensor of real parts and a tensor of imaginary parts; for
+    narrow types, one tensor.
+    """
     kind = ir.RankedTensorType(op.results[0].type)
     storage = storage_of(kind.element_type)
     assert storage is not None

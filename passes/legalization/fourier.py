@@ -76,8 +76,8 @@ class _Transform:
     def to_real(self, given: ir.Value) -> ir.Value:
         """Emit the real tensor whose transform is ``given``, and return it.
 
-        ``given`` has n / 2 + 1 elements along the last dimension, which is inverted last; the
-        omitted elements are conjugates of these.
+        ``given`` has n / 2 + 1 elements along the last dimension; the omitted elements are
+        conjugates of these. The transform is inverted along all other dimensions first.
         """
         real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
         count = self._lengths[-1]

@@ -103,7 +103,11 @@ def _lower_chlo(module: ir.Module) -> None:
 
 
 def _drop_hints(module: ir.Module) -> None:
-    """Drop optimization barriers, and the attribute ``algorithm`` of ``stablehlo.dot_general``."""
+    """Erase operations and attributes of StableHLO that do not affect results.
+
+    These are ``stablehlo.optimization_barrier``, and the attribute ``algorithm`` of
+    ``stablehlo.dot_general``.
+    """
     for op in operations_named(module.operation, "stablehlo.optimization_barrier"):
         replace(op, list(op.operands))
     for op in operations_named(module.operation, "stablehlo.dot_general"):

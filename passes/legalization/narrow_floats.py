@@ -59,15 +59,18 @@ def _dtype(value: ir.Value) -> DType:
 
 
 def _given(value: ir.Value) -> Scalar:
-    """Return a value as a ``Scalar``: a float of at most 8 bits as the byte of its bits."""
+    """Return a value as a ``Scalar`` for arithmetic.
+
+    A float of at most 8 bits is returned as an i8 with the same bits.
+    """
     storage = storage_of(value.type)
     return Scalar(value if storage is None else storage.store(value)[0], _dtype(value))
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
-    """Return the value of a ``Scalar`` with the type ``kind``.
+    """Return a ``Scalar`` as a value of the type ``kind``.
 
-    A float of at most 8 bits is loaded from the byte of its bits.
+    If ``kind`` is a float of at most 8 bits, the scalar is an i8 with the float's bits.
     """
     storage = storage_of(kind)
     return found.value if storage is None else storage.load([found.value])

@@ -105,7 +105,9 @@ def check_given(module: ir.Module) -> None:
 
 
 def check_before_lifting(module: ir.Module) -> None:
-    """Check that loops can keep their states in place, and that shapes are static.
+    """Check the rules that have to hold before scalars are lifted to 0-D tensors.
+
+    Loops must be able to update the tensors that they carry in place, and shapes must be static.
 
     Raises:
         FindingsError: with all loops and shapes that break these rules.

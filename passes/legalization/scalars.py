@@ -106,7 +106,11 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return those of ``values`` that a 0-D tensor holds already, each once."""
+        """Return those scalars among ``values`` that a 0-D tensor holds already, each once.
+
+        They become inputs of a loop nest; other scalars, such as constants, are cloned into its
+        body.
+        """
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
     @staticmethod

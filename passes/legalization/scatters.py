@@ -173,9 +173,9 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit a test whether the update hits the element, and a read of the update; return both.
+        """Emit a test whether the update is scattered to the element, and a read of the update.
 
-        The update is arbitrary if it does not hit the element.
+        Return both. If the test is false, the value of the update is arbitrary.
         """
         own = [linalg.IndexOp(n).result for n in range(self.rank)]
         scatter = [linalg.IndexOp(self.rank + n).result for n in range(len(self.scatter_dims))]

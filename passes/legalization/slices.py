@@ -28,7 +28,9 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 
 
 class _Slice:
-    """The offsets, sizes and strides of a slice operation; ``first`` is its first dynamic operand.
+    """The offsets, sizes and strides of a slice operation.
+
+    The operation's operands from number ``first`` on are those that are dynamic.
 
     Attributes:
         sizes: the static size of each dimension.
@@ -70,7 +72,7 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
 
 
 def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Return a loop nest's result that replaces an ``extract_slice`` with dynamic offsets.
+    """Emit a loop nest that replaces an ``extract_slice`` with dynamic offsets; return its result.
 
     None for a static slice, which is a view, and for dynamic sizes or strides.
     """
@@ -100,7 +102,7 @@ def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:
 
 
 def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
-    """Return a loop nest's result that replaces an ``insert_slice``.
+    """Emit a loop nest that replaces an ``insert_slice``; return its result.
 
     Each element is selected from the source or the target. None for a contiguous static slice, and
     for dynamic sizes or strides.
@@ -141,7 +143,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Emit a loop nest that replaces a ``tensor.gather``; return its only result, never None."""
+    """Emit a loop nest that replaces a ``tensor.gather``; return its result."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
@@ -166,9 +168,9 @@ def _gather(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _reshape(op: ir.Operation) -> list[ir.Value] | None:
-    """Return a collapse and an expansion that replace a ``tensor.reshape``.
+    """Emit a collapse to one dimension and an expansion that replace a ``tensor.reshape``.
 
-    None if a shape is not static.
+    Return the reshaped tensor as a list of one value; None if a shape is not static.
     """
     source = op.operands[0]
     old, new = ir.RankedTensorType(source.type), ir.RankedTensorType(op.results[0].type)
@@ -204,9 +206,10 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
-    """Return an insertion into a filled tensor that replaces a padding with a computed value.
+    """Emit an insertion into a filled tensor that replaces a padding; return its result.
 
-    None if the value is constant or depends on the position, or the padding is dynamic.
+    The padding value is computed at run time. None if it is constant or depends on the position, or
+    if the widths are dynamic.
     """
     block = op.regions[0].blocks[0]
     inner = list(block.operations)

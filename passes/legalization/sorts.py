@@ -111,9 +111,10 @@ class _Sort:
         return self._at_pairs(last.operands[0], mapping)
 
     def _at_pairs(self, value: ir.Value, mapping: ValueMap) -> ir.Value:
-        """Return a value of the comparison's body at all pairs, from ``mapping``.
+        """Return the tensor of all pairs that replaces a scalar of the comparison's body.
 
-        A value from outside of the body is broadcast and added.
+        ``mapping`` has the tensors by scalar. A scalar from outside of the body is broadcast to all
+        pairs and added to ``mapping``.
         """
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])

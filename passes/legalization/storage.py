@@ -118,7 +118,8 @@ class _Storing:
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
         """Clone the operations ``[:upto]`` of a block to the insertion point.
 
-        Operations with values that are stored in parts are rewritten.
+        Operations on values of unsupported element types are rewritten to operations on their
+        parts, such as the real and imaginary parts of complex numbers.
         """
         for each in list(block.operations)[:upto]:
             op = each.operation
@@ -131,7 +132,11 @@ class _Storing:
             self._values.update(zip(op.results, copy.results, strict=True))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """Return the new value of an old value; load a scalar that is stored in parts from them."""
+        """Return the value that replaces an old value.
+
+        For a scalar of an unsupported type, emit its computation from its parts, such as a complex
+        number from its real and imaginary parts.
+        """
         if value in self._parts and not isinstance(value.type, ir.RankedTensorType):
             storage = storage_of(value.type)
             assert storage is not None
@@ -139,7 +144,10 @@ class _Storing:
         return self._values.get(value, value)
 
     def _parts_of(self, value: ir.Value) -> list[ir.Value]:
-        """Return the parts of a value, or a list of its new value if it is not stored in parts."""
+        """Return the values that store a value, such as its real and its imaginary part.
+
+        For a value of a supported element type, return a list of its only replacement.
+        """
         if value in self._parts:
             return self._parts[value]
         if isinstance(value.type, ir.RankedTensorType):
@@ -150,7 +158,8 @@ class _Storing:
     def _expanded(self, values: Values) -> list[ir.Value]:
         """Return the new operands for the old operands ``values``, in order.
 
-        A value that is stored in parts is replaced by all its parts.
+        A value of an unsupported element type is replaced by all its parts, such as its real and
+        its imaginary part.
         """
         return [
             part
@@ -165,7 +174,7 @@ class _Storing:
     def _record(self, old: Values, new: Values) -> None:
         """Record ``new`` as the replacements of the values ``old``, in order.
 
-        An old value that is stored in parts takes one new value for each part.
+        An old value of an unsupported element type takes one new value for each of its parts.
         """
         rest = list(new)
         for value in old:
@@ -178,9 +187,9 @@ class _Storing:
                 self._parts[value] = taken
 
     def _by_parts(self, op: ir.Operation) -> None:
-        """Repeat an operation on tensors for each part; clone an operation on scalars alone.
+        """Emit an operation on tensors once for each part, such as real and imaginary parts.
 
-        Operations on complex scalars are lowered later.
+        An operation on scalars alone is cloned: operations on complex scalars are lowered later.
         """
         of_tensors = [
             value
@@ -246,7 +255,11 @@ class _Storing:
         self._record(op.results, list(new.results))
 
     def _load(self, old: Values, new: Values) -> None:
-        """Map the arguments ``old`` of a body to elements, loaded from arguments of the parts."""
+        """Record the replacements of the arguments ``old`` of a loop nest's body.
+
+        ``new`` are the arguments of the new body. An element of an unsupported type has several of
+        them, one for each part (such as real and imaginary part), and is computed from these.
+        """
         rest = list(new)
         for value in old:
             storage = storage_of(value.type)
@@ -257,12 +270,17 @@ class _Storing:
     def _stored(self, values: Values) -> list[ir.Value]:
         """Return the values that a new body yields for the old yielded ``values``.
 
-        A value that is stored in parts is replaced by all its parts.
+        A value of an unsupported element type is replaced by all its parts, such as its real and
+        its imaginary part.
         """
         return [part for value in values for part in self._parts_of(value)]
 
     def _with_region(self, op: ir.Operation) -> None:
-        """Repeat an operation with a region for each part; the region then yields this part."""
+        """Emit an operation with a region, such as a padding, once for each part of its result.
+
+        Parts are, for example, the real and the imaginary part of complex numbers. The region of
+        each copy yields the elements of its part.
+        """
         (old,) = [region.blocks[0] for region in op.regions]
         operands = [self._parts_of(value) for value in op.operands]
         made: list[ir.Value] = []
@@ -283,7 +301,8 @@ class _Storing:
     def _control_flow(self, op: ir.Operation) -> None:
         """Clone a loop, branch or region.
 
-        Operands, arguments and results that are stored become parts.
+        Operands, arguments and results of unsupported element types are replaced by their parts,
+        such as real and imaginary parts.
         """
         new = ir.Operation.create(
             op.name,
@@ -315,9 +334,10 @@ def _attributes(op: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def _joined(parts: Values) -> ir.Value:
-    """Emit and return a tensor with the parts along a new last dimension.
+    """Emit and return a tensor that has the given parts along a new last dimension.
 
-    Return a single part unchanged.
+    For example, a real and an imaginary part give a tensor of pairs. A single part is returned
+    unchanged.
     """
     if len(parts) == 1:
         return parts[0]

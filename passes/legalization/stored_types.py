@@ -45,7 +45,11 @@ class Storage(Protocol):
 
 
 def like(kind: ir.Type, element: ir.Type) -> ir.Type:
-    """Return ``kind`` with the element type ``element``; if it is no tensor, ``element`` itself."""
+    """Return the type ``kind`` with another element type.
+
+    For a tensor type, the result has the same shape and the element type ``element``; for any other
+    type, it is ``element`` itself.
+    """
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(kind.shape, element)
     return element

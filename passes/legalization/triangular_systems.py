@@ -43,7 +43,7 @@ class _System:
         on_left: whether the matrices are the left factors.
         is_lower: whether the i-th unknown depends on unknowns before it, not after it.
         is_transposed: whether the i-th equation is a column of the matrices.
-        has_ones: whether the diagonal is not read, but has ones.
+        has_ones: whether all elements of the diagonal count as 1, whatever the matrices contain.
     """
 
     matrices: ir.Value
@@ -102,9 +102,10 @@ class _System:
         return loop.results[0]
 
     def _known_part(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the products of known unknowns and coefficients of equation ``at``, added up.
+        """Emit the sum of the products of the known unknowns and their coefficients in an equation.
 
-        ``known`` is the solution so far. The result has a number for each system and right side.
+        ``at`` is the number of the equation, ``known`` the solution so far. The result has a number
+        for each system and right side.
         """
         rank = len(self.batch)
         loops = [ir.AffineDimExpr.get(n) for n in range(rank + 2)]
@@ -128,7 +129,11 @@ class _System:
         return op.results[0]
 
     def _row(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the ``at``-th unknowns: right sides minus known parts, over the diagonal."""
+        """Emit the values of unknown number ``at`` in all systems.
+
+        Each is the right side minus ``known`` (the sum of the products of known unknowns and their
+        coefficients), divided by the element of the diagonal.
+        """
         shape = [*self.batch, self.columns]
         rank = len(shape)
         each = ir.AffineMap.get_identity(rank)
@@ -153,10 +158,10 @@ class _System:
         return [at, None] if self.on_left else [None, at]
 
     def _slice(self, source: ir.Value, place: Sequence[ir.Value | None]) -> ir.Value:
-        """Emit a slice of all systems.
+        """Emit the same slice of the data of each system, and return it.
 
-        ``place`` has an index, or None for all, in each of the last two dimensions. The result has
-        no dimension for an index.
+        ``place`` has, for each of the last two dimensions of ``source``, an index, or None for all
+        elements. A dimension with an index is dropped.
         """
         offsets, geometry = self._geometry(source, place)
         kept = [size for size, at in zip(geometry[1][-2:], place, strict=True) if at is None]
@@ -170,7 +175,12 @@ class _System:
     def _geometry(
         self, source: ir.Value, place: Sequence[ir.Value | None]
     ) -> tuple[list[ir.Value], tuple[list[int], list[int], list[int]]]:
-        """Return a slice's computed offsets, and its static offsets, sizes and strides."""
+        """Return the operands and attributes of a slice that takes the elements at ``place``.
+
+        ``place`` has, for each of the last two dimensions of ``source``, an index, or None for all.
+        The first result has the offsets known at run time only; the second has static offsets (with
+        MLIR's marker for the others), sizes and strides.
+        """
         shape = list(ir.RankedTensorType(source.type).shape)
         rank = len(self.batch)
         static = [0] * rank + [0 if at is None else _OPEN for at in place]

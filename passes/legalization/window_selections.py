@@ -38,9 +38,10 @@ def lower_window_selections(module: ir.Module) -> None:
 
 
 def _comparison(op: ir.Operation) -> _Compare | None:
-    """Return the function that emits whether the selected element is kept, not the current one.
+    """Return a function that emits the comparison of ``stablehlo.select_and_scatter``.
 
-    None if the operation, its types or its shapes are not supported.
+    It is called with the element that is selected so far and another element, and emits whether the
+    first stays selected. None if the operation, its types or its shapes are not supported.
     """
     types = [ir.RankedTensorType(value.type) for value in op.operands]
     element = types[0].element_type
@@ -119,7 +120,11 @@ class _Windows:
         return arith.index_cast(_i32(), found)
 
     def shape(self) -> ir.Value:
-        """Emit an unread tensor whose shape is a window, which bounds loops over its elements."""
+        """Emit an empty tensor with the shape of a window.
+
+        As an input of a reduction, it defines the trip counts of the loops over a window; its
+        elements are not read.
+        """
         return tensor.EmptyOp(list(self.extents), _i32()).result
 
 
@@ -184,7 +189,12 @@ def _padded(operand: ir.Value, windows: _Windows, zero: ir.Value) -> ir.Value:
 
 
 def _scattered(op: ir.Operation, windows: _Windows, selected: ir.Value) -> ir.Value:
-    """Emit the sums of the sources of the windows that selected an element; return the result."""
+    """Emit the result of a ``stablehlo.select_and_scatter``, and return it.
+
+    There is a source element for each window. Each element of the result is the sum of the source
+    elements of those windows that selected it. ``selected`` has the number of the selected element
+    of each window.
+    """
     source, rank = op.operands[1], windows.rank
     kind = ir.RankedTensorType(op.results[0].type)
     initial = tensor.extract(op.operands[2], [])

@@ -37,12 +37,12 @@ _POWER = 6
 
 @dataclass(frozen=True)
 class Found:
-    """A region of rOperators that may be computed in chunks.
+    """A set of rOperators (a region) that may be computed in chunks, with its gain and cost.
 
     Attributes:
-        region: the region.
-        saved: the reduction of the norm of memory usage.
-        extra: the work that chunks repeat, relative to the region's work.
+        region: the set.
+        saved: the reduction of the norm of memory usage over time (``_height``).
+        extra: the work that chunks repeat, relative to the work without chunks.
     """
 
     region: Region
@@ -51,11 +51,11 @@ class Found:
 
 
 def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
-    """Return the region to compute in chunks; None if no region lowers the peak of memory usage.
+    """Return the set of rOperators to compute in chunks; None if no set lowers the memory peak.
 
     Args:
         read: the rOperators of a block, with their costs and buffers.
-        regions: finds the regions of the same block that can be computed in chunks.
+        regions: finds the sets of rOperators of the same block that can be computed in chunks.
         count: the number of chunks.
         limit: bytes in use up to which memory usage does not count.
     """
@@ -90,7 +90,10 @@ def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Ite
 
 
 def _extra_work(read: OperatorSteps, region: Region) -> float:
-    """Return the work that chunks of a region repeat, relative to the region's work."""
+    """Return the work that chunks repeat, relative to the work of the rOperators without chunks.
+
+    ``region`` is the set of rOperators that is computed in chunks.
+    """
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0
     for number, node in enumerate(region.nodes):
@@ -102,7 +105,10 @@ def _extra_work(read: OperatorSteps, region: Region) -> float:
 
 
 def _share(node: ir.OpView, parts: Parts) -> float:
-    """Return the largest share that ``parts`` cover of any result of the operation ``node``."""
+    """Return the largest share of a result of operation ``node`` that a chunk computes.
+
+    ``parts`` has the part of each result; shares are from 0 to 1.
+    """
     return max(
         cut.size / shape_of(result)[cut.axis]
         for result, cut in zip(node.results, parts, strict=True)
@@ -111,17 +117,18 @@ def _share(node: ir.OpView, parts: Parts) -> float:
 
 
 def _height(live: Sequence[int], limit: int) -> float:
-    """Return the sum of ``m ** _POWER`` over steps with more than ``limit`` bytes in use.
+    """Return a measure of memory usage in which peaks weigh most.
 
-    ``live`` has the bytes in use at each step, and ``m`` is this number in MiB.
+    It is the sum of ``m ** _POWER`` over the steps with more than ``limit`` bytes in use. ``live``
+    has the bytes in use at each step, and ``m`` is this number in MiB.
     """
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
 
 def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
-    """Return the bytes in use at each rOperator if a region is computed in chunks.
+    """Return the bytes in use at each rOperator if those of ``region`` are computed in chunks.
 
-    For an rOperator of the region, it is the maximum over all chunks.
+    An rOperator of the region runs once for each chunk; its number is the maximum over all chunks.
     """
     steps, origins = _in_chunks(read, region)
     most = [0] * len(read.operators)
@@ -131,7 +138,10 @@ def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
 
 
 def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
-    """Return the steps of the block with ``region`` in chunks, and the rOperator of each step."""
+    """Return the sequence of steps if the rOperators of ``region`` are computed in chunks.
+
+    The second result has, for each step, the number of the rOperator that it executes.
+    """
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in region.operators]
     sink = inside[-1]

@@ -40,10 +40,11 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of results that ``op`` computes together with part ``cut`` of a result.
+    """Return the parts of all results that ``op`` computes together with a part of one result.
 
-    ``number`` is the number of this result. For a generic, the list has the part of each result
-    that the loop over the cut dimension indexes, in order; otherwise only ``cut``.
+    ``number`` is the number of this result, and ``cut`` its part. For a generic, the list has the
+    part of each result that the loop over the cut dimension indexes, in order; otherwise only
+    ``cut``.
     """
     if not is_generic(op):
         return [cut]

@@ -58,10 +58,10 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 
 
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
-    """Return the parallel loop over the cut dimension of result ``number``.
+    """Return the number of the parallel loop that indexes the cut dimension of a result.
 
-    None if no loop alone indexes the dimension, the loop is a reduction, or the body reads its
-    index.
+    ``number`` is the number of the result. None if no loop alone indexes the dimension, the loop is
+    a reduction, or the body reads its index.
     """
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):
@@ -72,7 +72,7 @@ def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
 def result_axis(op: Structured, number: int, loop: int) -> int | None:
     """Return the dimension of result ``number`` that ``loop`` alone indexes.
 
-    None if there is no such dimension, or ``loop`` also indexes another one.
+    None if there is no such dimension, or ``loop`` also indexes another dimension.
     """
     exprs = op.output_maps[number].results
     found = [axis for axis, expr in enumerate(exprs) if loop in loops_in(expr)]
@@ -104,11 +104,12 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the interval of an index expression while ``loop`` runs over ``cut`` only.
+    """Return the interval of values that an index expression takes if ``loop`` runs over a part.
 
-    It begins where all other terms are zero, so that the indexing map stays the same. ``place`` is
-    the dimension that the expression indexes, and its size. None if the expression is not linear,
-    has negative terms, or exceeds the size.
+    ``cut`` is the part of the loop's iterations; all other loops run in full. ``place`` is the
+    dimension that the expression indexes, and its size. The begin of the interval is that of
+    ``loop``'s term alone, so that the indexing map can stay the same. None if the expression is not
+    linear, has negative terms, or exceeds the size.
     """
     axis, size = place
     form = linear_form(expr)

@@ -17,7 +17,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 @dataclass(frozen=True)
 class Chunk:
-    """The work of one chunk of a region.
+    """The work of one chunk of a region, a set of rOperators that is computed in chunks.
 
     Attributes:
         parts: for each operation of the region, the part of each result; None for an unused result.
@@ -82,9 +82,9 @@ class Regions:
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
-        """Yield the sets of rOperators to compute in chunks that end with ``sink``, smallest first.
+        """Yield the sets of rOperators to compute in chunks whose last rOperator is ``sink``.
 
-        Each set has at least one intermediate.
+        Smaller sets come first; each has at least one intermediate.
 
         Args:
             sink: the last rOperator of each set.
@@ -200,9 +200,9 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 
 
 def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
-    """Yield each number of leading ``nodes`` that form a region.
+    """Yield the numbers ``n`` for which the first ``n`` nodes can be computed in chunks together.
 
-    A region ends at an rOperator or a padding, and contains at least two of them.
+    The last of them has to be an rOperator or a padding, and at least one other has to be, too.
     """
     new = 0
     for end, node in enumerate(nodes, 1):

@@ -96,7 +96,10 @@ def _copied(members: Sequence[Member]) -> list[ir.Value]:
 
 
 def nest_of_members(members: Sequence[Member]) -> LoopNest:
-    """Return the loop nest of the contraction that replaces all ``members``, of the same kind."""
+    """Return the loop nest of the contraction that replaces all ``members``.
+
+    The members are products of the same matrix, or convolutions of the same image.
+    """
     convolutions = [member for member in members if isinstance(member, Convolution)]
     if convolutions:
         return convolutions_nest(convolutions)

@@ -38,9 +38,10 @@ class Window:
 
 
 def merge_convolutions(group: Sequence[Convolution], weights: DerivedWeights) -> None:
-    """Replace convolutions of an image by one with all filters, and slices of its result.
+    """Replace convolutions of the same image by a single convolution with all of their filters.
 
-    ``weights`` are the module's weights, to which the concatenated filters are added.
+    Slices of its result replace the old results. ``weights`` are the module's weights, to which the
+    concatenated filters are added.
     """
     first = group[0]
     window = Window.around(group)

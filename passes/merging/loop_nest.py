@@ -115,7 +115,7 @@ def nest_of(op: Structured) -> LoopNest:
 
 
 def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
-    """Return the loop nest of the convolution that replaces convolutions of the same kind."""
+    """Return the loop nest of the convolution that replaces convolutions of the same image."""
     first, size = group[0], element_bytes(group[0].image.type)
     window = Window.around(group).size
     filters = sum(member.filters for member in group)
@@ -137,7 +137,7 @@ def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
 
 
 def products_nest(group: Sequence[Product]) -> LoopNest:
-    """Return the loop nest of the product that replaces products of the same kind."""
+    """Return the loop nest of the product that replaces products of the same matrix."""
     first, size = group[0], element_bytes(group[0].matrix.type)
     rows, inner = shape_of(first.matrix)
     columns = sum(member.columns for member in group)

@@ -13,9 +13,10 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 
 def merge_products(group: Sequence[Product], weights: DerivedWeights) -> None:
-    """Replace products of a matrix by one with the concatenated weights, and slices of its result.
+    """Replace products of the same matrix by a single product with the concatenated weights.
 
-    ``weights`` are the module's weights, to which the concatenated weights are added.
+    Slices of its result replace the old results. ``weights`` are the module's weights, to which the
+    concatenated weights are added.
     """
     first = group[0]
     with ir.InsertionPoint(first.op), first.op.operation.location:

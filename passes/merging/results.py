@@ -24,7 +24,7 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
     are erased.
 
     Args:
-        group: the contractions, of the same kind, with their elementwise operations.
+        group: the contractions, with their elementwise operations, which differ in weights only.
         merged: the result of the contraction that replaces them.
         weights: the module's weights.
     """
@@ -37,7 +37,9 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Emit one elementwise operation in place of equal ones on slices, and return its result.
+    """Emit a single elementwise operation that replaces equal operations on the merged results.
+
+    Return its result.
 
     Args:
         ops: for each merged contraction, the elementwise operation at the same position after it.

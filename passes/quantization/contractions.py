@@ -29,9 +29,9 @@ class Factor:
 
     @property
     def argument(self) -> int | None:
-        """The number of the region's input that is the source.
+        """The number of the region's input from which views make the operand.
 
-        None if the region computes the source.
+        None if the region itself computes the tensor.
         """
         if isinstance(self.source.owner, ir.Block):
             return ir.BlockArgument(self.source).arg_number

@@ -94,8 +94,8 @@ class _Program:
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
         """Let a call of a region also return values inside the region; return all taps of the call.
 
-        These values are the sources of the contractions' factors. A region without contractions
-        stays unchanged and gets no taps.
+        These values are the tensors that the contractions multiply, before reshapes and zero
+        paddings. A region without contractions stays unchanged and gets no taps.
         """
         if not contractions:
             return RegionTaps((), (), ())
@@ -133,7 +133,10 @@ class _Program:
 
 
 def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
-    """Return the sources of factors that the region itself computes, each once."""
+    """Return the tensors computed inside a region from which its contractions' operands are made.
+
+    Each is returned once, before reshapes and zero paddings.
+    """
     factors = (factor for each in contractions for factor in each.factors)
     return list(dict.fromkeys(f.source for f in factors if f.argument is None))
 

@@ -201,10 +201,12 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
-    """Return the result of ``call``, which calls a method of a code generator.
+    """Return the result of a method of a code generator, after checking its type.
+
+    ``call`` calls the method, whose name is ``method``.
 
     Raises:
-        PassError: if the call fails, or the result is no ``kind``; it names ``method``.
+        PassError: if the call fails, or the result is not of type ``kind``; it names the method.
     """
     return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
 
@@ -230,9 +232,10 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Return the result of ``call``, which calls a method of a code generator.
+    """Return the result of a method of a code generator.
 
-    An exception becomes an error of one line that names the code generator and ``method``.
+    ``call`` calls the method, whose name is ``method``. An exception becomes an error of one line
+    that names the code generator and the method.
 
     Raises:
         PassError: if the call fails.

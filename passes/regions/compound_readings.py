@@ -108,9 +108,11 @@ def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
 def _divisor(
     op: Structured, expression: Expression, weights: Weights
 ) -> NDArray[np.float64] | None:
-    """Return the number by which a body divides each element of the first input, if known.
+    """Return the number by which an elementwise body divides the first input of an operation.
 
-    The number is an array that broadcasts against the result. None if it is unknown.
+    For example, ``x0 * 0.5 / 4`` divides by 8. ``expression`` is the computation of the body. The
+    number may differ between elements: it is an array that broadcasts against the result. None if
+    the body computes something else or the number is unknown at compile time.
     """
     if expression == Input(0):
         return np.ones(())
@@ -128,9 +130,9 @@ def _divisor(
 
 
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
-    """Return the value of a constant expression in a shape that broadcasts against the result.
+    """Return the value of a constant or of an input that is a constant tensor; else None.
 
-    None if the expression is not constant.
+    Its shape broadcasts against the result of ``op``.
     """
     if isinstance(expression, Apply):
         return None
@@ -191,7 +193,11 @@ def _inverted(op: Structured) -> Structured | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether an elementwise ``op`` broadcasts its second input along the axes of ``reduction``."""
+    """Whether an elementwise operation combines a tensor with a reduction of it, as a softmax does.
+
+    Its first input has the shape of the result; its second input lacks the dimensions along which
+    ``reduction`` reduces, and is broadcast along these.
+    """
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]
     if reading is None or not isinstance(axes, tuple):
@@ -229,9 +235,9 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 
 
 def _generic_behind(value: ir.Value, uses: int = 1) -> Structured | None:
-    """Return the ``linalg.generic`` that computes a value with ``uses`` uses.
+    """Return the ``linalg.generic`` that computes a value.
 
-    None if another operation computes it or the number of uses differs.
+    None if another operation computes it, or if the value does not have exactly ``uses`` uses.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):

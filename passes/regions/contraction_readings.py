@@ -36,7 +36,7 @@ _PRODUCTS = (_sum_of(""), _sum_of("cast_i32"), _sum_of("cast_f32"))
 
 @dataclass(frozen=True)
 class _Roles:
-    """The loops of a contraction by the operands that they index, in the order of the maps.
+    """The loops of a contraction by their roles, each list in the order of the indexing maps.
 
     Attributes:
         both: parallel loops that index both inputs: batches or groups.
@@ -192,9 +192,10 @@ def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
 def _letters(
     op: Structured, batch: int, axes: Sequence[Axis]
 ) -> tuple[int, list[dict[int, str]]] | None:
-    """Return the number of groups, and for each operand the layout letter of each loop.
+    """Return the number of groups of a convolution, and the layout letters of its loops.
 
-    Letters are those of layouts such as NCHW. None if the loops are not those of a convolution.
+    The list has, for each operand, the letter of each loop that indexes it, by the loop's number;
+    letters are those of layouts such as NCHW. None if the loops are not those of a convolution.
     """
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)
@@ -216,5 +217,8 @@ def _letters(
 
 
 def _named(loops: Sequence[int], letter: str) -> dict[int, str]:
-    """Map the first loop to its layout letter, and a second loop, within blocks, to lower case."""
+    """Return the layout letter of each of up to two loops over a dimension, by the loop's number.
+
+    A second loop runs within blocks of the dimension and gets the lower-case letter, as in NCHWc.
+    """
     return dict(zip(loops, (letter, letter.lower()), strict=False))

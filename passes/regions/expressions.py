@@ -160,7 +160,10 @@ def apply(function: str, *operands: Expression) -> Expression:
 
 
 def _rank(expression: Expression) -> tuple[int, str]:
-    """Return a sort key: calls first, constants last; the values of constants do not count."""
+    """Return a sort key for the operands of commutative functions: calls first, constants last.
+
+    Expressions that differ only in the values of constants have equal keys.
+    """
     if isinstance(expression, Constant):
         return 2, ""
     if isinstance(expression, Input):

@@ -13,10 +13,12 @@ T = TypeVar("T")
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
     """Return the result of a function of a plug-in; an exception becomes an error of one line.
 
+    The message is ``EXPECTED, found PROBLEM; ADVICE``.
+
     Args:
-        expected: the first words of the error, up to the expectation.
+        expected: the begin of the message, which names the failing part and the expectation.
         call: the function.
-        advice: the last words of the error.
+        advice: the end of the message, which tells the user how to proceed.
 
     Raises:
         PassError: if the call fails.

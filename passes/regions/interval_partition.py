@@ -54,9 +54,10 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
 
     Args:
         count: number of operations.
-        costs: for each operation, the costs of the intervals that end with it, (n,) float64 in the
-            order of their begins, the last being the operation alone; infinite if the interval does
-            not fit. Omitted earlier begins do not fit.
+        costs: for each operation, an array (n,) of float64: the costs of the last ``n`` intervals
+            that end with this operation, in ascending order of their begins, so that the last
+            interval is the operation alone. The cost is infinite if the interval does not fit;
+            longer intervals than these do not fit.
     """
     # Per prefix: number of operations that do not fit, cost, and the last interval.
     alone, total = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)

@@ -21,9 +21,10 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IntervalSizes:
-    """The sizes of all intervals of units with a common end: one number per begin, ascending.
+    """The sizes of all intervals of units with a common end.
 
-    The last interval is a single unit.
+    Each array has a number for each interval, in ascending order of the intervals' begins; the last
+    interval is a single unit.
 
     Attributes:
         bytes: bytes of all tensors that the interval reads, writes and computes, each counted once.
@@ -73,7 +74,10 @@ def interval_sizes(
 
 @dataclass
 class _Intervals:
-    """The sizes of the intervals from each begin to an end that moves forward.
+    """The sizes of all intervals of units with a common end, which moves forward unit by unit.
+
+    Element ``b`` of ``bytes``, ``transfer_bytes`` and ``values`` belongs to the interval that
+    begins with unit ``b``.
 
     Attributes:
         count: the number of units.
@@ -93,7 +97,10 @@ class _Intervals:
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
-        """Append unit ``at`` to all intervals; raise ``first`` to the least begin that fits."""
+        """Extend all intervals by unit number ``at``.
+
+        ``first`` is raised to the least begin whose interval is still within ``limits``.
+        """
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():
             new = slice(max(self._seen.get(value, -1) + 1, self.first), at + 1)
@@ -112,10 +119,10 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader of a value of ``size`` bytes in all intervals to the current end.
+        """Record that the unit at the current end reads a value of ``size`` bytes.
 
-        Once all readers are counted, the value is no longer an output of intervals with its
-        producer.
+        If it is the last reader of a value that a unit of the sequence computes, the value is no
+        longer an output of the intervals that contain its producer.
         """
         if value in self._readers:
             self._readers[value] -= 1
@@ -123,12 +130,12 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Add tensors to the values that cross the boundary of the intervals with given begins.
+        """Count tensors that cross the boundary of some intervals: their inputs or outputs.
 
         Args:
             begins: the range of the intervals' begins.
-            size: the bytes of all tensors together.
-            values: the number of tensors.
+            size: the bytes of all tensors together; negative to subtract.
+            values: the number of tensors; negative to subtract.
         """
         self.transfer_bytes[begins] += size
         self.values[begins] += values

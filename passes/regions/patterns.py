@@ -26,13 +26,18 @@ class Pattern:
     """A pattern of a value; all uses of a pattern object must match the same value."""
 
     def optional(self, step: Step) -> Pattern:
-        """Return a pattern that matches ``step`` around this pattern, or this pattern alone."""
+        """Return a pattern of an optional operation after this pattern.
+
+        ``step`` makes the pattern of the operation from the pattern of its operand. The result
+        matches the operation on a match of this pattern, or else this pattern alone.
+        """
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Return a pattern of this pattern within any number of operations that ``step`` makes.
+        """Return a pattern that allows any number of operations after this pattern, or none.
 
-        As many operations as possible are preferred; there may be none.
+        ``step`` makes the pattern of such an operation from the pattern of its operand. Matches
+        with more operations are preferred.
 
         Raises:
             OptionError: if ``step`` does not make an operation.
@@ -74,7 +79,7 @@ class Op(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Alternatives(Pattern):
-    """A pattern that matches as the first of several patterns that leads to a match."""
+    """A pattern that tries several patterns in order; the first that leads to a match counts."""
 
     options: tuple[Pattern, ...]
 
@@ -89,13 +94,16 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Pattern):
-    """A pattern with any number of operations, which ``step`` makes, around it."""
+    """A pattern followed by any number of operations.
+
+    ``step`` makes the pattern of such an operation from the pattern of its operand.
+    """
 
     pattern: Pattern
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """The two alternatives: ``step`` around this pattern again, or the inner pattern alone."""
+        """The two alternatives: one more operation after the pattern, or the pattern alone."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 
@@ -131,7 +139,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Return a pattern that matches as the first of the ``options`` that leads to a match.
+    """Return a pattern that tries the ``options`` in order; the first that leads to a match counts.
 
     Raises:
         OptionError: if no pattern is given.
@@ -159,7 +167,7 @@ class CompositePattern:
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:
-    """Yield the kinds of the operations with whose result a match of the pattern can end."""
+    """Yield the kinds of operations that can be the last operation of a match of the pattern."""
     if isinstance(pattern, Op):
         yield from pattern.kinds
     elif isinstance(pattern, Typed):

@@ -104,9 +104,10 @@ class Quotient:
         return (x, y) if self._rank[x] <= self._rank[y] else (y, x)
 
     def _reached(self, first: int, last: int) -> set[int]:
-        """Return the nodes on paths from ``first`` through a third node.
+        """Return the nodes that can be reached from ``first`` without the edge to ``last``.
 
-        Only nodes at or before the position of ``last`` in the topological order are returned.
+        ``last`` is among them if a path through a third node leads to it. Nodes after the position
+        of ``last`` in the topological order are left out.
         """
         limit = self._rank[last]
         pending = [node for node in self._readers[first] if node != last]

@@ -22,11 +22,13 @@ from rammer_mlir.programs.modules import Requirement
 class RegionOperation:
     """A composite, or a single operation, of a region.
 
+    The values of a region are numbered: its inputs first, then the results of its operations.
+
     Attributes:
         name: the composite's name, or the reading's kind.
         readings: its meaning; empty if an operation has no reading.
-        values: the numbers in the region of its operands and results, by their values in
-            ``readings``; values inside a composite have none.
+        values: the number in the region of each operand and result that ``readings`` names, by
+            value; values inside a composite have no number.
         inputs: the numbers of its operands.
         outputs: the numbers of its results.
     """

@@ -19,7 +19,11 @@ Size = int | ir.Value
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit, before the computation's function, and return the rKernel ``name`` for a tiling."""
+    """Emit the function of an rKernel that computes a tile of a computation, and return it.
+
+    The function is called ``name`` and stands before the computation's function. ``domain`` is the
+    tiling.
+    """
     return _TileBuilder(computation, domain).build(name)
 
 
@@ -45,9 +49,11 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
 
 def _starts_in(out: ir.Value, value: ir.Value) -> bool:
-    """Make the ``scf.for`` that computes ``value`` update a copy of its initial value in ``out``.
+    """Make the loop that computes ``value`` work in place in ``out``.
 
-    Return False, without a change, if no such loop computes it from another argument than ``out``.
+    An ``scf.for`` that updates an argument of the function element by element then starts with a
+    copy of the argument in ``out``. Return False, and change nothing, if ``value`` is not computed
+    by such a loop, or if the argument is ``out`` itself.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":
@@ -126,7 +132,11 @@ class _TileBuilder:
         return sizes
 
     def _offset(self, expr: ir.AffineExpr) -> Size:
-        """Emit and return the offset ``expr``, a function of the rTask id; once per function."""
+        """Return the value of an offset, which is a function of the rTask id.
+
+        It is an integer if ``expr`` is constant, else an index value, whose computation is emitted
+        at the first request only.
+        """
         if isinstance(expr, ir.AffineConstantExpr):
             return expr.value
         key = str(expr)
@@ -201,8 +211,8 @@ class _TileBuilder:
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
         """Return the initial tensor of the tiled operation for result number ``result``.
 
-        It has the initial values if the body reads them. ``reused`` maps result numbers to inputs
-        whose tiles they overwrite.
+        If the body reads initial values, the tensor has them. ``reused`` maps the numbers of
+        results to inputs whose tiles they overwrite.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -298,7 +308,7 @@ def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a ``linalg.generic`` of the computation computes a value, so that it is a tile."""
+    """Whether a ``linalg.generic`` computes a value, so that an rTask has only a tile of it."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and is_generic(owner.opview)
 
@@ -309,7 +319,11 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Map result numbers of an elementwise operation to inputs whose tiles they overwrite."""
+    """Return the inputs of an elementwise operation whose tiles its results can overwrite.
+
+    The key is the number of the result. The tile of an input can be overwritten if it is a
+    temporary of the rTask with the result's type and index expressions, and has no other use.
+    """
     if not op.is_elementwise:
         return {}
     reused: dict[int, ir.Value] = {}
@@ -333,9 +347,10 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Return the function's result in whose buffer a value is computed and then overwritten.
+    """Return the function's result whose buffer can hold a value before it holds the result.
 
-    That is the value itself if it is returned. None if the value needs a temporary.
+    Later operations then overwrite the value in place. A returned value is itself the result. None
+    if the value needs a temporary.
     """
     while value not in computation.returned:
         use = _single_use(value)
@@ -353,9 +368,10 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Return the dynamic values, and all values as integers with MLIR's marker for dynamic ones.
+    """Return offsets or sizes as the operands and the static attribute of a slice operation.
 
-    Slice operations take these as operands and static attributes.
+    The first result has the values that are known at run time only; the second has an integer for
+    each value, MLIR's marker for a dynamic value.
     """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()

@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Tiling = tuple[int, ...]
-"""The tile size of each tileable loop class, outermost first."""
+"""The tile size of each loop class that can be tiled, outermost first.
+
+A loop class is a set of loops of several operations that are tiled together with the same tile
+size.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Aim:
     Attributes:
         operations: the target of scalar operations of an rTask.
         num_bytes: the target of bytes that an rTask accesses.
-        enough: the number of rTasks from which on a reached ``num_bytes`` limits cuts as described.
+        enough: the number of rTasks below which the restriction of cuts does not yet apply, if only
+            ``num_bytes`` is reached.
         memory: maximum bytes that an rTask accesses, for which tiles are cut in any case; 0 for
             none.
     """
@@ -37,7 +42,7 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether ``cost``, that of an rTask, is at most the target in operations and bytes."""
+        """Whether an rTask of this cost reaches the targets of both operations and bytes."""
         return cost.operations <= self.operations and self.is_light(cost)
 
     def is_light(self, cost: TileCost) -> bool:
@@ -45,15 +50,15 @@ class Aim:
         return cost.num_bytes <= self.num_bytes and self.is_held(cost)
 
     def is_held(self, cost: TileCost) -> bool:
-        """Whether an rTask of this cost accesses at most ``memory`` bytes; True if that is 0."""
+        """Whether an rTask of this cost accesses at most ``memory`` bytes; 0 allows any number."""
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether a cut must not increase the bytes moved by more than the factor ``_MUCH_MORE``.
+        """Whether tiles may be cut again only if the bytes moved hardly increase.
 
         That is the case if an rTask accesses at most ``memory`` bytes, and has reached the target
-        of operations or, from ``enough`` rTasks on, the target of bytes. ``cost`` is that of one of
-        ``num_rtasks`` rTasks.
+        of operations or, from ``enough`` rTasks on, the target of bytes. The bytes moved may then
+        increase by the factor ``_MUCH_MORE``. ``cost`` is that of one of ``num_rtasks`` rTasks.
         """
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
@@ -64,8 +69,8 @@ class Aim:
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
     """Return the targets of candidate rKernels, from coarse to fine.
 
-    The first target is ``work`` scalar operations, with ``Aim.enough`` as given (0: no number of
-    rTasks is enough). The others are fractions of it. The last target gives small rTasks for gaps
+    The first target is ``work`` scalar operations, and ``enough`` is its ``Aim.enough``; 0 stands
+    for infinity. The other targets are fractions of it. The last target gives small rTasks for gaps
     of a schedule; such rKernels are compiled only if enough rOperators share them.
     """
     return (
@@ -129,15 +134,17 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the coarsest tiling of ``refinements`` that meets ``aim``.
+    """Return the coarsest tiling whose rTasks reach the target ``aim``.
 
-    If a cut before it increases the bytes moved too much for ``aim``, return the tiling before this
-    cut.
+    The tilings are those of ``refinements``, from coarse to fine. If a cut increases the bytes
+    moved by more than ``aim`` allows, return the tiling before this cut.
 
     Args:
-        extents: the trip count of each tileable loop class.
+        extents: the trip count of each loop class: loops of several operations that are tiled
+            together.
         limits: the limits on each class's tile sizes.
-        cost: called with a tiling; returns the operations and bytes of one rTask.
+        cost: called with the tile size of each class; returns the operations and bytes of one
+            rTask.
         aim: the target of an rTask's work.
     """
     if 0 in extents:  # an empty iteration space is one rTask
@@ -163,9 +170,11 @@ def refinements(
 ) -> Iterator[Tiling]:
     """Yield ever finer tilings, from one rTask to the smallest tiles.
 
-    Each tiling cuts the tiles of one loop of its predecessor: the loop for which all rTasks then
-    move the fewest bytes. ``extents`` has the trip counts; ``cost`` is called with a tiling and
-    returns the operations and bytes of one rTask.
+    A tiling has a tile size for each loop class: loops of several operations that are tiled
+    together. Each tiling cuts the tiles of one class of its predecessor, the class for which all
+    rTasks together then move the fewest bytes. ``extents`` has the trip count of each class,
+    ``limits`` the limits on its tile sizes; ``cost`` is called with a tiling and returns the
+    operations and bytes of one rTask.
     """
     tiling = tuple(extents)
     while True:
@@ -194,13 +203,15 @@ def bytes_moved(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> float:
-    """Return the bytes that all rTasks together access, with a penalty for unequal tiles.
+    """Return the bytes that all rTasks of a tiling access, with a penalty for unequal tiles.
 
-    If tiles do not divide a loop, a tile's trip count is dynamic, which makes the code of all
-    rTasks slower. Contiguous loops have no penalty, because their last vector is masked.
+    If the tile size does not divide the trip count, the trip count of a tile is dynamic, which
+    makes the code of all rTasks slower. Loops over contiguous memory have no penalty, because their
+    last vector is masked.
 
     Args:
-        extents: the trip count of each tileable loop class.
+        extents: the trip count of each loop class: loops of several operations that are tiled
+            together.
         tiling: the tile size of each class.
         limits: the limits on each class's tile sizes.
         cost: called with a tiling; returns the operations and bytes of one rTask.
@@ -213,9 +224,9 @@ def bytes_moved(
 
 
 def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
-    """Return all tile sizes that repeated cuts of a loop can give, the largest first.
+    """Return all tile sizes that a loop can have after any number of cuts, the largest first.
 
-    ``extent`` is the loop's trip count.
+    ``extent`` is the loop's trip count, ``limit`` the limits on its tile sizes.
     """
     found: dict[int, None] = {}
     pending = [extent]
@@ -230,11 +241,11 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield the tilings in which the tiles of loop number ``loop`` are cut once more.
+    """Yield one or two tilings in which the tiles of loop class number ``loop`` are about halved.
 
-    The first has tiles of about half the size. If that does not divide the loop's trip count, the
-    second has the largest smaller size that does, at least a quarter of the half. A contiguous loop
-    has no second.
+    The first has tiles of about half the size. If that does not divide the trip count, the second
+    has the largest smaller size that does, at least a quarter of the half. There is no second
+    tiling for loops over contiguous memory.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:
@@ -260,11 +271,12 @@ def _halve(
 
 
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
-    """Return a tile size near ``size``, at least ``smallest`` even if that exceeds ``largest``.
+    """Return a suitable tile size near ``size`` for a loop with trip count ``extent``.
 
-    On a contiguous loop, ``size`` is rounded up to whole vectors if ``largest`` permits. Otherwise
-    the result is the least divisor of ``extent`` from ``size`` to 1.5 times ``size``, or ``size``
-    if there is none.
+    On a loop over contiguous memory, ``size`` is rounded up to whole vectors if ``largest``
+    permits. Otherwise the result is the least divisor of ``extent`` from ``size`` to 1.5 times
+    ``size``, or ``size`` if there is none. The result is at least ``smallest``, even if that
+    exceeds ``largest``.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

@@ -33,11 +33,16 @@ def tiles_for(
 ) -> list[Tiling]:
     """Return the most efficient and the fastest tiling on a device, once if they are equal.
 
+    The most efficient tiling has the least sum of the times of all rTasks, the fastest the least
+    time if all vEUs run them.
+
     Args:
         device: the device.
-        extents: the trip count of each tileable loop class.
+        extents: the trip count of each loop class: loops of several operations that are tiled
+            together.
         limits: the limits on each class's tile sizes.
-        cost: called with a tiling; returns the operations and bytes of one rTask.
+        cost: called with the tile size of each class; returns the operations and bytes of one
+            rTask.
         candidates: maximum number of tilings to return; 1 for the fastest only.
     """
     if 0 in extents:  # an empty iteration space is one rTask
@@ -71,9 +76,11 @@ def estimated_kernel(
 
     Args:
         device: the device.
-        extents: the trip count of each tileable loop class.
+        extents: the trip count of each loop class: loops of several operations that are tiled
+            together.
         limits: the limits on each class's tile sizes.
-        cost: called with a tiling; returns the operations and bytes of one rTask.
+        cost: called with the tile size of each class; returns the operations and bytes of one
+            rTask.
     """
     (tiling,) = tiles_for(device, extents, limits, cost, 1)
     return _kernel(cost(tiling), num_tiles(extents, tiling) if all(extents) else 1)

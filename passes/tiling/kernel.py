@@ -98,7 +98,10 @@ class Computation:
 
 
 def _blocks_operands(op: Structured) -> bool:
-    """Whether an operation is a contraction in which no input is indexed by all loops."""
+    """Whether an operation is a contraction that reads each element of its inputs several times.
+
+    It does if no input is indexed by all loops.
+    """
     return op.is_contraction and not any(
         len({plain_dim(expr) for expr in map_.results} - {None}) == map_.n_dims
         for map_ in op.maps[: len(op.inputs)]
@@ -110,7 +113,7 @@ class TiledDomain:
     """A tiling of a computation: the tile of each loop as a function of the rTask id.
 
     Attributes:
-        space: the loop classes that can be tiled.
+        space: the loop classes that can be tiled; the loops of a class are tiled together.
         tiling: the tile size of each loop class.
     """
 
@@ -119,7 +122,7 @@ class TiledDomain:
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """The number of tiles along each loop class."""
+        """The number of tiles along each loop class, the loops of which are tiled together."""
         return tuple(
             -(-tile_class.extent // tile) if tile else 1
             for tile_class, tile in zip(self.space.classes, self.tiling, strict=True)
@@ -132,9 +135,9 @@ class TiledDomain:
 
     @cached_property
     def class_spans(self) -> tuple[Span, ...]:
-        """The part of each loop class that an rTask covers, as a function of the rTask id ``d0``.
+        """For each loop class, the iterations of an rTask as a function of the rTask id ``d0``.
 
-        Tiles of the last class vary fastest with the id.
+        The loops of a class are tiled together. Tiles of the last class vary fastest with the id.
         """
         spans: list[Span] = []
         stride = 1
@@ -152,9 +155,10 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the ratio of an operation's loop iterations to those of its whole panels.
+        """Return the share of an operation's iterations that are no padding of the last panels.
 
-        It is below 1 if the last panel along a loop is partly padding.
+        ``operation`` is the number of the operation. Tiles consist of whole panels, so the share is
+        below 1 if the trip count of a loop over panels is no multiple of the panel width.
         """
         return prod(
             (
@@ -168,9 +172,9 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the number of the loop class with loop ``loop`` of operation ``operation``.
+        """Return the number of the loop class of loop ``loop`` of operation ``operation``.
 
-        None if the loop cannot be tiled.
+        The loops of a class are tiled together. None if the loop cannot be tiled.
         """
         for index, tile_class in enumerate(self.space.classes):
             if tile_class.loops.get(operation) == loop:
@@ -190,7 +194,7 @@ class TiledDomain:
 
 
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
-    """Return the limits on each loop class's tile sizes.
+    """Return the limits on each loop class's tile sizes; the loops of a class are tiled together.
 
     Tiles of loops over contiguous memory of an argument or result consist of whole vectors. If such
     a loop is short, as the loop over the channels of a block, tiles of a contraction have several
@@ -219,10 +223,11 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the number of the loop class along the last tileable dimension of a transformed input.
+    """Return the loop class along the last tileable dimension of a transformed input, by number.
 
-    None if input number ``position`` of ``op`` is not computed by a transform, which multiplies by
-    constants as in Winograd. ``index`` is the number of ``op`` in ``space``.
+    A transform multiplies by constants, as in Winograd's filtering. The loops of a class are tiled
+    together. None if no transform computes input number ``position`` of ``op``. ``index`` is the
+    number of ``op`` in ``space``.
     """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -235,11 +240,13 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Map each loop class that indexes only input ``position`` to the class of its last dimension.
+    """Return the loop classes over the channel blocks of an input.
 
-    The input may be in channel blocks: the last dimension has the channels of a block, the others
-    may number blocks. Empty if the class of the last dimension also indexes another input.
-    ``index`` is the number of ``op`` in ``space``.
+    The input, number ``position``, may be stored in blocks of channels: its last dimension has the
+    channels of a block (the points), and other dimensions may number blocks. A key is the class of
+    such a dimension, which indexes no other input; the value is the class of the last dimension.
+    Empty if the latter also indexes another input. ``index`` is the number of ``op`` in ``space``.
+    The loops of a class are tiled together.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
@@ -252,10 +259,11 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 
 
 def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
-    """Return for each loop class whether a loop of it indexes an argument's last dimension.
+    """Return for each loop class whether one of its loops runs over contiguous memory.
 
-    The same holds for a result's last dimension. Loops over panels count too, because tiles have to
-    consist of whole panels. ``outside`` has the arguments and results.
+    Such a loop indexes the last dimension of an argument or result of the function, which
+    ``outside`` contains. Loops over panels count too, because tiles have to consist of whole
+    panels. The loops of a class are tiled together.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):

@@ -48,7 +48,10 @@ class Panels:
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """For each argument and each result that was split, by its number, the dimension."""
+    """The dimension that was split of each argument and of each result, by its number.
+
+    Arguments and results without a split dimension are left out.
+    """
 
     arguments: dict[int, int]
     results: dict[int, int]
@@ -57,9 +60,10 @@ class LoopSplit:
 def split_class(
     computation: Computation, loops: TileClass, width: int, panels: Panels
 ) -> LoopSplit | None:
-    """Split the loops of a class in place: ``l`` becomes loops ``l`` over blocks and ``l + 1``.
+    """Split each loop of a class in place into a loop over blocks and a loop within a block.
 
-    The inner loop has the trip count ``width``. A dimension along a split loop becomes two, which
+    A class is a set of loops that are tiled together. Loop ``l`` becomes loop ``l`` over blocks and
+    loop ``l + 1`` with the trip count ``width``. A dimension along a split loop becomes two, which
     are adjacent except in the weight that ``panels`` describes. Return the split dimensions of
     arguments and results; None, without a change, if an operation does not allow the split.
     """
@@ -88,10 +92,11 @@ def split_class(
 
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
-    """Add the dimension along ``loop`` of each operand and result to ``found``, None for none.
+    """Add to ``found``, for each operand and result of an operation, its dimension along ``loop``.
 
-    Return False if the loop cannot be split: the body uses its index, or it indexes several
-    dimensions of a value, or different dimensions in two operations.
+    The dimension is None if the loop does not index the value. Return False if the loop cannot be
+    split: the body uses its index, or it indexes several dimensions of a value, or different
+    dimensions in two operations.
     """
     if loop is not None and op.uses_index:
         return False

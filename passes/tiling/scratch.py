@@ -65,7 +65,7 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Drop the last argument of those rKernels for which it is scratch memory they do not use.
+    """Drop the last argument of the rKernels that got it as scratch memory and do not access it.
 
     Only rKernels with a body are changed. ``module`` is at the `buffers` stage, ``kernels`` has the
     names of the rKernels. Return the names of the changed rKernels: the caller has to drop the last

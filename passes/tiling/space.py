@@ -25,7 +25,10 @@ Loop = tuple[int, int]
 
 @dataclass
 class _Classes:
-    """A union-find structure over loops; the loops in ``whole`` cannot be tiled."""
+    """A union-find structure that divides loops into classes that are tiled together.
+
+    The loops in ``whole`` cannot be tiled.
+    """
 
     parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
     whole: set[Loop] = field(default_factory=set[Loop])
@@ -65,7 +68,8 @@ class TileSpace:
 
     Attributes:
         operations: the group, in def-before-use order.
-        classes: the loop classes that can be tiled, outermost first.
+        classes: the loop classes that can be tiled, outermost first; a loop class has loops of
+            several operations that are tiled together.
     """
 
     operations: tuple[Structured, ...]
@@ -148,11 +152,11 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Put loops that index gathers into the classes of the loops that compute the gathered values.
+    """Tile the loops that index a gather together with the loops that compute the gathered value.
 
-    Both loops index the same dimension of a value. Where an index is computed, the loop that
-    computes the dimension is marked as not tileable. Return False if a captured value of the group
-    is used in another way than by gathers.
+    Both index the same dimension of the value, and are put into one class of ``classes``. Where the
+    body computes an index, the loop that computes the dimension is marked as not tileable. Return
+    False if the body uses a captured value of the group in another way than by gathers.
 
     Args:
         index: the number of the operation ``op`` in the group.

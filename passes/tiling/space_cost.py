@@ -18,15 +18,19 @@ from rammer_mlir.passes.tiling.choice import TileCost, Tiling
 from rammer_mlir.passes.tiling.space import TileSpace, is_free
 
 _Part = tuple[int | None, int, int]
-"""A term of an index expression: the loop's class or None, its trip count and its coefficient."""
+"""A term of an index expression: a loop's class, its trip count and its coefficient.
+
+The class is the number of the set of loops that are tiled together, None if the loop is not tiled.
+"""
 _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 
 
 @dataclass(frozen=True)
 class _Index:
-    """The index expression of a tensor's dimension: the sum of ``parts``, plus ``constant``.
+    """The index expression of a tensor's dimension: the sum of its terms, plus a constant.
 
-    ``extent`` is the size of the dimension; ``parts`` is None if the whole dimension is accessed.
+    ``parts`` has the terms; it is None if the whole dimension is accessed. ``extent`` is the size
+    of the dimension.
     """
 
     extent: int
@@ -34,10 +38,11 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the loops on which the box's offset along the dimension depends, and its size.
+        """Return the loops on which the offset of an rTask's box depends, and the box's size.
 
-        Each loop is a pair of the number of its class and its coefficient; the size is in elements.
-        ``tiling`` has the tile sizes, ``cut`` has True for each loop class with several tiles.
+        Both are those along this dimension. Each loop is a pair of the number of its loop class and
+        its coefficient; the size is in elements. ``tiling`` has the tile size of each loop class,
+        ``cut`` has True for each loop class with several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
@@ -62,7 +67,7 @@ class SpaceCost:
     """The cost of an rTask as a function of the tile sizes, for tensors that are not in panels.
 
     Attributes:
-        space: the operations and loop classes.
+        space: the operations and their loop classes, sets of loops that are tiled together.
         inputs: the tensors that the operations read from memory.
         returned: the results that the operations write to memory.
     """
@@ -94,9 +99,10 @@ class SpaceCost:
         ]
 
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
-        """Return the class number and the trip count of each loop of operation ``number``.
+        """Return the loop class and the trip count of each loop of operation ``number``.
 
-        The class of a loop that cannot be tiled is None.
+        A class is the number of a set of loops that are tiled together; None for a loop that cannot
+        be tiled.
         """
         of_loop = {
             c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops

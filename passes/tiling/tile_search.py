@@ -33,9 +33,11 @@ def search_tiling(
     """Return the tiling whose rTasks together access the fewest bytes; ``greedy`` if it is as good.
 
     Args:
-        extents: the trip count of each tileable loop class, outermost first.
+        extents: the trip count of each loop class (loops of several operations that are tiled
+            together), outermost first.
         limits: the limits on each class's tile sizes.
-        cost: called with a tiling; returns the operations and bytes of one rTask.
+        cost: called with the tile size of each class; returns the operations and bytes of one
+            rTask.
         greedy: the initial tiling; its operations per rTask are the maximum for any tiling.
         num_bytes: maximum bytes of an rTask; if the greedy tiling has more, these are the maximum.
     """
@@ -52,7 +54,8 @@ def search_tiling(
 class _TileSpace:
     """The search space of tilings: a variable, the tile size, for each loop class, outermost first.
 
-    A choice of a variable is an index into its possible tile sizes.
+    A loop class is a set of loops that are tiled together. A choice of a variable is an index into
+    its possible tile sizes.
 
     Attributes:
         extents: the trip count of each loop class.
@@ -70,24 +73,31 @@ class _TileSpace:
 
     @cached_property
     def _sizes(self) -> tuple[tuple[int, ...], ...]:
-        """The tile sizes that each variable can have, largest first."""
+        """For each loop class (loops that are tiled together), its possible tile sizes.
+
+        The largest size is first.
+        """
         pairs = zip(self.extents, self.limits, strict=True)
         return tuple(tile_sizes(extent, limit) for extent, limit in pairs)
 
     @property
     def num_choices(self) -> tuple[int, ...]:
-        """The number of tile sizes that each variable can have."""
+        """The number of possible tile sizes of each loop class (loops that are tiled together)."""
         return tuple(map(len, self._sizes))
 
     def prefix_of(self, tiling: Tiling) -> Prefix:
-        """Return the choice of each variable that gives the tiling ``tiling``."""
+        """Return for each loop class the index of its tile size among the possible sizes.
+
+        ``tiling`` has the tile sizes; the loops of a class are tiled together.
+        """
         pairs = zip(self._sizes, tiling, strict=True)
         return tuple(sizes.index(size) for sizes, size in pairs)
 
     def tiling(self, prefix: Prefix) -> Tiling:
-        """Return the tiling in which the first variables have the choices ``prefix``.
+        """Return the tiling in which ``prefix`` chooses the tile sizes of the first loop classes.
 
-        A variable without a choice has its smallest tile size.
+        ``prefix`` has indices into the possible tile sizes. All other loop classes have their
+        smallest tile size. The loops of a class are tiled together.
         """
         chosen = (sizes[n] for sizes, n in zip(self._sizes, prefix, strict=False))
         return (*chosen, *(sizes[-1] for sizes in self._sizes[len(prefix) :]))
@@ -98,11 +108,12 @@ class _TileSpace:
         return TileCost(greedy.operations, max(greedy.num_bytes, self.num_bytes))
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the bytes of all rTasks, for all tilings with the choices given.
+        """Return a lower bound on the bytes that all rTasks access, for the tilings with a prefix.
 
-        ``prefix`` has the choices of the first variables. The bound is infinite if an rTask of the
-        smallest tiles exceeds a maximum. It multiplies the bytes of such an rTask by the number of
-        tiles of the loop classes with a choice; if all have one, it is ``bytes_moved``.
+        ``prefix`` has the choices of tile sizes for the first loop classes (loops that are tiled
+        together). The bound multiplies the bytes of an rTask, in which the other loop classes have
+        their smallest tiles, by the number of tiles of the first loop classes. If all have a
+        choice, it is ``bytes_moved``. It is infinite if such an rTask exceeds a maximum.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

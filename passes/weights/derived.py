@@ -120,7 +120,7 @@ class DerivedWeights:
 
 
 def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
-    """Return the steps of two lists in order.
+    """Return the steps of two lists of ``rtask.pack`` in order.
 
     A reshape at the end of the first list is dropped if the next reshape makes it redundant.
     """

@@ -151,5 +151,8 @@ def _is_whole(map_: ir.AffineMap, rank: int) -> bool:
 
 
 def _moves(map_: ir.AffineMap, rank: int) -> bool:
-    """Whether an indexing map depends on the rows or columns of a result of rank ``rank``."""
+    """Whether an operand has different elements for different rows or columns of the result.
+
+    ``map_`` is the operand's indexing map, ``rank`` the rank of the result.
+    """
     return any(plain_dim(expr) in (rank - 3, rank - 2) for expr in map_.results)

@@ -148,7 +148,10 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of transformed tiles and sums of a strip; a tile has ``outputs`` rows."""
+    """Return the bytes of the transformed tiles and their sums in a strip, one row of tiles.
+
+    A tile has ``outputs`` rows and columns of results.
+    """
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)
     return 4 * prod((tiles, size, size, sizes.channels + sizes.filters))

@@ -130,9 +130,10 @@ class WinogradOperators:
 
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
-    """Return the transformed weights [r, r, K, C, L, L], derived from [K, C, taps, taps, L, L].
+    """Return the transformed weights [r, r, K, C, L, L] of windows of taps x taps elements.
 
-    A group dimension precedes K in both. The compiler computes them at compile time.
+    They are derived at compile time from [K, C, taps, taps, L, L], for C input and K output blocks
+    of L channels. A group dimension precedes K in both.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))
     first, second, *others = range(len(shape_of(weight)))

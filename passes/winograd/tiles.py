@@ -13,9 +13,10 @@ EXPAND = "tensor.expand_shape"
 
 
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
-    """Return a view of [N, K, H, W, L] as tiles [N, K, H / m, m, W / m, m, L], m being ``outputs``.
+    """Return a view of an image [N, K, H, W, L] as tiles [N, K, H / m, m, W / m, m, L].
 
-    More dimensions before the rows, such as groups, are unchanged.
+    K is the number of channel blocks, L the channels of a block; m is ``outputs``. More dimensions
+    before the rows, such as groups, are unchanged.
     """
     *around, rows, columns, lanes = shape_of(value)
     shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
@@ -24,9 +25,10 @@ def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
 
 
 def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Return a view of tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], cropped to ``shape``.
+    """Return a view of tiles [N, K, T, m, S, m, L] as an image [N, K, H, W, L].
 
-    More dimensions before the rows, such as groups, are unchanged.
+    There are T rows and S columns of tiles of m x m elements; K blocks of L channels. The image is
+    cropped to ``shape``. More dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type
@@ -40,8 +42,9 @@ def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
 
 
 def _tiles(around: int) -> list[list[int]]:
-    """Return the groups of dimensions of tiles [N, K, T, m, S, m, L] that form [N, K, H, W, L].
+    """Return the reassociation of a reshape from tiles to an image, as groups of dimensions.
 
+    Tiles [N, K, T, m, S, m, L], T rows and S columns of m x m elements, become [N, K, H, W, L].
     ``around`` is the number of dimensions before T, two in this example.
     """
     loops = list(range(around + 5))
@@ -51,8 +54,8 @@ def _tiles(around: int) -> list[list[int]]:
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
     """Return an image with zeros after its rows and columns, for whole tiles of m x m results.
 
-    ``shape`` is that of the convolution's result, [N, K, H, W, L]; m is ``outputs``. An existing
-    zero padding is extended.
+    ``shape`` is that of the convolution's result in channel blocks, [N, K, H, W, L]; m is
+    ``outputs``. An existing zero padding is extended.
     """
     more = [-extent % outputs for extent in shape[-3:-1]]
     return _with_zeros(image, more) if any(more) else image
@@ -61,7 +64,8 @@ def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
     """Return an image with ``more`` zeros after its rows and columns.
 
-    If the image is a split of channels into groups, the padding is inserted before the split.
+    If a reshape that splits channels into groups computes the image, the padding is inserted before
+    the reshape.
     """
     owner = image.owner
     if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):

@@ -3,7 +3,9 @@
 A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
 summed over the channels separately for each of the r x r elements, and sums are transformed to
 results. The tiles of each of the r x r elements are contiguous, so that products have one long row
-of them. If channels have groups G, that is the second dimension of images, tiles, sums and results.
+of them. In shapes, N is the number of images, C and K are blocks of input and output channels, L
+the channels of a block, T rows and S columns of tiles. If channels have groups G, that is the
+second dimension of images, tiles, sums and results.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from rammer_mlir.passes.winograd.filtering import Filtering
 def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
     """Emit and return the transformed tiles of an image [N, C, H, W, L].
 
-    The tiles begin ``filtering.outputs`` elements apart. The result is [N, C, r, r, rows of tiles,
-    columns of tiles, L].
+    N is the number of images, C the number of channel blocks, L the channels of a block. The tiles
+    of r x r elements begin ``filtering.outputs`` elements apart. The result is [N, C, r, r, T, S,
+    L], with T rows and S columns of tiles.
     """
     size, outputs = filtering.size, filtering.outputs
     *around, c, height, width, lanes = shape_of(image)
@@ -45,8 +48,9 @@ def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
 def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
     """Emit and return the sums over channels of the products of transformed tiles and weights.
 
-    Tiles [N, C, r, r, T, S, L] and weights [r, r, K, C, L, L] give [N, K, r, r, T, S, L]. With
-    groups, the weights are [r, r, G, K, C, L, L].
+    Tiles [N, C, r, r, T, S, L] and weights [r, r, K, C, L, L] give [N, K, r, r, T, S, L]: N images
+    with T rows and S columns of tiles of r x r elements; C input and K output blocks of L channels.
+    With G groups, the weights are [r, r, G, K, C, L, L].
     """
     *around, _, size, _, rows, columns, lanes = shape_of(tiles)
     g = _group(around)
@@ -63,7 +67,11 @@ def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
-    """Emit and return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
+    """Emit and return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L].
+
+    There are T rows and S columns of tiles, each of m x m results from r x r sums; K blocks of L
+    channels.
+    """
     outputs = filtering.outputs
     *around, filters, _, _, rows, columns, lanes = shape_of(sums)
     g = _group(around)
@@ -121,7 +129,8 @@ def follow(
 ) -> list[ir.Value]:
     """Emit an elementwise operation after a convolution on tiles [n, k, t, i, s, j, l].
 
-    Return its results, of shape ``shape``.
+    The convolution has results [n, k, h, w, l] in blocks of channels; row h is row i of the tiles
+    in row t, column w is column j of the tiles in column s. Return the results, of shape ``shape``.
 
     Args:
         op: the operation on loops n, k, h, w, l.

@@ -1,1 +1,1 @@
-"""Benchmark models, the reference to compare with, and measurements."""
+"""Benchmarks: models, other ways to run them for comparison, and measurements."""

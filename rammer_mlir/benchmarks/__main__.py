@@ -98,7 +98,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
-    """Return the model names that match names or patterns.
+    """Return the names of the benchmark models that ``patterns`` select.
+
+    Args:
+        patterns: names or shell patterns such as ``resnet*``; if empty, all models are selected.
+        models: names of all models.
 
     Raises:
         OptionError: if a pattern matches no model.
@@ -202,10 +206,11 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the requests for RAMMER's figure 21.
+    """Return the requests to reproduce figure 21 of the RAMMER paper, a request per model size.
 
-    At full scale they are the reduced size, and the published size without timing, since it is too
-    large to run here.
+    At the scale "small", only the model of small size is measured. At the scale "full", a model of
+    reduced size is measured; the model of published size is too large to run here, so that its
+    times are only predicted.
     """
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":

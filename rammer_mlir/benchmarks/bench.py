@@ -96,12 +96,16 @@ class Result:
         return found[0] if found else None
 
     def work(self, threads: int) -> Work | None:
-        """Return the work of the first policy's program for ``threads`` vEUs, if measured."""
+        """Return the work of the program that the first policy made for ``threads`` vEUs.
+
+        The work is the program's floating-point operations, bytes and waiting time. The result is
+        None if the program was not measured.
+        """
         return next((work for work in self.works if work.num_veus == threads), None)
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return the function that opens a model for each contender, and for each policy of ours."""
+    """Return functions that open a model, by the name of a contender or of a policy of ours."""
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
     return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
@@ -136,7 +140,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
         job: the request, and the path of the file.
 
     Returns:
-        Random inputs by name, and the model's size and arithmetic.
+        Random inputs by name, and the numbers of the model's weights and operations.
     """
     request, path = job
     model = build(request.model, request.batch, request.scale)
@@ -145,7 +149,10 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """Times the contenders on a model, a number of threads after another, and collects results."""
+    """The measurement of a model in progress: times all contenders and stores the results.
+
+    The contenders are timed with each number of threads in turn.
+    """
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
@@ -167,7 +174,10 @@ class _Measuring:
         )  # fmt: skip
 
     def measure(self, threads: int) -> None:
-        """Time all contenders with a number of threads, and store their timings and work."""
+        """Time all contenders with ``threads`` threads, and store their latencies.
+
+        Also store the counts of arithmetic, memory and waiting of the first policy's program.
+        """
         with ExitStack() as stack:
             lanes = self._open_all(stack, threads)
             worst = self._check(lanes, threads)
@@ -206,7 +216,11 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise the error of contender ``name`` if it is required; else record a RammerError."""
+        """Raise ``error``, an error of contender ``name``, unless the measurement can continue.
+
+        It can continue if the contender is neither the reference nor this compiler and the error is
+        a RammerError.
+        """
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
 
@@ -214,7 +228,11 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Return the ``worst_error`` of each contender that can run the model, by its name."""
+        """Run each contender once and return the largest error of its outputs, by contender.
+
+        Errors are relative to the reference's outputs, as in ``worst_error``. A contender that
+        cannot run the model is not in the result; the reason is stored.
+        """
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):
@@ -227,9 +245,10 @@ class _Measuring:
 
 
 def worst_error(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the largest error of outputs, given by name, divided by the tolerance.
+    """Return the largest error of any output element, divided by that element's tolerance.
 
-    It is infinite if names, shapes or element types differ.
+    A result above 1 means that an output is wrong. The result is infinite if output names, shapes
+    or element types differ. Both arguments map names to outputs.
     """
     comparison = compare(expected, found)
     exact = comparison.worst.excess if comparison.worst else 0.0

@@ -28,12 +28,16 @@ _BEGUN, _DONE = 0.1, 0.9
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
-    """Return the largest working set that a cache keeps, and the least that it loses, in bytes.
+    """Return the largest working set that a cache keeps and the smallest it loses, in bytes.
 
-    Both are ``cache_bytes``, the nominal size, if a larger working set takes no longer to read. The
-    cache's sets are loaded unequally, depending on the physical pages that the system assigned. So
-    the results are medians over ``_ALLOCATIONS`` allocations of memory, each with ``repeats``
-    samples of the time for each working set.
+    A working set is kept if no byte of it misses the cache when it is read repeatedly, and lost if
+    every byte misses. Both sizes are medians over ``_ALLOCATIONS`` allocations of memory, since the
+    physical pages of an allocation decide how evenly it is distributed over the cache's sets. If
+    larger working sets take no longer to read, both sizes are ``cache_bytes``.
+
+    Args:
+        cache_bytes: nominal size of the cache.
+        repeats: number of times that the reading of each working set is timed.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -59,7 +63,7 @@ def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
 
     Args:
         sizes: working sets in bytes, in ascending order.
-        lost: the fraction of the reused data that is lost at each size.
+        lost: for each size, the fraction of the data that the cache evicts before it is read again.
     """
     grown = np.maximum.accumulate(np.array(lost))
     begun, done = (float(np.interp(part, grown, sizes)) for part in (_BEGUN, _DONE))

@@ -177,9 +177,10 @@ class _Memory:
 
     @property
     def steps(self) -> int:
-        """Number of launches whose mean is a sample; fewer for large products.
+        """Number of launches that are timed together; the sample is their mean time.
 
-        Python's overhead of tens of microseconds around a sample is divided among its launches.
+        Many launches hide Python's overhead of tens of microseconds for each sample. The number is
+        smaller for larger products.
         """
         return max(500, min(5000, (1 << 18) // (len(self.x0) * self.w.size)))
 
@@ -222,9 +223,10 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 
 @contextmanager
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
-    """Register the code generator of a form of ``LINKED`` while the context is open.
+    """Register a code generator for ``form`` while the context is open, and yield its name.
 
-    Yields the name of the code generator; for other forms, it yields the form itself.
+    Only forms in ``LINKED`` have a code generator that needs registration; for any other form, the
+    form itself is yielded, which is the name of an existing code generator.
     """
     if form not in LINKED:
         yield form
@@ -279,9 +281,10 @@ def _turn(launch: Callable[[], object], steps: int) -> list[float]:
 
 
 def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that calls a form's library ``memory.steps`` times without a program.
+    """Return a function that calls the library of ``form`` directly, without a compiled program.
 
-    The result is None if the form's library cannot be called so.
+    Each call of the function makes ``memory.steps`` calls of the library. The result is None if the
+    library cannot be called directly.
     """
     if form in LINKED:
         return _loop_in_c(memory)
@@ -333,7 +336,10 @@ def _call_lists() -> Library:
 
 
 def call_table(times: Sequence[CallTime]) -> str:
-    """Return a table of the times of calls in microseconds, with a row for each form of code."""
+    """Return a Markdown table of times in microseconds, with a row for each form of code.
+
+    A row has a launch of the program, a direct call of the library, and their difference.
+    """
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
     for each in times:
         added = ["-", "-"]

@@ -1,4 +1,4 @@
-"""Compare outputs with the project's tolerance."""
+"""Compare the outputs of two runs of a model, with a tolerance for rounding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ ABSOLUTE = 1e-4
 
 @dataclass(frozen=True)
 class Worst:
-    """The element of an output with the largest error relative to its tolerance."""
+    """The element with the largest error, among all elements of an output, and its two values.
+
+    Errors are divided by the element's tolerance.
+    """
 
     output: str
     index: tuple[int, ...]
@@ -30,7 +33,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing every output."""
+    """The result of comparing all outputs of a run with the expected outputs."""
 
     worst: Worst | None
     """The element with the largest error; None if no elements can be compared."""

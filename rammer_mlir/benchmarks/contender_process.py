@@ -159,7 +159,7 @@ def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
 
 
 def turn(contender: Contender, feeds: Feeds) -> list[float]:
-    """Run a contender for the time of a turn, and return the seconds of each timed run.
+    """Run a contender repeatedly for a short time, and return the seconds of each timed run.
 
     Untimed runs come first, since the runs of other contenders have emptied the caches.
     """
@@ -182,7 +182,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _reason(error: Exception) -> str:
-    """Return the error of a contender in one line."""
+    """Return a message of one line that describes the error ``error`` of a contender."""
     if isinstance(error, RammerError):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

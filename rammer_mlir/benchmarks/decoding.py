@@ -11,7 +11,9 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Return a value of type ``kind``, given its ``dataclasses.asdict`` as read from JSON.
+    """Return the dataclass (or other type) ``kind`` built from ``value``, which was read from JSON.
+
+    It reverses ``dataclasses.asdict`` followed by JSON: field annotations give the types.
 
     Raises:
         TypeError: if the value does not fit the annotations.
@@ -55,9 +57,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the first type of a union that ``value`` is an instance of, among plain classes.
+    """Return the type of a union as which ``value`` is decoded.
 
-    Without such a type, the result is the union's first type except None; ``kinds`` are its types.
+    It is the first plain class in ``kinds``, the union's types, that ``value`` is an instance of.
+    If there is none, it is the first type in ``kinds`` other than None.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -45,7 +45,11 @@ def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a tree of nodes: half are functions of the input, half add results in pairs."""
+    """Return the nodes of a binary tree, and no weights.
+
+    Leaves are elementwise functions of the input; each inner node adds two results, so that the
+    root adds up all leaves. There are about ``count`` nodes.
+    """
     leaves = (count + 1) // 2
     kinds = ("Relu", "Tanh", "Sigmoid")
     nodes = [helper.make_node(kinds[n % 3], ["v0"], [f"t{n}"], f"n{n}") for n in range(leaves)]
@@ -57,7 +61,10 @@ def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def weights(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return nodes and weights: products with large weights, each followed by a mean and a sum."""
+    """Return about ``count`` nodes, and large weights for a third of them.
+
+    The nodes are MatMul with a large weight, ReduceMean and Add, in turn.
+    """
     nodes: Nodes = []
     values: Weights = {"axes": np.array([1])}
     for n in range(0, count, 3):
@@ -80,9 +87,9 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = 
 
 
 def large_model(kind: str, count: int) -> onnx.ModelProto:
-    """Return the model ``KINDS[kind]`` of about ``count`` nodes.
+    """Return a model of about ``count`` nodes of the kind "chain", "tree" or "weights".
 
-    Its input is ``v0``, its output another tensor of the same shape.
+    Its input is ``v0``; its output has the same shape.
     """
     nodes, values = KINDS[kind](count, np.random.default_rng(0))
     ends = [

@@ -27,7 +27,11 @@ class Ratio:
 
 
 def ratios(results: Iterable[Result]) -> list[Ratio]:
-    """Return all measured ratios, ordered by model, threads, policy, then contender."""
+    """Return a ratio for each model, number of threads, policy of ours and contender.
+
+    Pairs without both latencies are left out. The order is that of the results, then of threads,
+    policies and contenders.
+    """
     return [
         Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
         for result in results
@@ -51,10 +55,10 @@ def measured_contenders(results: Sequence[Result]) -> list[str]:
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """Return a table of latencies with a row per model and number of threads.
+    """Return a Markdown table of latencies with a row per model and number of threads.
 
-    A row has the median and the quartiles of each contender and policy in ms, and the largest error
-    of our policies over the tolerance.
+    A row has the median and the quartiles in ms of each contender and of each policy of ours, and
+    the largest error of our outputs divided by the tolerance.
     """
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
@@ -71,9 +75,10 @@ def latency_table(results: Sequence[Result]) -> str:
 
 
 def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
-    """Return a table with a row per model and number of threads: medians in ms, and ratios.
+    """Return a Markdown table of median latencies and ratios, per model and number of threads.
 
-    ``threads`` selects numbers of threads; by default all are shown.
+    Latencies are in ms. A ratio is a contender's latency divided by ours; above 1, we are faster.
+    ``threads`` selects numbers of threads; if empty, all are shown.
     """
     found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
     others = [name for name in RIVALS if name in measured_contenders(results)]
@@ -95,9 +100,12 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 
 
 def summary_table(results: Sequence[Result]) -> str:
-    """Return a table of mean ratios with a row per number of threads, policy and contender.
+    """Return a Markdown table that compares this compiler with other contenders over all models.
 
-    A row has the geometric mean of the ratios over all models, and the least ratio.
+    A ratio is a contender's median latency divided by ours; above 1, we are faster. Each row is for
+    a number of threads, a contender and a policy of ours. Its cells are the number of models, the
+    geometric mean of the models' ratios, the smallest ratio followed by the name of its model, and
+    the number of models with a ratio below ``ACCEPTABLE``.
     """
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):
@@ -115,7 +123,10 @@ def summary_table(results: Sequence[Result]) -> str:
 
 
 def missing_lines(results: Iterable[Result]) -> list[str]:
-    """Return lines with the reason why a contender has no latency; equal reasons share a line."""
+    """Return lines of text, each a reason why contenders have no latency, and where it occurred.
+
+    Equal reasons share a line, which names models and numbers of threads.
+    """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:
         for missing in result.missing:

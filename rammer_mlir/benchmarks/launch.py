@@ -37,10 +37,13 @@ BATCH = 50
 class LaunchTime:
     """Median time of a launch of an empty program, in microseconds.
 
-    ``native`` is that of a launch through ctypes, ``run`` that of a call of ``Executable.run``.
+    With one vEU, which is the caller's thread, the times are processor time, which does not advance
+    while other processes have the core.
 
-    With one vEU, which is the caller's thread, it is processor time, which does not advance while
-    other processes have the core.
+    Attributes:
+        num_veus: number of vEUs of the program.
+        native: time of a launch through ctypes.
+        run: time of a call of ``Executable.run``.
     """
 
     num_veus: int

@@ -96,7 +96,11 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 
 
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
-    """Return the ``WORST`` rKernels that take most time above their bounds, worst first."""
+    """Return the rKernels whose measured time exceeds their lower bound most, worst first.
+
+    There are at most ``WORST`` of them. ``work`` describes the program's rKernels; ``roofline`` has
+    the processor's peak rates.
+    """
     flops = roofline.flops_per_second / roofline.threads
     bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
     total = sum(kernel.seconds for kernel in work.kernels) or 1.0
@@ -125,7 +129,11 @@ def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Lim
 
 
 def limit_table(found: Sequence[Limit]) -> str:
-    """Return a table of lower bounds and measured times by model and number of threads."""
+    """Return a Markdown table with a row per model and number of threads.
+
+    A row has the lower bounds, the measured time, and the rKernels that are slowest relative to
+    their bounds.
+    """
     rows = [["model", "threads", "GFLOP", "arithmetic ms", "MB", "memory ms", "launch ms", "binds",
              "measured ms", "reached", "waiting",
              "worst rKernels: first rOperator (share of time, of floor reached)"]]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Time loops that are not unrolled, against ONNX Runtime.
+"""Time loops that are not unrolled, and ONNX Runtime beside them.
 
 ``python -m rammer_mlir.benchmarks.loops`` has two kinds of them:
 
@@ -6,7 +6,7 @@
 - Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
   as PyTorch exports them. ONNX Runtime has its graph optimizations on.
 
-Each contender runs in a separate process; times are medians of runs, with their spread.
+Each contender runs in a separate process; times are medians of runs, with the extremes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _WIDTH = 128
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model and its inputs: a Scan of ``steps`` steps of a cell of two products."""
+    """Return a model and its inputs: a Scan that runs a recurrent cell for ``steps`` steps.
+
+    A step is ``s = tanh(s @ w + x @ u)`` for a state ``s`` and an input ``x``.
+    """
     d = _WIDTH
     text = f"""(float[{steps},1,{d}] xs, float[1,{d}] h0)
       => (float[1,{d}] h, float[{steps},1,{d}] y) {{
@@ -44,7 +47,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model of a single step of the cell, and its inputs."""
+    """Return a model of a single step of the cell that ``cell`` repeats, and its inputs."""
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
@@ -95,9 +98,14 @@ _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
 
 
 def _measure(case: str, contender: str, threads: int, seconds: float, output: Path) -> None:
-    """Run a case by a contender for ``seconds`` seconds, and print the times as JSON.
+    """Time a case with a contender for about ``seconds`` seconds, and print the times as JSON.
 
-    Writes the first output's array to the file ``output``.
+    Args:
+        case: name of a model in ``_CASES``.
+        contender: "ours" or "ONNX Runtime".
+        threads: number of threads of the contender.
+        seconds: time for repeated runs.
+        output: file that the first output of the model is written to, to compare contenders.
     """
     model, feeds = _CASES[case]()
     begin = time.perf_counter()

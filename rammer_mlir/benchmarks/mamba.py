@@ -2,8 +2,8 @@
 
 - ``written``: written by hand, with a Loop that reads and stacks single frames.
 - ``exported``: a speech enhancement model, node for node as PyTorch's TorchScript exporter writes
-  it. Its scan is ``selective_scan_ref`` of state-spaces/mamba as a scripted function: slices of all
-  (``deltaA[:, :, i]``) and a sequence that the loop appends to.
+  it. Its scan is ``selective_scan_ref`` of state-spaces/mamba as a scripted function: each step
+  slices tensors such as ``deltaA[:, :, i]``, and appends its result to a sequence.
 """
 
 from __future__ import annotations
@@ -81,15 +81,14 @@ def exported(
 ) -> tuple[onnx.ModelProto, Feeds]:
     """Return a speech enhancement model of audio [1, 1, samples], and its inputs.
 
-    It has a learned filterbank of stride 8.
-
-    With 22 layers it has 9.7 million parameters; 0.1 s at 16 kHz are 200 frames.
+    It has a learned filterbank of stride 8. With 22 layers it has 9.7 million parameters; 0.1 s at
+    16 kHz are 200 frames.
 
     Args:
         layers: number of selective state space layers.
-        samples: audio samples.
-        width: elements of a frame.
-        states: states of each channel.
+        samples: number of audio samples.
+        width: number of elements of a frame.
+        states: number of states of each channel.
         has_slices: whether the steps copy whole tensors by full slices (``x[:]``), as the exporter
             writes them; without, as an optimizer may leave them.
     """
@@ -153,9 +152,10 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the nodes of a layer as text; layer 0 also has the constants that all layers share.
+    """Return the ONNX text of the nodes of layer ``number``.
 
-    With ``has_slices``, frames are read by the exporter's slices, else by a single Gather each.
+    Layer 0 also has the constants that all layers share. ``has_slices`` says how a step reads a
+    frame: as the exporter does, by several Slice nodes and a Gather, or else by a Gather alone.
     """
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
@@ -172,9 +172,10 @@ def _exported_layer(number: int, *, has_slices: bool) -> str:
 
 
 def _whole(value: str, tag: str, axis: str) -> str:
-    """Return the nodes of ``tag = value[:]`` as the exporter writes them, as text.
+    """Return the ONNX text of the nodes of ``tag = value[:]``, a Slice that copies a whole tensor.
 
-    ``axis`` is the name of a constant of the model; other values' names begin with ``tag``.
+    ``axis`` is the name of the constant that holds the slice's axis. The names of all nodes'
+    results begin with ``tag``.
     """
     return f"""
       {tag}p = Constant<value = int64[1] {{0}}>()  {tag}a = Unsqueeze({axis}, {tag}p)
@@ -185,9 +186,10 @@ def _whole(value: str, tag: str, axis: str) -> str:
 
 
 def _frame(value: str, result: str, *, has_slices: bool) -> str:
-    """Return the nodes of ``result = value[:, :, i]`` as text.
+    """Return the ONNX text of the nodes of ``result = value[:, :, i]``, where ``i`` is the step.
 
-    With ``has_slices`` in the exporter's form, otherwise as a single Gather.
+    With ``has_slices``, the nodes are those that PyTorch's exporter writes: full slices followed by
+    a Gather. Otherwise they are a single Gather.
     """
     if not has_slices:
         return f"{result} = Gather<axis = 2>({value}, i)"

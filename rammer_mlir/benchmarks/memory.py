@@ -9,11 +9,10 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Return the largest resident size of this process so far, in bytes.
+    """Return the largest resident size in bytes that this process has had so far.
 
-    Read from the kernel's high-water mark where there is one: ``ru_maxrss`` starts from the size of
-    the parent at the time of the fork, so that the child of a large parent would report the
-    parent's size.
+    It is read from Linux's high-water mark (``VmHWM``) if the system has it. ``ru_maxrss`` would
+    also count the memory that a forked child had in common with its parent.
     """
     if STATUS.exists():
         for line in STATUS.read_text().splitlines():

@@ -160,7 +160,10 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values of a graph that are parameters, such as axes, of an operator."""
+    """Return the names of values that real models give as constants, such as axes or shapes.
+
+    In ONNX's node tests they are inputs of ``graph``.
+    """
     found: set[str] = set()
     for node in graph.node:
         numbers = _PARAMETERS.get(node.op_type, ())
@@ -184,7 +187,10 @@ def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[
 
 
 def check(test: NodeTest, run_model: RunModel) -> Result:
-    """Run a test and return the result; errors of the compiler become reasons of failure."""
+    """Run a test and return its result; an exception of the compiler is a failure with its message.
+
+    ``run_model`` compiles and runs a model; it maps inputs by name to outputs by name.
+    """
     operators = test.operators
     try:
         found = run_model(test.model, test.inputs)
@@ -201,9 +207,10 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return two units in the last place of a type as a relative tolerance.
+    """Return twice the relative distance of neighbouring values of a floating-point type.
 
-    So a result that is rounded differently is no error.
+    It is the relative tolerance within which a differently rounded result is right. ``dtype`` is
+    the element type of an output.
     """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 

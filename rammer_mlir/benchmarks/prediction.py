@@ -155,12 +155,12 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
 def _measure(
     executable: Executable, run: Callable[[], None], feeds: Feeds, budget: float
 ) -> tuple[float, OperatorSeconds]:
-    """Return the seconds of a run, and of each operator in recorded runs.
+    """Measure an executable; return the seconds of a run, and the seconds of each operator.
 
-    Both are medians of the faster half of the runs.
-    Timed and recorded runs alternate for ``budget`` seconds. Runs shorter than a sample are timed
-    together: reading the clock takes as long as some programs do, and threads that slept while
-    Python read a record are awake from the second run on.
+    Both are the median of the faster half of the runs. A round times runs without recording, and
+    then records the rTasks of another; rounds repeat for ``budget`` seconds. Short runs are timed
+    in groups, since reading the clock takes as long as some programs do. A run that is not timed
+    starts each group, to wake threads that slept while Python read a record.
     """
     # One vEU is the caller's thread: its processor time does not advance while others run.
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter
@@ -185,14 +185,18 @@ def _measure(
 
 
 def low(seconds: list[float]) -> float:
-    """Return the median of the faster half of ``seconds``; other work only slows runs down."""
+    """Return the median of the faster half of ``seconds``, the times of repeated runs.
+
+    Slow runs are ignored, since other work on the machine can only slow a run.
+    """
     return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Return the sum of the seconds of each operator's rTasks in a timeline.
+    """Return the seconds that the rTasks of each operator take in a timeline.
 
-    Operators of equal name and rKernel count as one.
+    The rTasks of all vEUs are added up. Keys are the operator's name and the rKernel's name;
+    operators of equal keys are added up.
     """
     found: OperatorSeconds = {}
     for span in timeline.spans:
@@ -203,12 +207,19 @@ def operator_seconds(timeline: Timeline) -> OperatorSeconds:
 
 
 def errors(predicted: OperatorSeconds, measured: OperatorSeconds) -> list[float]:
-    """Return each operator's absolute error divided by its measured time."""
+    """Return each operator's absolute prediction error divided by its measured time.
+
+    Both arguments map operators to seconds.
+    """
     return [abs(predicted[key] - seconds) / seconds for key, seconds in measured.items() if seconds]
 
 
 def total_error(predicted: OperatorSeconds, measured: OperatorSeconds) -> float:
-    """Return the sum of all absolute errors divided by the sum of the measured times."""
+    """Return the sum of all absolute errors divided by the sum of the measured times.
+
+    An error is the difference of an operator's predicted and measured time. Both arguments map
+    operators to seconds.
+    """
     return sum(abs(predicted[k] - s) for k, s in measured.items()) / sum(measured.values())
 
 

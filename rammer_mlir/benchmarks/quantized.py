@@ -194,10 +194,11 @@ def _quantized(folder: Path) -> Path:
 
 
 def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the ratio of signal to noise of outputs, given by name, in decibels.
+    """Return the signal-to-noise ratio of outputs in decibels.
 
-    It is the sum of squares of the expected elements over that of the errors; infinite for exact
-    outputs.
+    The signal is the sum of squares of all expected elements, the noise that of the differences
+    between found and expected elements. The result is infinite if the outputs are equal. Both
+    arguments map names to outputs.
     """
     signal = sum(float((value.astype(np.float64) ** 2).sum()) for value in expected.values())
     noise = sum(
@@ -208,7 +209,12 @@ def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float
 
 
 def quantized_table(results: Iterable[QuantizedResult]) -> str:
-    """Return a table of latencies and ratios of signal to noise, with a row for each model."""
+    """Return a Markdown table with a row for each model.
+
+    A row has the latency and the signal-to-noise ratio of each contender, and two ratios of
+    latencies: those of the fastest other contender, and of our program for the model of f32, each
+    divided by ours.
+    """
     measured = [result for result in results if result.timings]
     names = list(dict.fromkeys(timing.name for result in measured for timing in result.timings))
     rows = [["model", "threads", *names, "best / ours", "f32 / ours"]]

@@ -25,9 +25,10 @@ It must be importable.
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Run every test in ``processes`` processes; return why each test fails, or None, by its name.
+    """Run every test in ``processes`` processes; return a message for each failure, by test.
 
-    A test that needs more than ``seconds`` fails.
+    A test that passes has None instead of a message. A test that takes more than ``seconds``
+    seconds fails. ``make_check`` makes the function that runs a test, once for each process.
     """
     pending: Queue[str] = Queue()
     for name in names:
@@ -79,7 +80,7 @@ def _feed_process(
 
 
 class _Tester:
-    """A process that checks tests by name."""
+    """A process that runs tests one after the other; each is sent to it by name."""
 
     def __init__(self, make_check: MakeCheck) -> None:
         context = multiprocessing.get_context("spawn")

@@ -38,9 +38,10 @@ _STEPS = 512
 
 
 def measure(repeats: int = 15) -> dict[str, float]:
-    """Measure this CPU; return numbers by their names in a device description, in its units.
+    """Measure this CPU; return the numbers of a device description, by the name of its field.
 
-    ``repeats`` is the number of runs of each measurement.
+    Units are those of the description: seconds, bytes, or operations per second. ``repeats`` is the
+    number of runs of each measurement.
     """
     cores = len(os.sched_getaffinity(0))
     relay = {veus: _relay_seconds(veus, repeats) for veus in (1, 2)}
@@ -132,10 +133,10 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 
 def description(found: dict[str, float]) -> str:
-    """Return the text of the device description (TOML) of this CPU with the measured numbers.
+    """Return a device description of this CPU as the text of a TOML file.
 
-    ``found`` is the result of ``measure``; other numbers are those that the system reports, or
-    guesses.
+    ``found`` has the measured numbers as ``measure`` returns them. Fields that are not measured
+    have numbers that the operating system reports, or guesses.
     """
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"

@@ -107,7 +107,7 @@ def _seconds(results: Mapping[str, Result], case: str) -> float:
 
 
 def text_of(device: DeviceDescription) -> str:
-    """Return a device description as the text of a TOML file."""
+    """Return the text of a TOML file that holds a device description."""
     names = [f.name for f in fields(device) if f.type in ("int", "float", "bool")]
     known = [name for name in names if name in device.sources]
     lines = [f'title = "{device.title}"', "targets = []"]

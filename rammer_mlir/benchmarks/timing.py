@@ -34,10 +34,11 @@ class Latency:
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time the functions in ``contenders`` for ``budget`` seconds together; return their latencies.
+    """Time functions in random turns for ``budget`` seconds in all; return latencies by name.
 
-    They run in turns of random order, which ``seed`` determines. Each turn begins with an untimed
-    run, since the other contenders have evicted its data.
+    ``contenders`` maps names to functions; ``seed`` determines the order. Each turn begins with a
+    run that is not timed, since the other functions' runs have evicted the function's data from the
+    caches.
     """
     return take_turns({n: partial(timed_burst, run) for n, run in contenders.items()}, budget, seed)
 
@@ -47,8 +48,8 @@ def take_turns(
 ) -> dict[str, Latency]:
     """Call functions in random order for ``budget`` seconds; return the latency of each by name.
 
-    A function in ``turns`` makes timed runs, and returns the seconds of each; ``seed`` determines
-    the order.
+    Each function in ``turns`` makes several timed runs, and returns the seconds of each run.
+    ``seed`` determines the order.
     """
     found = turns_of(turns, budget, seed)
     return {name: Latency.of(values) for name, values in found.items()}

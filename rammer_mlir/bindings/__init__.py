@@ -60,7 +60,10 @@ PACKAGE = _choose_package()
 
 
 def submodule(name: str) -> ModuleType:
-    """Import and return ``PACKAGE.name``, for example ``dialects.transform.structured``."""
+    """Import and return the submodule ``name`` of the package that provides the bindings.
+
+    ``name`` is relative to the package, for example ``dialects.transform.structured``.
+    """
     return importlib.import_module(f"{PACKAGE}.{name}")
 
 
@@ -88,10 +91,11 @@ stablehlo = _load_stablehlo()
 
 
 def load_chlo(context: object) -> None:
-    """Let ``context``, an MLIR context, parse the dialect CHLO, if the package has it.
+    """Load the dialect CHLO into ``context``, an MLIR context, so that CHLO text can be parsed.
 
-    The bindings have no function that loads the dialect, so a pass of torch-mlir that creates CHLO
-    operations runs on an empty module: the pass manager loads the dialects of its passes.
+    Nothing happens if the package lacks CHLO. The bindings have no function that loads this
+    dialect, but a pass manager loads the dialects that its passes create. Therefore a pass of
+    torch-mlir that creates CHLO operations runs on an empty module in this context.
     """
     if stablehlo is None or importlib.util.find_spec(f"{PACKAGE}._mlir_libs._torchMlir") is None:
         return

@@ -1,4 +1,4 @@
-"""Types of the bindings. The dialects' modules are generated and untyped, so they are Any."""
+"""Type stubs of the MLIR bindings; the generated modules of the dialects are untyped (``Any``)."""
 
 from types import ModuleType
 from typing import Any

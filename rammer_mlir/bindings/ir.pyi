@@ -1,6 +1,7 @@
-"""Types of the bindings' module ``ir``, as far as we use it: the one typed boundary around them.
+"""Type stubs of the bindings' module ``ir``, for the classes and functions that this project uses.
 
-The private modules beside this file exist for type checkers only; at run time all is in ``ir``.
+The stubs ``_ir_*.pyi`` beside this file contain parts of the module for type checkers only; at run
+time ``ir`` defines everything.
 """
 # ruff: noqa: F403, F405 - in a stub, a star import is what re-exports
 

@@ -1,4 +1,4 @@
-"""Types of the bindings' module ``passmanager``, as far as we use it."""
+"""Type stubs of the bindings' module ``passmanager``, for the functions that this project uses."""
 
 from collections.abc import Callable
 from enum import Enum

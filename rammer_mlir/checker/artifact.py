@@ -16,7 +16,7 @@ Array = NDArray[np.int64]
 
 BASES = ("input", "output", "constant", "arena")
 BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout": "input"}
-"""The kind of buffer that holds a value, by the kind of value."""
+"""For each kind of value in ``proof.json``, the kind of buffer that must hold the value."""
 
 LARGEST, MOST = 1 << 48, 1 << 23
 """The largest number in a file, and the most entries of a list: sums stay far below 2**63."""
@@ -83,10 +83,13 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 
 
 class Boxes:
-    """The bytes of the box that each rTask of an rKernel touches; empty boxes are dropped.
+    """For one argument of an rKernel, the bytes that each rTask touches: a strided box per rTask.
 
-    ``row`` has the bytes of an element, the index in ``words`` of the first rTask's offset, and the
-    index of its first size. Offsets and ``strides`` are in bytes, sizes in elements.
+    An rTask whose box is empty has no entry. ``words`` is the content of ``boxes.bin``. ``row`` has
+    three integers: the bytes of an element; the index in ``words`` of the offset of rTask 0, which
+    the offsets of the other rTasks follow; and the index in ``words`` of the sizes of rTask 0, a
+    size for each dimension, which the sizes of the other rTasks follow. Offsets and ``strides`` are
+    in bytes, sizes in elements.
     """
 
     def __init__(self, tasks: int, row: Sequence[int], strides: Sequence[int], words: Array):
@@ -118,9 +121,9 @@ class Boxes:
 
 
 class Artifact:
-    """A program, its task tables and its proof, read from the members of an artifact.
+    """A program, its task tables and its proof, read from the members of an artifact's zip file.
 
-    The members must agree on rKernels, buffers and pointers.
+    Reading checks that these members name the same rKernels, buffers and pointers.
     """
 
     def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
@@ -177,7 +180,11 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read rOperators; rOperator ``o`` has arguments ``first[o]`` to ``first[o + 1] - 1``."""
+        """Read the rOperators, with the rKernel and the buffer pointers (arguments) of each.
+
+        The arguments of all rOperators are in one list: those of rOperator ``o`` have the numbers
+        ``first[o]`` to ``first[o + 1] - 1``.
+        """
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
         self.names = [str(name)[:80] for name, _, _ in operators]
@@ -218,10 +225,10 @@ class Artifact:
                     limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
     def _read_tables(self, launches: list[list[Any]]) -> None:
-        """Read the task tables: for each launch, four lists of numbers.
+        """Read the task tables: for each launch, four lists of integers.
 
-        These are the words of the records, the arguments, and for each vEU the index of its first
-        word and its number of rTasks.
+        The lists are: the words of the records of all vEUs; the words of the arguments; for each
+        vEU, the index of the first word of its records; for each vEU, its number of rTasks.
         """
         self.launches, veus = launches, len(launches[0])
         limit(veus, "vEUs", 1 << 12)
@@ -233,7 +240,12 @@ class Artifact:
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
-        """Return, for each rOperator, the words in the task table that are its arguments."""
+        """Return, for each rOperator, the integers that encode its arguments in the task table.
+
+        On a CPU, an argument is one integer: the number of its pointer, where equal pointers have
+        the same number and numbers count in the order of first use. On a GPU, an argument is two
+        integers: the buffer's number, and an offset in bytes.
+        """
         words = self.pointers
         if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear
             known = dict[tuple[int, ...], int]()

@@ -146,7 +146,9 @@ class Schedule:
 class Memory:
     """The check of rules 3 to 5 of ``docs/program.md`` for each access of each rOperator.
 
-    ``_shift`` is the offset in bytes, within its value, of the pointer that an access uses.
+    An access is a box of an argument that the rTasks of an rOperator read, write or update.
+    ``_shift`` has, for each access, the offset in bytes from the start of the value to the pointer
+    that the rOperator gets for this argument.
     """
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
@@ -174,7 +176,11 @@ class Memory:
         self._check_sharing()
 
     def _check_bytes(self) -> None:
-        """Check rules 3 and 4 on ranges of bytes, with all values laid out one after the other."""
+        """Check that conflicting accesses are ordered, and that bytes are written before reads.
+
+        These are rules 3 and 4 of ``docs/program.md``. The check compares ranges of bytes, in an
+        address space in which all values lie one after the other.
+        """
         artifact, schedule = self._artifact, self._schedule
         use, task, begin, end = self._runs()
         reads, value, operator = self._reads[use], self._value[use], self._operator[use]

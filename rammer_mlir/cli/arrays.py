@@ -22,7 +22,11 @@ _NOT_ARRAYS = (
 
 
 def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Yield names and arrays of ``outputs``; arrays of a sequence ``y`` are ``y/0``, ``y/1``."""
+    """Yield the name and the array of each output.
+
+    If output ``y`` is a list of arrays, their names are ``y/0``, ``y/1`` and so on. An output that
+    is None is left out.
+    """
     for name, value in outputs.items():
         if isinstance(value, list):
             values = cast("list[NDArray[np.generic]]", value)

@@ -132,7 +132,10 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
 
 @contextmanager
 def _ending_in_order() -> Generator[None]:
-    """Turn ending signals within the ``with`` block into exceptions, so that cleanup runs."""
+    """Return a context in which signals that end the process raise an exception.
+
+    Cleanup therefore runs before the process ends.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -206,9 +209,10 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _unnamed_place() -> str:
-    """Return in words the action that failed with an OSError that has no file name.
+    """Return a phrase for an error message: the action that raised an OSError with no file name.
 
-    Standard output has no name: the action is writing to it if flushing it fails too.
+    The error may come from a file or from standard output, so the function flushes standard output.
+    If that fails too, the phrase is "write to standard output", else "access a file".
     """
     try:
         with _standard_output():

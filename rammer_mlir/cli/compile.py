@@ -146,7 +146,10 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
-    """Return the stage of ``--emit``; as bytecode if the name ``output`` ends in ``.mlirbc``."""
+    """Return the IR or code of the stage that ``--emit`` names, as the content of the output file.
+
+    IR is bytecode if ``output``, the name of that file, ends in ``.mlirbc``, else text.
+    """
     as_bytecode = output.endswith(".mlirbc")
     if options.emit_values or as_bytecode:
         return compilation.emit_whole(options.emit, as_bytecode=as_bytecode)
@@ -175,11 +178,12 @@ def _compiled(
 ) -> RunnableModel:
     """Compile the model or find it in the cache, and return it.
 
-    ``sizes`` are those of open dimensions. ``--timeline`` writes simulated runs, of the policies
-    ``compared`` too; ``--explain`` prints an explanation.
+    ``sizes`` has the sizes of open dimensions. With ``--timeline``, also write simulated runs of
+    the model with its policy and with each policy in ``compared``; with ``--explain``, print an
+    explanation.
 
     Raises:
-        OptionError: with one of these options, if a dimension has several sizes.
+        OptionError: if ``--timeline`` or ``--explain`` is given and a dimension has several sizes.
     """
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
@@ -197,7 +201,9 @@ def _compiled(
 
 
 def _most(text: str | None) -> int | None:
-    """Return the number ``text`` of ``--most``, a bound on data-dependent sizes; None for None.
+    """Return the value of the option ``--most``: an upper bound on data-dependent sizes.
+
+    ``text`` is the option's argument. Return None if it is None, because the option is absent.
 
     Raises:
         OptionError: if it is not a whole number.

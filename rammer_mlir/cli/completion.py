@@ -67,7 +67,10 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return, by argument name in argparse's namespace, a function that lists its values."""
+    """Return a function for each tool argument whose values are names, by the argument's name.
+
+    The function returns the possible values, which the shell offers as completions.
+    """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES
     from rammer_mlir.scheduling.devices.catalog import all_names

@@ -12,7 +12,11 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 def listed_codegens() -> str:
-    """Return a line for each code generator with its missing requirements, and for each option."""
+    """Return the text of a listing: a line for each code generator, then a line for each option.
+
+    The line of a code generator also names the requirements that are missing on this machine. The
+    options are those that code generators declare for ``--module-option``.
+    """
     from rammer_mlir.passes.regions.codegen import described_codegens
     from rammer_mlir.passes.regions.declared_options import all_options
 

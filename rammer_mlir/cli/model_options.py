@@ -200,9 +200,9 @@ def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
-    """Add the options for a timeline.
+    """Add the options ``--timeline`` and ``--compare``.
 
-    ``what`` is the phrase for the recorded run in the help.
+    ``what`` is a phrase for the help text, which says which run the timeline shows.
     """
     parser.add_argument(
         "--timeline",

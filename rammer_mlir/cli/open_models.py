@@ -83,9 +83,9 @@ def _advice(signature: OpenSignature) -> str:
 
 
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
-    """Return a signature with the static inputs of a specialization, and no outputs.
+    """Return the signature of a specialization: its inputs with static shapes, and no outputs.
 
-    ``dims``, by symbol, and ``shapes``, by input, select the specialization.
+    ``dims`` (sizes by symbol) and ``shapes`` (shapes by input name) select the specialization.
 
     Raises:
         OptionError: if dimensions are unknown, contradict each other, or stay open.

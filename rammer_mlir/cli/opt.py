@@ -164,7 +164,10 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 
 
 def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
-    """Return the pipeline of the reproducer in ``chunks``, and apply its setting for verification.
+    """Return the pipeline that a reproducer records, and apply its setting for verification.
+
+    A reproducer is a file with a module and the pipeline that failed on it. ``chunks`` are the
+    modules of the tool's input.
 
     Raises:
         OptionError: if passes are given too, or the input is no reproducer.

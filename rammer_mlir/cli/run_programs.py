@@ -66,7 +66,10 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return a recorded run of the model, then of the model with each policy of ``compared``."""
+    """Return timelines of recorded runs: of the model, then of the model with each other policy.
+
+    ``compared`` has the names of the other policies, with which the model is compiled again.
+    """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
     path = Path(options.model)
@@ -84,9 +87,10 @@ def record(
 
 
 def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Return the explanation of a recorded run; of a predicted run on a GPU or an emulator.
+    """Return a text that explains the run time of the program, for ``--explain``.
 
-    ``feeds`` are the inputs by name, whose shapes the program is compiled for.
+    It explains a recorded run on a CPU, and a simulated run for a GPU or an emulator. ``feeds`` are
+    the inputs by name; the program is compiled for their shapes.
     """
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()

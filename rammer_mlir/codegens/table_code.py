@@ -88,7 +88,8 @@ class TableCode:
     def ask(self, table: Sequence[int]) -> Needs:
         """Return the needs of an rTask of the region that ``table`` describes.
 
-        The C files are compiled for this machine once, and ``ask_region`` of them is called.
+        They are the result of the C function ``ask_region``. The C files are compiled for this
+        machine once per process.
 
         Raises:
             RammerError: if a package or a library is missing.

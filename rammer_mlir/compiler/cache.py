@@ -175,7 +175,7 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for these shapes and values; None without one."""
+        """Return the cached program for these shapes and values, None if there is none."""
         if self._cache is None:
             return None
         parts = artifact_parts(self._digest, self._options, given)
@@ -218,7 +218,10 @@ class CachedCompiler:
         return ProgramCache(self._cache.file, self._options, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
-        """Return the host program that supports all sizes of open dimensions; None without one."""
+        """Return a host program that runs the model for all sizes of its open dimensions.
+
+        Return None if the model needs no host program, or if no host program supports all sizes.
+        """
         from rammer_mlir.frontends.onnx import import_open
 
         found = import_open(model)

@@ -145,7 +145,9 @@ class Compilation:
         options: CheckedOptions,
         shapes: Shapes | None = None,
     ) -> Compilation:
-        """Return the compilation of an ONNX model for static ``shapes``; it is not modified.
+        """Return the compilation of an ONNX model for static ``shapes`` of its inputs.
+
+        The model ``source`` is not modified.
 
         Raises:
             RammerError: if the model is invalid, uses unsupported features, or has unknown shapes.
@@ -256,7 +258,10 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Return a context in which errors of passes get their locations in the MLIR file."""
+        """Return a context in which errors of passes get locations in the user's MLIR file.
+
+        Without an MLIR file, errors are raised unchanged.
+        """
         try:
             yield
         except PassError as error:
@@ -382,7 +387,10 @@ class Compilation:
         return find_device(options.device).device(options.num_veus)
 
     def _runs(self, policies: Sequence[str]) -> list[tuple[str, TaskGraph, Plan]]:
-        """Return policy, graph and plan: of the program, then for each name in ``policies``."""
+        """Return the schedules to simulate, each as the policy's name, the task graph and the plan.
+
+        The first is that of the program, the others are those of ``policies``, in order.
+        """
         for name in policies:
             get_policy(name)
         options = self._work.options

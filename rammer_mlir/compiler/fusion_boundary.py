@@ -27,7 +27,8 @@ def check_boundary(boundary: str) -> None:
 def formed_operators(options: CompileOptions, enough: int | None = None) -> str:
     """Return the pass that forms rOperators, in the syntax of textual pipelines.
 
-    ``enough`` is the number of independent rTasks that occupy all vEUs; by default the pass's own.
+    ``enough`` is the number of independent rTasks that occupy all vEUs; None takes the default of
+    the pass.
     """
     name, _, most = options.given["boundary"].partition("=")
     if name == "parallelism":

@@ -162,14 +162,17 @@ class _Search:
         return best
 
     def _settings(self) -> Iterator[_Setting]:
-        """Yield settings in the order of trials: settings that change less come first."""
+        """Yield the settings to try, in order; settings that change the program less come first."""
         yield _Setting(self._budget)
         for chunks in _CHUNKS:
             for share in _TARGETS:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise OptionError with the least sufficient budget; ``free`` is the unlimited plan."""
+        """Raise OptionError with the smallest budget that would be sufficient.
+
+        ``free`` is the decision for the program without a budget.
+        """
         least = free.arena_bytes
         for chunks in (1, *_CHUNKS):
             needed: MemoryDecision | int = 1
@@ -186,10 +189,10 @@ class _Search:
         )
 
     def _trial(self, setting: _Setting, free: MemoryDecision | None) -> MemoryDecision | int:
-        """Plan a program with a setting.
+        """Plan a program with the parameters in ``setting``.
 
         Args:
-            setting: the measures to apply.
+            setting: the limit and the number of chunks to apply.
             free: the decision for the program without a budget; None for the trial that makes it.
 
         Returns:
@@ -243,7 +246,10 @@ def _count(module: ir.Module) -> int:
 
 
 def _text(module: ir.Module) -> str:
-    """Return the entry function's operations as text, which differs for different chunks."""
+    """Return the operations of the entry function as text.
+
+    Settings that produce equal texts produce equal programs, so such a program is planned once.
+    """
     return "\n".join(str(op) for op in entry_block(module).operations)
 
 

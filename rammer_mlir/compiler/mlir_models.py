@@ -87,7 +87,9 @@ class MlirRequest:
         return EntriesModel(models)
 
     def compilation(self) -> Compilation:
-        """Return the compilation of the only function, of static shapes, from its given stage on.
+        """Return the compilation of the module's only function, which must have static shapes.
+
+        It begins at the stage that the IR of the function has reached.
 
         Raises:
             OptionError: if there are several functions.
@@ -169,7 +171,9 @@ class EntryCompiler(ProgramFacts):
         return self._compiled({})
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes; ``values`` are not used.
+        """Return the program for these input shapes, by name.
+
+        ``values`` is not used; the parameter is part of the interface that open models call.
 
         Raises:
             RammerError: if the function cannot be compiled for these shapes.

@@ -106,7 +106,7 @@ class Request:
         return Compilation.of_model(model, self.options, shapes)
 
     def load(self) -> tuple[Model, Fixed]:
-        """Return the model with the given sizes bound in its inputs, and its signature and shapes.
+        """Return the model with the request's sizes bound, and its resulting signature and shapes.
 
         Raises:
             RammerError: if the model cannot be read, or the sizes contradict it.

@@ -99,11 +99,11 @@ def choose_regions(passes: TrialPasses) -> Step:
 def _measured(
     work: Work, stages: Sequence[Stage], trials: _Trials, finalists: Sequence[Choice]
 ) -> dict[Choice, float]:
-    """Compile and time programs; return the seconds per run of each choice.
+    """Compile and time competing programs; return the seconds per run of each choice.
 
-    Besides the finalists, these are programs that keep only regions with code faster than the
-    host's for the same operations, found by comparing a run without regions to a run with all
-    regions.
+    The competitors are the finalists and some programs with fewer regions: they keep only the
+    regions whose code was faster, in a run of the program with all regions, than the host's code
+    for the same operations in a run without regions.
     """
     with Finals(work, stages) as finals:
         for choice in finalists:
@@ -202,7 +202,10 @@ class _Trials:
         self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:
-        """Return the module of a choice, at the stage of regions."""
+        """Return a module in which only the regions of ``choice`` have foreign code.
+
+        The host computes all other regions. The module is at the stage `regions`.
+        """
         partition = self.partitions[choice.partition]
         # Quantized regions stay quantized on the host, and so differ from the original.
         if not choice.kept and partition.quantized is None:
@@ -210,7 +213,7 @@ class _Trials:
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted seconds of a run of the choice's program in a sequence of runs."""
+        """Return the predicted seconds of a run of the choice's program, if it runs repeatedly."""
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

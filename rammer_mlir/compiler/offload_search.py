@@ -34,10 +34,11 @@ Simulate = Callable[[Choice], float]
 
 
 class Search:
-    """Coordinate descent from the program without regions and from the program with all of them.
+    """Search for the set of regions to keep with the least predicted time, by coordinate descent.
 
-    A descent flips each name in turn between the host and the code generator, and keeps the flip if
-    the program becomes faster.
+    One descent starts from the program without regions, another from the program with all regions.
+    A descent moves each region in turn from the host to the code generator or back, and keeps the
+    move if the program becomes faster.
     """
 
     def __init__(
@@ -50,8 +51,8 @@ class Search:
         """Begin without simulated times.
 
         Args:
-            partitions: names of each partition's regions, in the order of trials; the first
-                partition has the user's order of code generators.
+            partitions: for each order of code generators, the names of the regions that form in
+                this order; the first has the user's order.
             simulate: returns the predicted seconds of a choice.
             has_time: whether time is left for another simulation.
             most: limit of simulations.
@@ -64,7 +65,7 @@ class Search:
 
     @property
     def everything(self) -> Choice:
-        """The choice of all regions of the first partition."""
+        """The choice that keeps all regions that form in the user's order of code generators."""
         return self._all(0)
 
     def _all(self, partition: int) -> Choice:
@@ -72,7 +73,10 @@ class Search:
         return Choice(partition, kept) if kept else HOST
 
     def run(self) -> Choice:
-        """Return the choice of least simulated time; ``HOST`` if no other can be simulated."""
+        """Return the choice of regions with the least simulated time.
+
+        Return ``HOST``, the program without regions, if no other choice can be simulated.
+        """
         for choice in (HOST, self.everything):
             self.know(choice)
         for partition in range(1, len(self._partitions)):
@@ -87,10 +91,10 @@ class Search:
         return min(self.ends, key=self._rank)
 
     def finalists(self) -> list[Choice]:
-        """Return the choices that are worth measuring.
+        """Return the choices of regions that are worth measuring.
 
-        These are the results of the descents, the program without regions, and the programs with
-        all regions of a partition, simulated or not.
+        These are the results of the descents, the program without regions, and for each order of
+        code generators the program with all regions, simulated or not.
         """
         whole = [self._all(number) for number in range(len(self._partitions))]
         return list(dict.fromkeys(map(_known_as, (*self.ends, HOST, *whole))))
@@ -112,7 +116,7 @@ class Search:
         return self.seconds[_known_as(choice)] + least * len(choice.kept)
 
     def _try(self, choice: Choice) -> bool:
-        """Simulate a choice if time is left; return whether its predicted time is known."""
+        """Simulate a choice of regions if time is left; return whether its time is known."""
         if _known_as(choice) in self.seconds:
             return True
         if len(self.seconds) >= self._most or not self._has_time():
@@ -122,7 +126,7 @@ class Search:
         return True
 
     def know(self, choice: Choice) -> float:
-        """Return the predicted seconds of a choice, simulating it at the first call."""
+        """Return the predicted seconds of a choice of regions, simulating it at the first call."""
         known = _known_as(choice)
         if known not in self.seconds:
             self.seconds[known] = self._simulate(known)

@@ -60,11 +60,13 @@ class Finals:
         return tuple(self._programs)
 
     def __contains__(self, choice: Choice) -> bool:
-        """Whether the program of a choice competes, after a call of ``enter``."""
+        """Whether the program of a choice of regions was added by ``enter``."""
         return choice in self._programs
 
     def enter(self, choice: Choice, module: ir.Module) -> None:
-        """Compile the program of a choice from its module at the stage `regions`, and keep it.
+        """Compile the program of a choice of regions, and keep it for timing.
+
+        ``module`` is the program at the stage `regions`.
 
         Raises:
             RammerError: if it cannot be compiled.
@@ -100,7 +102,10 @@ class Finals:
 
 
 def fastest(seconds: Mapping[Choice, float]) -> Choice:
-    """Return the fastest choice by ``seconds``; of about equal choices that with fewest regions."""
+    """Return the choice of regions with the least time in ``seconds``.
+
+    Of choices with about equal times, return the choice with the fewest regions.
+    """
     limit = min(seconds.values()) * (1 + _NOISE)
     return min(
         (choice for choice, found in seconds.items() if found <= limit),

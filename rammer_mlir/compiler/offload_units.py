@@ -23,7 +23,10 @@ _REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
 
 
 def number_operations(module: ir.Module) -> list[ir.Location]:
-    """Replace locations of the entry function's operations by numbers; return the old locations."""
+    """Replace the locations of the entry function's operations by names with consecutive numbers.
+
+    Return the old locations, in the order of the operations.
+    """
     before: list[ir.Location] = []
     with module.context:
         for number, op in enumerate(entry_block(module).operations):
@@ -73,8 +76,9 @@ def gains(
     Args:
         module: the module with all regions.
         host: seconds of the program without regions, by the name of a numbered operation.
-        offloaded: seconds of the program with all regions, by the name of a region, or of its call
-            if the host computes it after all because its operands are strided.
+        offloaded: seconds of the program with all regions, by the name of a region. A region with
+            strided operands is computed by the host after all; its time has the name of the
+            operation that calls the region.
     """
     bodies = {symbol_name(function): function.operation for function in functions(module)}
     found: defaultdict[str, float] = defaultdict(float)

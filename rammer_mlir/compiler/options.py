@@ -63,7 +63,10 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`; only the choice of regions is more than passes."""
+        """Return the stages up to `program`, which are the same for several targets.
+
+        All of them consist of passes only, except the stage that chooses regions.
+        """
         stages = self.backend.stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 
@@ -92,7 +95,8 @@ class CheckedOptions(CompileOptions):
     def key(self) -> dict[str, object]:
         """Return the options' part of a cache key, as values that JSON can represent.
 
-        It has all options that affect the compiled program, and external tools as ``tools``.
+        It has all options that affect the compiled program. The entry ``tools`` identifies the
+        external tools of the target.
         """
         samples = None if self.samples is None else self.samples.digest
         decided: dict[str, object] = {

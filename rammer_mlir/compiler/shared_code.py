@@ -24,14 +24,17 @@ class KnownCode(Generic[_Code]):
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the object of the code with the digest ``identity``; None if it is not cached."""
+        """Return the object file or kernel of code with the digest ``identity``, or None."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
     def keep(self, identity: bytes, binary: _Code) -> None:
-        """Store the object of a digest; evict the least recently used object beyond the limit."""
+        """Store the object file or kernel of code with the digest ``identity``.
+
+        If there are too many, the least recently used is evicted.
+        """
         with self._lock:
             self._objects[identity] = binary
             if len(self._objects) > _MOST_OBJECTS:

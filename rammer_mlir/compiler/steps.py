@@ -45,14 +45,17 @@ from rammer_mlir.scheduling.report import summary
 
 
 def lower_to_threads(work: Work) -> None:
-    """CPU: lower rKernels to LLVM functions, and the schedule to a table with its dispatch code."""
+    """Lower a scheduled module for a CPU: the rKernels to LLVM functions, the schedule to a table.
+
+    The table is executed by dispatch code that is emitted with it.
+    """
     _lower_to_threads(work, host_machine())
     assert isinstance(work.image, CpuImage)
     work.image = with_prebuilt_modules(work.image)
 
 
 def lower_to_threads_of(named: NamedMachine) -> Step:
-    """Return the step of a CPU that lowers for a named processor instead of this machine's."""
+    """Return a step like ``lower_to_threads`` that lowers for a named processor."""
 
     def lower(work: Work) -> None:
         _lower_to_threads(work, named.machine())
@@ -113,18 +116,18 @@ def _with_decision(work: Work, words: str) -> str:
 
 
 def translate_to_llvm(work: Work) -> None:
-    """CPU: translate to the text of LLVM IR, unless the object of equal code was found."""
+    """Translate the module of a CPU program to LLVM IR as text, unless its object file is known."""
     if not work.binary:
         work.text = to_llvm_ir(work.module)
 
 
 def compile_to_object(work: Work) -> None:
-    """CPU and emulator: compile an object for this machine."""
+    """Compile LLVM IR to an object file for this machine's processor."""
     _compile_to_object(work, host_machine())
 
 
 def compile_to_object_of(named: NamedMachine) -> Step:
-    """Return the step of a CPU that compiles an object for a named processor."""
+    """Return the step that compiles LLVM IR to an object file for a named processor."""
 
     def compile_text(work: Work) -> None:
         _compile_to_object(work, named.machine())
@@ -143,7 +146,7 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
 
 
 def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
-    """Return the step of a GPU that lowers to a persistent kernel and its task table.
+    """Return the step that lowers a scheduled module to a persistent GPU kernel and its task table.
 
     The kernel is in the gpu dialect; ``code_kind`` is the kind of code that later stages generate.
     """
@@ -178,7 +181,7 @@ def _operations(scheduled: ScheduledModule) -> int:
 
 
 def translate_to_nvvm(work: Work) -> None:
-    """NVIDIA: lower the kernel to the nvvm dialect, then to the text of LLVM IR."""
+    """Lower the kernel of an NVIDIA GPU to the nvvm dialect, then to LLVM IR as text."""
     lower_to_nvvm(work.module)
     work.text = gpu_llvm_ir(work.module)
 
@@ -292,9 +295,9 @@ def _keep_device_code(
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
     """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
 
-    The LLVM IR is for this machine's processor. ``checked`` code checks memory accesses,
-    ``traced`` code records them. With ``checked``, the step raises TargetError for code from
-    elsewhere.
+    The LLVM IR is for this machine's processor. ``checked`` code checks memory accesses, ``traced``
+    code records them. With ``checked``, the step raises TargetError if the program contains
+    external rKernels, whose accesses cannot be checked.
     """
 
     def translate(work: Work) -> None:

@@ -19,10 +19,10 @@ from rammer_mlir.errors import ModelError
 Array = NDArray[np.generic]
 
 Step = Sequence[int] | Sequence[Sequence[float]] | str
-"""A step of a recipe: a shape or a permutation, a matrix, or a sum.
+"""A step of a recipe: a shape to reshape to, a permutation of dimensions, a matrix, or a sum.
 
-Shapes and permutations alternate; a matrix multiplies the first dimension. A sum is the type of its
-terms, ``ui8`` or ``si8``: it is taken along the first dimension, in int32.
+Shapes and permutations alternate. A matrix multiplies the first dimension. A sum is the type of its
+terms, ``ui8`` or ``si8``, as a text: the array is summed along the first dimension, in int32.
 """
 
 _TERMS = {"ui8": np.dtype(np.uint8), "si8": np.dtype(np.int8)}
@@ -53,7 +53,8 @@ class Recipe:
         name: name of the weight.
         held: the value, if the IR contains it (``rtask.value``); else None.
         parts: weights to concatenate instead of a single weight.
-        steps: alternating reshapes and transposes, starting with a reshape, matrices and sums.
+        steps: the steps to apply in order. Reshapes and transposes alternate, a reshape first;
+            matrices and sums may come between them, and a reshape follows each.
         shape: final shape; None for no final reshape.
     """
 

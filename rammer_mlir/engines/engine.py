@@ -11,10 +11,10 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse, refuse_mis
 class Engine(Protocol):
     """Runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
 
-    It may have two more members. ``options``, a sequence of ``ModuleOption``, are settings for
-    users. ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: its argument has
-    the ``EntryHost`` that ``open`` receives for each function of the module, with ``run_calls`` 0,
-    and it returns a module of the form ``binary``, or None to keep the module.
+    An engine may have two more members. ``options``, a sequence of ``ModuleOption``, are settings
+    for users. ``prebuilt(hosts)`` rebuilds a module for this machine at compile time. ``hosts``
+    has, for each function of the module, the ``EntryHost`` that ``open`` would receive, with
+    ``run_calls`` 0. It returns a module of the form ``binary``, or None to keep the module.
     """
 
     name: ClassVar[str]

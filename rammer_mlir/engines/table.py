@@ -128,15 +128,15 @@ def check_available(modules: Iterable[CodeModule]) -> None:
 def weights_of(
     entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
 ) -> list[Weights]:
-    """Return, for each stateful function, the address of each buffer that is a fixed weight.
+    """Return, for each stateful function, the addresses of its buffers that are fixed weights.
 
-    A buffer gets None if it is no weight, or not the same weight for all rOperators with the
-    function's rKernel.
+    All rOperators of an rKernel share the function's state, so a buffer is a fixed weight only if
+    it is the same weight for all of them; any other buffer has None instead of an address.
 
     Args:
         entries: stateful functions.
         operands: by rKernel number: for each rOperator with this rKernel, the address of each
-            buffer that is a weight, else None.
+            buffer that is a weight, and None for each other buffer.
     """
     found: list[Weights] = []
     for entry in entries:

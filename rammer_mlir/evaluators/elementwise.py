@@ -27,7 +27,11 @@ def _is_float(x: Numbers) -> bool:
 
 
 def _rounded_once(function: _Function) -> Evaluator:
-    """Return an evaluator of float operands that computes in f64 and rounds once to their type."""
+    """Return an evaluator that applies ``function`` to float operands, with a single rounding.
+
+    The function computes in f64; its result is rounded to the operands' type. The evaluator raises
+    NotFoldableError for integers.
+    """
 
     def compute(operation: Operation) -> Numbers:
         values = operation.operands()
@@ -39,9 +43,10 @@ def _rounded_once(function: _Function) -> Evaluator:
 
 
 def _in_type(function: _Function) -> Evaluator:
-    """Return an evaluator that computes in the operands' type.
+    """Return an evaluator that applies ``function`` to the operands in their own type.
 
-    16-bit floats are computed in f32 and rounded once.
+    The exception is 16-bit floats: the function computes on them in f32, and its result is rounded
+    to 16 bits.
     """
 
     def compute(operation: Operation) -> Numbers:

@@ -1,6 +1,7 @@
-"""Table of the operators that have an evaluator.
+"""The table of evaluators, by the names of ONNX operators.
 
-The tests compare each with ONNX Runtime over its attributes.
+The tests compare the results of each evaluator, for many values of the operator's attributes, with
+those of ONNX Runtime.
 """
 
 from __future__ import annotations

@@ -1,1 +1,5 @@
-"""Readable explanations of a run: its limits, its losses, and the gains of other schedules."""
+"""Explanations, as text for users, of the time that a run of a program takes.
+
+An explanation names the bounds that limit the run (for example its critical path), the rOperators
+that take longer than their lower bounds, and the times predicted for schedules of other policies.
+"""

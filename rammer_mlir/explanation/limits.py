@@ -1,4 +1,4 @@
-"""The limits of a run's time: bounds from its own rTasks, and its critical path."""
+"""The limits of a run's time: lower bounds from the times of its rTasks, and its critical path."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class Limits:
         chain_length: number of rTasks in that chain.
         longest: time of the longest rTask.
         longest_name: name of the rOperator of the longest rTask.
-        arithmetic: time of all arithmetic at the device's peak.
-        memory: time of all bytes that rTasks touch at the device's bandwidth, without caches.
+        arithmetic: time of all arithmetic at the peak of the plan's vEUs.
+        memory: time of all bytes that rTasks touch, without caches, at the memory bandwidth that
+            the plan's vEUs can use.
     """
 
     total: float
@@ -52,12 +53,16 @@ class Limits:
 
     @property
     def bound(self) -> float:
-        """The lower bound in seconds of any schedule of these rTasks on as many vEUs."""
+        """The lower bound in seconds of every schedule of these rTasks on this number of vEUs."""
         return max(self.work, self.chain)
 
     @property
     def verdict(self) -> str:
-        """A sentence that names the limit of the run."""
+        """A sentence for users that says why the run is not faster.
+
+        The reason is a single long rTask, the work of all rTasks, the chain of dependent rTasks,
+        the barriers and launches, or else the schedule.
+        """
         if not self.total:
             return "nothing: no rTask runs"
         waits = self.on_path["barrier"] + self.on_path["launch"]
@@ -129,10 +134,11 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
 
 
 def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[float]:
-    """Return the seconds of the rTasks of each rOperator of ``graph``, summed over vEUs.
+    """Return, for each rOperator of ``graph``, the seconds of its rTasks, summed over vEUs.
 
-    A timeline identifies rOperators by name; the time of rOperators with equal name and rKernel is
-    divided in proportion to their rTasks.
+    A timeline identifies rOperators only by name and rKernel. If several rOperators have the same
+    name and rKernel, their total time is divided among them in proportion to their numbers of
+    rTasks.
     """
     keys = [
         (operator.name, operator.kernels[number].name)
@@ -159,7 +165,10 @@ def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[flo
 def rtask_seconds_of(
     graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
 ) -> list[float]:
-    """Return for each rTask of ``table`` the mean seconds of its rOperator's rTasks in the run."""
+    """Return an estimate of the seconds of each rTask of ``table`` in the run.
+
+    It is the mean over the rTasks of the same rOperator.
+    """
     times = operator_times(graph, plan, timeline)
     counts = [0] * len(times)
     for operator in table.operators:

@@ -1,1 +1,5 @@
-"""Models whose steps the host runs, each a compiled part or an operator, and the interpreter."""
+"""Models that the host runs by a host program, and the interpreter of host programs.
+
+A step of a host program runs a compiled part of the model, evaluates an operator, selects a branch
+or repeats a loop body.
+"""

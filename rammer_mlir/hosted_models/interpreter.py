@@ -100,9 +100,9 @@ def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
 
 
 def _last_uses(program: HostProgram) -> list[list[str]]:
-    """Return, for each step, the names of the values that it reads last.
+    """Return, for each step, the names of the values that it is the last step to read.
 
-    ``run`` drops them after the step. Inputs, outputs and constants are not among them.
+    ``run`` drops these values after the step. Inputs, outputs and constants are not among them.
     """
     kept = {*program.outputs, *program.inputs, *program.constants}
     last: dict[str, int] = {}

@@ -140,13 +140,12 @@ class HostedModel(ComposedModel):
         """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
 
         Args:
-            most: upper bound of data-dependent sizes, for parts without a smaller bound of the
-                model.
+            most: upper bound of data-dependent sizes. A part for which the compiler found a smaller
+                bound uses that instead. None for no bound of the user's.
 
         Returns:
             The reason for each part that was not compiled. These are not errors: a branch that is
-                never
-            taken need not fit the shapes of the inputs.
+            never taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -190,11 +189,12 @@ class HostedModel(ComposedModel):
 def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
     """Compile the parts of a model's host programs before its first run.
 
-    The model has a host program itself, or open dimensions and host programs among its
-    specialisations in memory; otherwise nothing is compiled.
+    ``model`` may have a host program itself, or specialisations in memory that have host programs.
+    For other models nothing is compiled. ``most`` is an upper bound of data-dependent sizes, as in
+    ``HostedModel.prepare``.
 
     Returns:
-        The reason for each part that was not compiled; ``HostedModel.prepare`` explains ``most``.
+        The reason for each part that was not compiled.
     """
     if isinstance(model, HostedModel):
         return model.prepare(most)

@@ -31,10 +31,11 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the keys of the specialisations that serve all true sizes up to ``most``.
+    """Return the keys of the padded specialisations that serve all true sizes up to ``most``.
 
     If there are more than the model may have in memory, only those of the greatest sizes are
-    returned. If ``most`` is None, the bound in ``padding`` is used.
+    returned. If ``padding`` has a smaller bound, or ``most`` is None, the bound in ``padding`` is
+    used; without any bound, the list is empty.
     """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]

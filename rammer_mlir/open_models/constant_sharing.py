@@ -25,9 +25,11 @@ class ConstantStore:
         self._lock = threading.Lock()
 
     def share(self, model: CompiledModel) -> None:
-        """Make a program use the memory of equal weights of the programs shared before.
+        """Make a program use the store's memory for weights that the store has already.
 
-        It must not have run yet. The program's fallback for other machines shares the same memory.
+        The program's other weights are added to the store, so that equal weights of all programs
+        given to this method are in memory once. The program must not have run yet. Its fallback for
+        machines that cannot run foreign code is included.
         """
         if model.fallback is not None:
             self.share(model.fallback)

@@ -189,9 +189,9 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
-        """Yield (key, specialisation) pairs; all stay open until the ``with`` block ends.
+        """Yield the specialisations in memory as pairs (key, specialisation).
 
-        They are the specialisations in memory.
+        They stay open until the ``with`` block ends, even if they leave memory before.
         """
         held: list[tuple[Key, Entry]] = []
         try:

@@ -1,4 +1,7 @@
-"""Makers of specialisations that have only those stored in an artifact, and compile none."""
+"""Specializers of loaded models: they return specialisations stored in an artifact, never new ones.
+
+A specializer makes the program for given input shapes (``specializer.py``).
+"""
 
 from __future__ import annotations
 

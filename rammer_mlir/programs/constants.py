@@ -51,9 +51,10 @@ class Constants:
         return [addresses[number] + offset - starts[number] for offset, number in numbers]
 
     def divided(self, starts: Iterable[int]) -> Constants:
-        """Return the same memory as parts that begin at these ascending byte offsets.
+        """Return the same weights, divided into parts that begin at the given byte offsets.
 
-        It must be a single part so far.
+        The memory is shared, not copied. The weights must be in a single part before. ``starts`` is
+        ascending; parts without bytes are left out.
         """
         (whole,) = self.parts
         bounds = [*starts, whole.nbytes]

@@ -81,7 +81,11 @@ def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict
 
 
 def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
-    """Return the options in ``given`` named ``OWNER.OPTION``, by ``OPTION``, with their values."""
+    """Return the values of the options of ``owner``, a code generator or engine, by option name.
+
+    ``given`` has the options of all owners, by names with prefixes. For the owner ``iree``,
+    ``{"iree.seconds": "60", "openvino.threads": "2"}`` gives ``{"seconds": "60"}``.
+    """
     pairs = ((name.partition("."), value) for name, value in given.items())
     return {rest: value for (first, _, rest), value in pairs if first == owner}
 

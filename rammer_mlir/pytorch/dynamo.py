@@ -151,9 +151,10 @@ class _Specialization:
         return tuple(self._model.run_leaves([args[at] for at in self._tensors]))
 
     def is_current(self, args: Sequence[Any]) -> bool:
-        """Whether the weights still have the compiled values.
+        """Whether the weights still have the values with which the graph was compiled.
 
-        Each call checks all of them: no tensor has other memory, none was written.
+        That is so if every weight in ``args``, the graph's inputs, has the same memory as before
+        and has not been written since.
         """
         return self._addresses == [
             args[at].data_ptr() for at in self._positions

@@ -160,7 +160,11 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return the list of keyword names in a call's structure; [] for another structure."""
+        """Return a list whose only element is the list of keyword names of a call.
+
+        ``spec`` is torch's structure (TreeSpec) of positional and keyword arguments. The outer list
+        is empty if ``spec`` is another structure.
+        """
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []
 

@@ -61,7 +61,7 @@ class _CodeKind:
     Attributes:
         check: called with the path and the manifest; raises ``ArtifactError`` if this machine
             cannot run the program.
-        read: constructs the image from the members.
+        read: returns the program's data (a CPU or GPU image) from the archive's members.
     """
 
     check: Callable[[Path, Mapping[str, Any]], None]
@@ -102,7 +102,11 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
 
 
 def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
-    """Return the bytes of the artifact's file without weights, and pieces of the weights."""
+    """Return the file of an artifact in two parts: the file without weights, and the weights.
+
+    So callers can keep the weights elsewhere, without a copy; ``read_split`` joins both parts. The
+    weights are a sequence of pieces, to be concatenated.
+    """
     manifest, members = _whole(artifact)
     weights = members.pop(CONSTANTS)
     file = io.BytesIO()
@@ -111,7 +115,10 @@ def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
 
 
 def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
-    """Return the artifact that ``split_artifact`` has split; ``path`` names it in messages.
+    """Return the artifact of which ``split_artifact`` has returned the parts.
+
+    ``content`` is the file without weights, ``weights`` has all weights, and ``path`` is a name for
+    messages.
 
     Raises:
         ArtifactError: if the content is corrupt, or compiled for another machine.
@@ -271,7 +278,7 @@ def _opened(path: Path, *, whole: bool) -> IO[bytes]:
 
 @contextmanager
 def _problems_named(path: Path) -> Generator[None]:
-    """Raise an ArtifactError that the file is damaged for errors of reading in the context."""
+    """Convert errors of reading a file in the ``with`` block to an ArtifactError with its path."""
     try:
         yield
     except OSError as error:
@@ -337,7 +344,11 @@ class Archive:
     def program(
         self, manifest: Mapping[str, Any], constants: Constants, folder: str = ""
     ) -> Artifact:
-        """Return the program with these weights whose member names begin with ``folder``."""
+        """Return a program of the file, without its fallback.
+
+        ``manifest`` has the program's entries, ``constants`` are its weights, and ``folder`` is the
+        prefix of its members' names, empty in a file of a single program.
+        """
 
         def read(name: str) -> bytes:
             return self.file.read(folder + name)

@@ -56,7 +56,10 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return (number of the value, byte offset of the pointer in it) for each buffer."""
+    """Return, for each buffer of an rOperator, the value that it points to, as a pair of numbers.
+
+    The pair is the value's number in the proof, and the byte offset of the pointer in the value.
+    """
     return [
         (value, slot.offset - proof.values[value].place.offset)
         for slot, value in zip(operator.slots, values, strict=True)
@@ -128,7 +131,7 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """Collects the offsets and sizes of boxes in an int64 array, in which equal data is once."""
+    """Collects the offsets and sizes of boxes in an int64 array, which has equal data only once."""
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0

@@ -13,7 +13,10 @@ class Recorder:
     """Buffers to which native code writes times of a run."""
 
     def __init__(self, image: CpuImage) -> None:
-        """Allocate the begin and end, int64 nanoseconds, of each record of each vEU."""
+        """Allocate memory for the begin and end times of each record of each vEU.
+
+        The times are int64 nanoseconds.
+        """
         self._image = image
         self._times = [
             np.zeros((max(len(records), 1), 2), dtype=np.int64) for records in image.launch.veus

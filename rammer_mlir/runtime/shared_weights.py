@@ -11,9 +11,10 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return the constants divided into a part for each weight.
+    """Return a program's weights with a separate part for each weight.
 
-    Constants that have several parts are returned unchanged.
+    Then equal weights of several programs are found. Weights that already have several parts are
+    returned unchanged. ``proof`` has the byte offset of each weight.
     """
     if len(constants.parts) != 1:
         return constants

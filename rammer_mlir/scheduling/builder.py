@@ -200,7 +200,8 @@ class ProgramBuilder:
             operator: the operator's number.
             veus: vEU of each rTask; rTasks of the same vEU run in ascending order of their ids.
             needs: the rTasks that each rTask waits for.
-            rtasks: ids in ascending order if not all; ``veus`` and ``needs`` have a row for each.
+            rtasks: ids of the rTasks in ascending order, None for all rTasks of the operator;
+                ``veus`` and ``needs`` have a row for each.
         """
         ids = np.arange(len(veus)) if rtasks is None else rtasks
         if operator not in self._placed:

@@ -25,11 +25,13 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TaskCost:
-    """The cost of an rTask, which depends on whether its shared constants are cached.
+    """The cost of an rTask, which depends on whether the shared constants that it reads are cached.
+
+    Shared constants are those that several operators read.
 
     Attributes:
         working_set: the number of the set of boxes of shared constants that the rTask reads.
-        hot: its time in seconds if they are in the vEU's cache.
+        hot: its time in seconds if these boxes are in the vEU's cache.
         cold: its time in seconds if they are not.
     """
 
@@ -153,9 +155,10 @@ class Cache:
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return the seconds by which loading its working set is expected to delay an rTask.
+        """Return the seconds by which an rTask is expected to wait until its working set is loaded.
 
-        The delay is 0 if the cache surely holds the working set.
+        The working set is the set of shared constants that it reads. The delay is 0 if the cache
+        surely holds all of them. ``cost`` is the cost of the rTask.
         """
         if cost.working_set == NOTHING:
             return 0.0
@@ -166,7 +169,8 @@ class Cache:
     def distance(self, cost: TaskCost) -> int:
         """Return the bytes of working sets used since the last use of an rTask's working set.
 
-        Its own bytes are included. For an evicted working set, return the cache's capacity.
+        A working set is the set of shared constants that an rTask reads. The bytes of this working
+        set itself are included. For an evicted working set, return the cache's capacity.
         """
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 

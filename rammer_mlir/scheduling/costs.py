@@ -125,7 +125,7 @@ def runtime(kernel: RKernel, device: Device) -> float:
 
 
 def work(kernel: RKernel, device: Device) -> float:
-    """Return the vEU seconds of a whole rOperator: an rTask's time times their number."""
+    """Return the vEU seconds of a whole rOperator: the sum of the seconds of all its rTasks."""
     return kernel.num_rtasks * rtask_seconds(kernel, device)
 
 

@@ -227,7 +227,11 @@ class Dependencies:
     def _written_whole(
         self, number: int, buffer: int, kernels: Sequence[int]
     ) -> Iterator[Interval]:
-        """Yield the intervals of a buffer in which operator ``number`` may write every element."""
+        """Yield the intervals of a buffer that the boxes written by an operator cover completely.
+
+        ``number`` is the operator's number; updates count as writes. Operator o has rKernel
+        ``kernels[o]``.
+        """
         operator = self._graph.operators[number]
         kernel = operator.kernels[kernels[number]]
         for write in (*kernel.writes, *kernel.updates):
@@ -271,7 +275,10 @@ class Dependencies:
 
 
 def _all_pairs(consumers: int, producers: int) -> TaskPairs:
-    """Return the pairs in which each of ``consumers`` rTasks waits for ``producers`` rTasks."""
+    """Return the pairs in which each of the consumer rTasks waits for all producer rTasks.
+
+    ``consumers`` and ``producers`` are the numbers of these rTasks.
+    """
     return TaskPairs(
         row=np.zeros(consumers, dtype=np.int64),
         indptr=np.array([0, producers], dtype=np.int64),

@@ -24,9 +24,10 @@ Schedule = Callable[[TaskGraph], Plan]
 
 @dataclass(frozen=True)
 class Segment:
-    """The numbers of operators that run ``together``, and of ``exclusive`` operators after them.
+    """A part of a graph: operators that a policy schedules together, then exclusive operators.
 
-    The rTask of an exclusive operator runs alone on the device.
+    ``together`` and ``exclusive`` are the numbers of these operators. The rTask of an exclusive
+    operator runs alone on the device.
     """
 
     together: tuple[int, ...]

@@ -69,7 +69,8 @@ class Reuse:
     """A part of the memory that an rOperator touches, with its reuse distance.
 
     Attributes:
-        distance: bytes that the program touches between two uses of this memory, itself included.
+        distance: bytes that the program touches from one use of this memory to the next, this
+            memory included.
         num_bytes: size of this part, for all rTasks together.
     """
 

@@ -122,7 +122,10 @@ def cut_long(sources: Sources, longest: int) -> list[Block]:
 
 
 def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list[int]:
-    """Return the boundaries with the fewest live values, at least a quarter of a block apart.
+    """Return the boundaries at which to cut a range of units into smaller ranges.
+
+    They are boundaries across which the fewest values are live, at least ``longest // 4`` units
+    away from each other and from the ends of the range.
 
     Args:
         crossing: number of live values at each boundary between consecutive units.

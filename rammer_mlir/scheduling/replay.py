@@ -60,7 +60,10 @@ class _Missing:
 
 
 class ReplayedCosts:
-    """The times of a plan's rTasks when the plan was executed before, for ``simulate``."""
+    """The times of a plan's rTasks in a run that follows an earlier run of the plan.
+
+    The caches contain data of the earlier run. ``simulate`` uses the object as its ``RunCosts``.
+    """
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Fill the caches by simulating a first execution of the plan.

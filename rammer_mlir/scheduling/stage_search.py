@@ -119,9 +119,11 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _searched(self, units: Sequence[Sequence[int]], between: Sources) -> Iterator[Stage]:
-        """Yield the best stages of units; of parts of them if the search of all exceeds its limit.
+        """Yield the best stages of ``units``.
 
-        ``between`` has for each unit the units that it reads from.
+        If searching all units together exceeds the limit on transitions, the units are divided into
+        parts, which are searched separately. ``between`` has for each unit the units that it reads
+        from.
         """
         if not self.is_worth(units):
             yield from map(sorted, units)

@@ -94,7 +94,11 @@ class ConcurrentTimes:
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the seconds of the critical path of the group ``units``, and its work per vEU."""
+        """Return two times of the group ``units``, in seconds.
+
+        They are its critical path, and the time of all its rTasks divided by the number of vEUs.
+        ``units`` is the bit mask of the group's units.
+        """
         if units not in self._groups:
             operators = self.operators(units)
             self._groups[units] = (
@@ -112,7 +116,10 @@ class ConcurrentTimes:
         return self.times.device.barrier_seconds + max(longest, work)
 
     def stage(self, units: Mask) -> float:
-        """Return the seconds of the stage of these ``units``, including its barrier."""
+        """Return the seconds of a stage, including the barrier before it.
+
+        ``units`` is the bit mask of the stage's units.
+        """
         if units not in self._stages:
             seconds = self.times.simulated(self.operators(units))
             self._stages[units] = self.times.device.barrier_seconds + seconds

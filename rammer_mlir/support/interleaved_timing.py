@@ -25,9 +25,11 @@ def take_turns(
     comparable.
 
     Args:
-        turns: for each implementation, a function that returns the seconds of some runs.
-        budget: the seconds after which no round begins, within MIN_ROUNDS to MAX_ROUNDS rounds.
-        seed: the seed of the order.
+        turns: for each implementation, a function that runs it a few times and returns the seconds
+            of each run. A round calls every function once.
+        budget: the seconds after which no more rounds begin. At least MIN_ROUNDS and at most
+            MAX_ROUNDS rounds take place, whatever the budget.
+        seed: the seed of the random order.
     """
     shuffle = random.Random(seed).shuffle
     samples: dict[Key, list[float]] = {name: [] for name in turns}

@@ -104,12 +104,15 @@ class ProgressLine(logging.Handler):
 def shown_on_stderr(
     shown: bool = True, *, quiet: bool = False, explain_cache: bool = False
 ) -> Generator[None]:
-    """Write messages to standard error within the block, or progress if it is a terminal.
+    """Write the project's log messages to standard error within the block.
+
+    If neither ``shown`` nor ``explain_cache`` is true, a line of progress is shown instead, on a
+    terminal only.
 
     Args:
-        shown: write all messages.
-        quiet: show no progress.
-        explain_cache: write at least the messages of the cache.
+        shown: write all messages of level INFO.
+        quiet: show no line of progress.
+        explain_cache: write at least the messages about the cache.
     """
     handler: logging.Handler
     if sys.stderr is None:  # closed by the shell

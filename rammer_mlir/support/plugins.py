@@ -195,16 +195,22 @@ class Registry(Generic[T]):
 
 
 def refuse(expected: str, found: object) -> NoReturn:
-    """Raise the OptionError of a check of a plug-in's object.
+    """Raise OptionError because a plug-in's object is not valid.
 
-    The message has the text ``expected``, which describes valid objects, and ``found``, the object
-    or its description.
+    Args:
+        expected: text that describes valid objects.
+        found: the invalid object, or a text that describes it.
+
+    Raises:
+        OptionError: always, with both.
     """
     raise OptionError(f"expected {expected}, found {_describe(found)}")
 
 
 def check_name(name: str, own: object) -> None:
-    """Check that the name ``own``, which an object has, is the name of its entry point.
+    """Check that a plug-in's object has the same name as its entry point.
+
+    ``own`` is the object's attribute with its name, and ``name`` the name of the entry point.
 
     Raises:
         OptionError: if the names differ.

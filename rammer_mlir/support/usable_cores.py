@@ -59,9 +59,10 @@ def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
     """Yield a group's folder and its ancestors, up to the mount point of the hierarchy.
 
     Args:
-        point: the mount point.
-        root: path in the hierarchy of the mounted folder.
-        path: path of the group in the hierarchy.
+        point: the folder at which the hierarchy, or a part of it, is mounted.
+        root: the group that is mounted at ``point``, as a path in the hierarchy; ``/`` if the whole
+            hierarchy is mounted.
+        path: the group, as a path in the hierarchy.
     """
     group = PurePosixPath(path)
     inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()

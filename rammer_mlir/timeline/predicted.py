@@ -14,9 +14,11 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str) -> Timeline:
-    """Return the timeline ``title`` of a simulated run of a plan that the device repeats.
+    """Return the timeline of a simulated run of a plan.
 
-    If vEUs have caches, the time of an rTask depends on the data that earlier rTasks left there.
+    Previous runs of the same plan are assumed. If vEUs have caches, the time of an rTask depends on
+    the data that earlier rTasks, also of the previous run, left there. ``title`` is the timeline's
+    heading.
 
     Raises:
         ScheduleError: if a wait never ends (deadlock).

@@ -28,7 +28,17 @@ def contrib_model(
     domain: str = "com.microsoft",
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """Return a model of one node; results of no type are left out."""
+    """Return a model of one node of a contrib operator.
+
+    Args:
+        operator: name of the operator.
+        inputs: arrays whose types and shapes the inputs have; None for omitted inputs.
+        constants: numbers of the inputs that are initializers.
+        results: element types of the outputs; None for omitted outputs.
+        version: version of ONNX's operators.
+        domain: domain of the operator.
+        attributes: attributes of the node.
+    """
     names = ["" if array is None else f"in{i}" for i, array in enumerate(inputs)]
     outputs = ["" if kind is None else f"out{i}" for i, kind in enumerate(results)]
     node = helper.make_node(operator, names, outputs, "the_node", domain=domain, **attributes)
@@ -55,9 +65,10 @@ def contrib_model(
 
 
 def seven_bits(weights: Array) -> Array:
-    """Return weights, those of int8 halved: with more bits, ONNX Runtime's sums overflow.
+    """Return weights of int8 halved, and other weights as they are.
 
-    On x86-64 without VNNI it adds pairs of products of uint8 and int8 in 16 bits.
+    With 8 bits, ONNX Runtime's sums can overflow: on x86-64 without VNNI, it adds pairs of products
+    of uint8 and int8 in 16 bits.
     """
     return weights // 2 if weights.dtype == np.int8 else weights
 
@@ -65,14 +76,14 @@ def seven_bits(weights: Array) -> Array:
 def check_contrib(
     operator: str, inputs: Given, *, tolerance: float = 1e-5, steps: int = 0, **details: Any
 ) -> None:
-    """Compare a node's results with ONNX Runtime's.
+    """Check that the results of a contrib operator's node equal ONNX Runtime's.
 
     Args:
-        operator: of ONNX Runtime's domain.
-        inputs: values; None for those left out.
-        tolerance: relative, and absolute.
-        steps: by how much integers may differ.
-        details: passed to ``contrib_model``.
+        operator: name of the operator.
+        inputs: arrays; None for omitted inputs.
+        tolerance: relative and absolute tolerance of floats.
+        steps: largest difference of integers.
+        details: other arguments of ``contrib_model``.
     """
     model = contrib_model(operator, inputs, **details)
     taken = {value.name for value in model.graph.input}

@@ -1,6 +1,7 @@
-"""Run a module at the `linalg` stage with upstream's passes alone, to test what the importer gives.
+"""Run a module at the `linalg` stage by MLIR's own passes, to test the importer alone.
 
-Slow and simple: bufferize, loops, LLVM, the bindings' ExecutionEngine.
+The module is bufferized, lowered to loops and to LLVM, and run by the bindings' ExecutionEngine,
+which is slow but independent of this compiler.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def _argument_names(module: ir.Module) -> list[str]:
 
 
 def _expand_concatenations(module: ir.Module) -> None:
-    """Turn each ``tensor.concat`` into insertions: it has no bufferization of its own."""
+    """Replace each ``tensor.concat``, which cannot be bufferized, by insertions of slices."""
     for op in [op for op in walk(module.operation) if op.operation.name == "tensor.concat"]:
         result = op.operation.results[0]
         axis = ir.IntegerAttr(op.operation.attributes["dim"]).value
@@ -131,7 +132,10 @@ def _expand_concatenations(module: ir.Module) -> None:
 
 
 def _expand_copies(module: ir.Module) -> None:
-    """Turn each ``memref.copy`` into a structured operation: the call it becomes is not linked."""
+    """Replace each ``memref.copy`` by ``linalg.copy``.
+
+    A copy would become a call of a function that is not linked.
+    """
     for op in [op for op in walk(module.operation) if op.operation.name == "memref.copy"]:
         source, target = op.operation.operands
         with ir.InsertionPoint(op.operation), op.operation.location:

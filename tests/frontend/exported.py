@@ -1,6 +1,6 @@
 """Small models that compute masks, positions and shapes from the shapes of their inputs.
 
-Written node by node as exporters write them: every size is asked of `Shape` and computed anew.
+They are built node by node as exporters write models: each size is computed again from `Shape`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INF = 2**62
 
 
 class Graph:
-    """Writes nodes; methods return the names of results."""
+    """A builder of ONNX graphs; its methods add nodes, and return the names of results."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -42,11 +42,11 @@ class Graph:
         return name
 
     def size(self, value: str, axis: int) -> str:
-        """Return a dimension as a scalar."""
+        """Add nodes that give the size of a dimension as a scalar; return its name."""
         return self.node("Gather", self.node("Shape", value), self.const(axis), axis=0)
 
     def vector(self, *sizes: str | int) -> str:
-        """Return a shape from scalars."""
+        """Add nodes that join sizes to a shape; return its name."""
         parts = [
             self.const([s]) if isinstance(s, int) else self.node("Unsqueeze", s, self.const([0]))
             for s in sizes
@@ -71,7 +71,7 @@ class Graph:
 
 
 def compared_positions() -> onnx.ModelProto:
-    """GPT: keys after the query are hidden by a comparison of positions."""
+    """Return a model as GPT: a comparison of positions hides the keys after each query."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 1))
@@ -81,7 +81,7 @@ def compared_positions() -> onnx.ModelProto:
 
 
 def triangle() -> onnx.ModelProto:
-    """GPT-2: a lower triangle of ones, cut to the length, chooses between scores and a minimum."""
+    """Return a model as GPT-2: a lower triangular matrix selects the scores that are kept."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     length = g.size(x, 0)
@@ -93,7 +93,7 @@ def triangle() -> onnx.ModelProto:
 
 
 def padding_in_causal_mask() -> onnx.ModelProto:
-    """Llama: the given padding mask is written into a copy of the causal mask."""
+    """Return a model as Llama: the input padding mask is written into a copy of the causal mask."""
     g = Graph()
     x, given = g.input("x", [1, 1, "s", "s"]), g.input("given", [1, "s"], INT64)
     length = g.size(x, 2)
@@ -123,7 +123,7 @@ def padding_in_causal_mask() -> onnx.ModelProto:
 
 
 def sliding_window() -> onnx.ModelProto:
-    """Mistral: a query sees some keys before it."""
+    """Return a model as Mistral: a query sees only some keys before it."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 0))
@@ -138,7 +138,7 @@ def sliding_window() -> onnx.ModelProto:
 
 
 def counted_positions() -> onnx.ModelProto:
-    """OPT: positions are counted where the mask is one, and select rows of a table."""
+    """Return a model as OPT: positions are counted where the mask is 1, and select table rows."""
     g = Graph()
     mask = g.input("mask", [1, "s"], INT64)
     table = g.const(np.random.default_rng(0).standard_normal((1100, 4)), "f4")
@@ -153,7 +153,7 @@ def counted_positions() -> onnx.ModelProto:
 
 
 def relative_buckets() -> onnx.ModelProto:
-    """T5: distances fall into buckets, exact when near and logarithmic when far."""
+    """Return a model as T5: distances are put into buckets, exact if small, else logarithmic."""
     g = Graph()
     x = g.input("x", [1, 2, "s", "s"])
     keys = g.range(g.size(x, 3))
@@ -180,7 +180,7 @@ def relative_buckets() -> onnx.ModelProto:
 
 
 def shifted_windows() -> onnx.ModelProto:
-    """Swin: rows are padded to windows, rolled, cut into windows, and masked by region."""
+    """Return a model as Swin: rows are padded, rolled, cut into windows, and masked by region."""
     g = Graph()
     x = g.input("x", [1, "s", 4, 2])
     window, shift = 4, 2
@@ -208,7 +208,10 @@ def _roll(g: Graph, value: str, shift: int, axis: int) -> str:
 
 
 def _regions(g: Graph, rows: str, window: int, shift: int) -> str:
-    """Return the number of each row's region: parts of zeros are overwritten one by one."""
+    """Return the number of the region of each row, from 0 to 2.
+
+    It is computed as exporters do: parts of a tensor of zeros are overwritten one by one.
+    """
     image = g.node("ConstantOfShape", g.vector(1, rows, window, 1))
     bounds = [(0, -window, 0.0), (-window, -shift, 1.0), (-shift, INF, 2.0)]
     for start, end, number in bounds:
@@ -231,7 +234,7 @@ def _windows(g: Graph, value: str, rows: str, window: int, channels: int) -> str
 
 
 def rotary() -> onnx.ModelProto:
-    """Llama: queries are turned by angles that grow with their position."""
+    """Return a model as Llama: queries are rotated by angles that grow with their position."""
     g = Graph()
     x = g.input("x", [1, "s", 8])
     frequencies = g.const(10000.0 ** (-np.arange(4) / 4), "f4")
@@ -248,7 +251,10 @@ def rotary() -> onnx.ModelProto:
 
 
 def chained_shapes() -> onnx.ModelProto:
-    """Each layer's shape is computed, in floats too, from the shape of the one before."""
+    """Return a model in which each layer computes its shape from the previous layer's shape.
+
+    The shapes are computed in floats, too.
+    """
     g = Graph()
     x = g.input("x", ["s", 4])
     for _ in range(10):
@@ -264,7 +270,7 @@ def chained_shapes() -> onnx.ModelProto:
 
 
 def squeezed_if_one() -> onnx.ModelProto:
-    """PyTorch: a dimension is dropped if it is one, by a choice on the shape."""
+    """Return a model as PyTorch exports: an If on a shape removes a dimension if its size is 1."""
     g = Graph()
     x = g.input("x", ["s", 1, 4])
     is_one = g.node("Equal", g.size(x, 1), g.const(1))
@@ -300,7 +306,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
 
 
 def feeds(model: onnx.ModelProto, length: int) -> dict[str, Array]:
-    """Return seeded inputs for a length; masks have a zero or two."""
+    """Return random inputs with open dimensions of size ``length``; masks have some zeros."""
     random = np.random.default_rng(length)
     values: dict[str, Array] = {}
     for value in model.graph.input:

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 
 def floats(*shape: int, seed: int = 0) -> Array:
-    """Return seeded normal float32 values."""
+    """Return normally distributed float32 numbers of a shape, which ``seed`` determines."""
     return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
 
 
@@ -36,12 +36,12 @@ def node_model(
     """Return a model of one node.
 
     Args:
-        operator: of ONNX's own domain.
-        inputs: examples, from which types and shapes are taken; None for those left out.
+        operator: name of the operator, of ONNX's own domain.
+        inputs: arrays whose types and shapes the inputs have; None for omitted inputs.
         constants: numbers of the inputs that are initializers.
-        outputs: number of results.
-        opset: version of the operators.
-        attributes: of the node.
+        outputs: number of outputs.
+        opset: version of ONNX's operators.
+        attributes: attributes of the node.
     """
     names = ["" if array is None else f"in{i}" for i, array in enumerate(inputs)]
     results = [f"out{i}" for i in range(outputs)]
@@ -70,7 +70,7 @@ def node_model(
 
 
 def expected_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Run a model by ONNX Runtime, or by ONNX's reference where that lacks the operator."""
+    """Run a model by ONNX Runtime, or by ONNX's reference if ONNX Runtime lacks an operator."""
     names = [value.name for value in model.graph.output]
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -85,13 +85,13 @@ def expected_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict
 def check_node(
     operator: str, inputs: Sequence[Array | None], *, tolerance: float = 1e-4, **details: Any
 ) -> str:
-    """Compare a node's results with the reference and return the imported IR as text.
+    """Check that a node's results equal the reference's; return the imported IR as text.
 
     Args:
-        operator: of ONNX's own domain.
-        inputs: values; None for those left out.
-        tolerance: relative, and absolute.
-        details: passed to ``node_model``.
+        operator: name of the operator, of ONNX's own domain.
+        inputs: arrays; None for omitted inputs.
+        tolerance: relative and absolute tolerance.
+        details: other arguments of ``node_model``.
     """
     model = node_model(operator, inputs, **details)
     constants: Sequence[int] = details.get("constants", ())
@@ -115,12 +115,15 @@ def check_node(
 
 
 def run_node(operator: str, inputs: Sequence[Array | None], **details: Any) -> dict[str, Array]:
-    """Import and run a node; all its inputs are inputs of the model."""
+    """Import and run a node; return the outputs by name.
+
+    ``details`` are other arguments of ``node_model``.
+    """
     feeds = {f"in{i}": array for i, array in enumerate(inputs) if array is not None}
     return cpu_runner.run(import_model(node_model(operator, inputs, **details)), feeds)
 
 
 def module_text(model: ImportedModel) -> str:
-    """Return imported IR as text with locations."""
+    """Return the IR of an imported model as text with source locations."""
     with ir.Context():
         return ir.Module.parse(model.bytecode).operation.get_asm(enable_debug_info=True)

@@ -35,12 +35,16 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def all_codes(name: str) -> Array:
-    """Return one element for each code of a type."""
+    """Return an array that has each bit pattern of an element type once."""
     return np.arange(1 << {**FLOATS, **INTEGERS}[name], dtype=np.uint8).view(dtype_of(name))
 
 
 def numbers(dtype: type[np.generic]) -> Array:
-    """Return random bits, numbers near those of small types, ties, and what no type holds."""
+    """Return numbers that are difficult to round to small types.
+
+    They are numbers near those of small types, ties, numbers out of range, NaN, infinities, and
+    random bits.
+    """
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         near = [
@@ -54,7 +58,7 @@ def numbers(dtype: type[np.generic]) -> Array:
 
 
 def converted(x: Array, target: np.dtype[Any], **attributes: Any) -> Array:
-    """Return what a compiled Cast gives."""
+    """Return the result of a compiled Cast of ``x`` to type ``target``."""
     kinds = [helper.np_dtype_to_tensor_dtype(dtype) for dtype in (x.dtype, target)]
     node = helper.make_node("Cast", ["x"], ["y"], to=kinds[1], **attributes)
     graph = helper.make_graph(
@@ -88,7 +92,10 @@ def test_a_cast_to_the_type_of_another_tensor_keeps_its_attributes() -> None:
 
 
 def assert_same(found: Array, expected: Array) -> None:
-    """Compare values, with NaN equal to NaN; the sign of a zero counts where there is one."""
+    """Check that arrays are equal, with NaN equal to NaN, and with equal signs of zeros.
+
+    Signs of zeros count only for the float8 types.
+    """
     assert found.dtype == expected.dtype
     left, right = (np.asarray(a, np.float64) for a in (found, expected))
     np.testing.assert_array_equal(left, right)
@@ -164,7 +171,7 @@ def code_of_one(name: str) -> int:
 
 
 def test_arithmetic_on_bytes_is_refused_by_name() -> None:
-    """Where ONNX allows it, too."""
+    """Arithmetic on float8 is refused with the node's name, even where ONNX allows it."""
     kind, scale = TensorProto.FLOAT8E5M2, numpy_helper.from_array(np.array(1, np.float32), "s")
     zero = numpy_helper.from_array(np.zeros((), dtype_of("float8_e5m2")), "z")
     nodes = [
@@ -196,7 +203,10 @@ def test_codes_without_a_number_are_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["int4", "float8_e4m3fn"])
 def test_quantized_weights_are_stored_and_loaded(name: str, tmp_path: Path) -> None:
-    """In blocks of 16 with a scale each, more than what is kept in the graph itself."""
+    """Weights of 4 or 8 bits, quantized in blocks of 16, are right after saving and loading.
+
+    They are large enough to be stored outside of the graph.
+    """
     rng = np.random.default_rng(0)
     weights = rng.integers(-8, 8, (64, 48)).astype(np.float32).astype(dtype_of(name))
     scales = (rng.random((4, 48)) + 0.5).astype(np.float32)

@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.contradictions import inference_error
 
 
 def parsed(graph: str, **constants: list[int]) -> onnx.ModelProto:
-    """Return a model in opset 21 from the text of its graph, with int64 initializers."""
+    """Return a model of opset 21, given its graph as text, and int64 initializers by name."""
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> test {graph}')
     for name, values in constants.items():
         model.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
@@ -23,7 +23,7 @@ def parsed(graph: str, **constants: list[int]) -> onnx.ModelProto:
 
 
 def refusal(model: onnx.ModelProto, **shapes: tuple[int, ...]) -> str:
-    """Return the message with which a model is refused, which must be one line."""
+    """Return the error message of importing a model, which must be one line."""
     with pytest.raises(RammerError) as error:
         import_model(model, shapes=shapes)
     assert "\n" not in str(error.value)
@@ -135,7 +135,7 @@ def test_no_data_is_invented_for_what_is_declared(graph: str, values: list[int])
 
 
 def test_stale_shapes_of_intermediate_values() -> None:
-    """They are no more than a note of whoever wrote the model."""
+    """A wrong declared shape of an intermediate value gives a warning, and is ignored."""
     model = parsed("(float[2,3] x) => (float[4,3] y) {a = Exp(x)\n y = Concat<axis=0>(a, a)}")
     model.graph.value_info.append(
         helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [7, 7])
@@ -171,7 +171,10 @@ def test_an_output_that_is_constant_but_declared_open() -> None:
 
 
 def test_a_fault_that_ends_inference_in_any_mode() -> None:
-    """Of a Concat without operands, ONNX says so even where it is asked to go on."""
+    """An error that ends ONNX's shape inference even in its lenient mode is reported clearly.
+
+    An example is a Concat without operands.
+    """
     node = helper.make_node("Concat", [], ["y"], name="join", axis=0)
     result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
     model = helper.make_model(helper.make_graph([node], "test", [], [result]))

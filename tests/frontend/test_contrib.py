@@ -1,4 +1,4 @@
-"""Contrib operators of ONNX Runtime against ONNX Runtime."""
+"""Contrib operators of ONNX Runtime, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ def test_fused_convolutions(activation: str, given: list[float]) -> None:
 
 @pytest.mark.parametrize("operator", ["NhwcConv", "NhwcFusedConv"])
 def test_convolutions_with_channels_last(operator: str) -> None:
-    """ONNX Runtime has them on other devices: here its FusedConv is what they are compared with."""
+    """Convolutions with channels last equal Conv or FusedConv on transposed images.
+
+    ONNX Runtime cannot run them on a CPU.
+    """
     x, w, b, z = floats(1, 7, 6, 4), floats(6, 2, 3, 3, seed=1), floats(6), floats(1, 4, 3, 6)
     details: dict[str, Any] = {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}
     inputs, first = [x, w, b], [x.transpose(0, 3, 1, 2), w, b]

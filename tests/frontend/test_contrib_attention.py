@@ -1,4 +1,4 @@
-"""Attention of ONNX Runtime's kinds against ONNX Runtime."""
+"""Attention as contrib operators, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -110,7 +110,10 @@ def test_multi_head_attention_with_heads_that_are_split() -> None:
 
 @pytest.mark.parametrize("parts", [2, 3])
 def test_packed_operands_are_those_that_are_given_alone(parts: int) -> None:
-    """ONNX Runtime has these forms for GPUs only."""
+    """Queries, keys and values packed in one tensor give the same results as separate tensors.
+
+    ONNX Runtime supports the packed forms on GPUs only.
+    """
     alone = [X, X * 2, X * 3]
     split = [x.reshape(BATCH, LENGTH, HEADS, 1, SIZE) for x in alone]
     packed = np.concatenate(split[3 - parts :], axis=3)
@@ -142,7 +145,10 @@ def test_rotary_embedding(interleaved: int, places: Array) -> None:
 
 
 def grouped(**changes: Any) -> list[Any]:
-    """Return operands of a grouped attention of 4 heads on 2, without a past."""
+    """Return the inputs of GroupQueryAttention with 4 query heads and 2 key heads, without a past.
+
+    ``changes`` replaces inputs by name.
+    """
     given = {
         "query": floats(BATCH, LENGTH, 4 * 16),
         "key": floats(BATCH, LENGTH, 2 * 16, seed=1),
@@ -207,7 +213,7 @@ def test_grouped_attention_with_a_bias(heads: int) -> None:
 @pytest.mark.parametrize("details", [{}, {"local_window_size": 3}, {"do_rotary": 1}])
 @pytest.mark.parametrize("new", [1, 3])
 def test_grouped_attention_with_a_past(details: dict[str, Any], new: int) -> None:
-    """All sequences of the batch are as long as their buffers; a token or some follow."""
+    """Grouped attention with a full cache of past keys and values, and one or three new tokens."""
     past, total = 5, 5 + new
     changes: dict[str, Any] = {
         "query": floats(1, new, 4 * 16),
@@ -232,7 +238,10 @@ def test_grouped_attention_with_a_past(details: dict[str, Any], new: int) -> Non
 
 
 def test_grouped_attention_skips_slots_that_are_not_in_use() -> None:
-    """The second sequence has 3 past positions in a buffer of 5: what is after them is nothing."""
+    """A sequence with fewer past positions than its buffer ignores the rest of the buffer.
+
+    Its results equal those of a run with a shorter buffer.
+    """
     sizes = {"query": 4 * 16, "key": 2 * 16, "value": 2 * 16}
     given = {name: floats(2, 1, size, seed=i) for i, (name, size) in enumerate(sizes.items())}
     past = {name: floats(2, 2, 5, 16, seed=i + 5) for i, name in enumerate(("key", "value"))}

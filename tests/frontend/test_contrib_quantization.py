@@ -1,4 +1,4 @@
-"""Quantized operators of ONNX Runtime against ONNX Runtime."""
+"""Quantized contrib operators, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHAPE = (2, 3, 6, 6)
 
 
 def quantized(kind: type[Any], *shape: int, seed: int = 0) -> Array:
-    """Return random integers over the whole range of a type."""
+    """Return random integers of type ``kind`` over its whole range."""
     limits = np.iinfo(kind)
     return np.random.default_rng(seed).integers(limits.min, limits.max, shape, kind, endpoint=True)
 

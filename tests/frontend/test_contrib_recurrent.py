@@ -1,4 +1,4 @@
-"""Recurrent layers of ONNX Runtime's quantization against ONNX Runtime."""
+"""The contrib operator DynamicQuantizeLSTM, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ RESULTS = [np.float32] * 3
 def lstm_inputs(
     steps: int, batch: int, directions: int = 1, kind: type[Any] = np.int8, columns: int = 1
 ) -> list[Array | None]:
-    """Return the operands of a layer: with one scale for each matrix, or for each column."""
+    """Return the inputs of a DynamicQuantizeLSTM.
+
+    Args:
+        steps: number of steps.
+        batch: number of sequences.
+        directions: number of directions, 1 or 2.
+        kind: element type of the weights.
+        columns: number of scales of each weight matrix: 1, or its number of columns.
+    """
     rng = np.random.default_rng(0)
     limits = np.iinfo(kind)
     scales = (directions,) if columns == 1 else (directions, columns)

@@ -1,4 +1,4 @@
-"""Convolutions, plain and transposed, against ONNX Runtime."""
+"""Convolutions and transposed convolutions, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def test_conv_transpose_in_one_and_three_dimensions() -> None:
 
 
 def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
-    """Four phases of a 4x4 kernel with stride 2 have 2x2 taps each."""
+    """A transposed convolution of a 4x4 kernel with stride 2 is imported as four convolutions.
+
+    Each has a 2x2 kernel, so that no inserted zeros are multiplied.
+    """
     text = check_node("ConvTranspose", [floats(1, 3, 5, 5), floats(3, 2, 4, 4)], strides=[2, 2])
     products = [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
     assert len(products) == 4
@@ -111,7 +114,7 @@ def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
 
 
 def test_constant_kernels_are_cut_up_at_compile_time() -> None:
-    """Each phase has its own small weight, and nothing but convolutions is computed."""
+    """A constant kernel of a transposed convolution is cut into its parts at compile time."""
     inputs = [floats(1, 3, 5, 5), floats(3, 2, 4, 4)]
     text = check_node("ConvTranspose", inputs, constants=[1], strides=[2, 2])
     assert text.count("linalg.generic") == 4

@@ -1,4 +1,4 @@
-"""Dilated convolutions: only taps that meet the image are multiplied."""
+"""Dilated convolutions: taps that are always in the padding are not multiplied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that cannot be compiled: one clear line each."""
+"""Models that cannot be compiled are refused with one clear line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ def model(
     shape: list[int | str] | None = None,
     domain: str | None = None,
 ) -> onnx.ModelProto:
-    """Return a model from ``x`` to ``y``."""
+    """Return a model of given nodes with input ``x`` and output ``y``.
+
+    Args:
+        nodes: the nodes.
+        shape: shape of ``x``, by default [2, 3].
+        domain: another domain of operators that the model imports.
+    """
     graph = helper.make_graph(
         nodes,
         "test",
@@ -38,7 +44,7 @@ RELU = helper.make_node("Relu", ["x"], ["y"], name="relu")
 
 
 def message(error: pytest.ExceptionInfo[RammerError]) -> str:
-    """Return the message, which must be one line."""
+    """Return the error's message, which must be one line."""
     text = str(error.value)
     assert "\n" not in text
     return text
@@ -129,7 +135,10 @@ def test_a_dimension_may_have_no_elements(batch: int | str) -> None:
 
 
 def test_an_initializer_among_the_inputs_is_a_constant() -> None:
-    """Exporters list weights there; taken from the inputs they could not be packed."""
+    """An initializer that is also listed as an input is a constant, not an input.
+
+    Exporters list weights there; as inputs they could not be packed.
+    """
     proto = model([helper.make_node("Add", ["x", "w"], ["y"])])
     w = np.arange(6, dtype=np.float32).reshape(2, 3)
     proto.graph.initializer.append(numpy_helper.from_array(w, "w"))
@@ -185,7 +194,7 @@ def test_element_types_without_arithmetic(kind: int) -> None:
 
 
 def test_tensors_too_large_to_index() -> None:
-    """Refused before anything is made of them."""
+    """An input with too many elements is refused before it is processed."""
     open_rows = model([RELU], ["n", 3])
     with pytest.raises(ShapeError) as error:
         import_model(open_rows, shapes={"x": (10**11, 3)})

@@ -1,4 +1,4 @@
-"""What operators on constants are folded to, compared with ONNX Runtime over their attributes."""
+"""Folding of operators on constants, compared with ONNX Runtime over many attributes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ RANDOM = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Case:
-    """A node to be folded."""
+    """A node with constant inputs that is folded.
+
+    Attributes:
+        kind: operator.
+        inputs: arrays; None for omitted inputs.
+        outputs: number of outputs.
+        opset: version of ONNX's operators.
+        attributes: attributes of the node.
+    """
 
     kind: str
     inputs: Sequence[Array | None]

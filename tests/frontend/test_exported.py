@@ -1,4 +1,4 @@
-"""Masks, positions and shapes that follow from the inputs' shapes, at any length."""
+"""Models that compute masks, positions and shapes from input shapes, at several lengths."""
 
 from __future__ import annotations
 

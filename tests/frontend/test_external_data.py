@@ -1,4 +1,4 @@
-"""Data beside a model: found wherever a tensor is, and nothing but what lies beside the model."""
+"""Weights in files beside a model: they are found, and no other files are opened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def value(name: str) -> onnx.ValueInfoProto:
 
 
 def external(location: str, **keys: object) -> onnx.TensorProto:
-    """Return a tensor ``w`` of four floats in a file."""
+    """Return a tensor ``w`` of four floats whose data is in the file ``location``.
+
+    ``keys`` are other entries of its external data, such as ``offset``.
+    """
     tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4])
     tensor.data_location = TensorProto.EXTERNAL
     for key, entry in {"location": location, **keys}.items():
@@ -38,7 +41,7 @@ def external(location: str, **keys: object) -> onnx.TensorProto:
 
 
 def in_graph(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return a model that adds the tensor, an initializer."""
+    """Return a model that adds ``tensor``, an initializer of the graph."""
     graph = helper.make_graph(
         [helper.make_node("Add", ["x", "w"], ["y"])], "g", [value("x")], [value("y")], [tensor]
     )
@@ -46,7 +49,7 @@ def in_graph(tensor: onnx.TensorProto) -> onnx.ModelProto:
 
 
 def in_node(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return one that has it as a node's attribute."""
+    """Return a model that adds ``tensor``, an attribute of a Constant node."""
     model = in_graph(tensor)
     del model.graph.initializer[:]
     model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], value=tensor))
@@ -54,7 +57,7 @@ def in_node(tensor: onnx.TensorProto) -> onnx.ModelProto:
 
 
 def in_subgraph(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return one that has it in a branch, as an initializer and as an attribute."""
+    """Return a model with ``tensor`` in branches of an If, as initializer and as attribute."""
     names = {"c": numpy_helper.from_array(np.array(True), "c")}
     inner = in_node(tensor).graph
     branch = helper.make_graph(inner.node, "then", [], [value("y")])
@@ -68,7 +71,7 @@ def in_subgraph(tensor: onnx.TensorProto) -> onnx.ModelProto:
 
 
 def in_function(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return one that has it in a function of its own."""
+    """Return a model with ``tensor`` in a function that the model defines."""
     opsets = [helper.make_opsetid("", 21)]
     function = helper.make_function("own", "F", ["x"], ["y"], in_node(tensor).graph.node, opsets)
     node = helper.make_node("F", ["x"], ["y"], domain="own")
@@ -81,7 +84,7 @@ PLACES = {"graph": in_graph, "node": in_node, "subgraph": in_subgraph, "function
 
 
 def files(folder: Path, model: onnx.ModelProto, contents: Mapping[str, bytes]) -> Path:
-    """Write a model and files beside it; return the model's path."""
+    """Write a model, and files with the given contents, to ``folder``; return the model's path."""
     folder.mkdir(exist_ok=True)
     for name, content in contents.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -104,7 +107,7 @@ def refusal(path: Path | bytes | onnx.ModelProto) -> str:
 def test_data_lies_beside_the_model(
     place: str, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the current folder has of the same name."""
+    """External data is read from the model's folder, not from the current folder."""
     model = PLACES[place](external(location, offset=8, length=16))
     path = files(tmp_path / "model", model, {location: b"12345678" + VALUE.tobytes() + b"rest"})
     files(tmp_path / "elsewhere", model, {location: bytes(100)})
@@ -144,7 +147,7 @@ def test_data_of_a_model_without_a_path(place: str) -> None:
 def test_what_is_not_beside_the_model_is_not_opened(
     location: str, reason: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither by the compiler nor by the cache, which reads the data first."""
+    """Neither the compiler nor the cache opens files outside of the model's folder."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
     folder = tmp_path / "model"
     path = files(folder, PLACES[place](external(location)), {"short": bytes(15)})
@@ -191,7 +194,7 @@ def test_places_in_the_file(keys: dict[str, object], reason: str, tmp_path: Path
     ],
 )
 def test_tensors_that_no_file_has(kind: int, dims: list[int], reason: str, tmp_path: Path) -> None:
-    """Nothing is read, and no memory asked for, before the file is found to be long enough."""
+    """A tensor larger than its file is refused before memory is allocated."""
     tensor = external("w.bin")
     tensor.data_type = kind
     tensor.dims[:] = dims
@@ -200,7 +203,7 @@ def test_tensors_that_no_file_has(kind: int, dims: list[int], reason: str, tmp_p
 
 
 def test_elements_of_four_bits(tmp_path: Path) -> None:
-    """Two of them share a byte."""
+    """External data of 4-bit elements has two elements in a byte."""
     tensor = external("w.bin", length=2)
     tensor.data_type = TensorProto.INT4
     model = in_graph(tensor)
@@ -215,7 +218,7 @@ def test_elements_of_four_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_digest_reads_what_the_compiler_reads(place: str, tmp_path: Path) -> None:
-    """It changes with those bytes, and with no others of the file."""
+    """The digest of a model depends on the bytes of external data that the model uses, only."""
     path = files(tmp_path, PLACES[place](external("w", offset=4)), {"w": bytes(30)})
     digests: list[str | None] = []
     for position in (0, 4, 19, 20):
@@ -229,7 +232,7 @@ def test_the_digest_reads_what_the_compiler_reads(place: str, tmp_path: Path) ->
 
 
 def test_the_digest_of_a_file_with_a_hole(tmp_path: Path) -> None:
-    """Of a file of terabytes, only what the model asks for is read."""
+    """Of a sparse file of terabytes, only the bytes that the model uses are read."""
     path = files(tmp_path, in_graph(external("w", offset=16)), {"w": VALUE.tobytes()})
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     os.truncate(tmp_path / "w", 1 << 42 if limit == resource.RLIM_INFINITY else 1 << 20)
@@ -254,7 +257,10 @@ def test_data_is_found_in_a_named_folder(place: str, as_bytes: bool, tmp_path: P
 
 
 def test_a_link_beside_the_model_may_lead_to_the_named_folder(tmp_path: Path) -> None:
-    """So are models laid out that hubs download."""
+    """A link beside the model may lead to the folder that the user names as ``external_data``.
+
+    Models that are downloaded from model hubs have such links.
+    """
     path = files(tmp_path / "snapshot", in_graph(external("w.bin")), {})
     blobs = tmp_path / "blobs"
     blobs.mkdir()

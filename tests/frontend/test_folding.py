@@ -1,4 +1,4 @@
-"""Which constants are folded, which stay, and how far folding goes."""
+"""Constant folding: which nodes are folded, which are kept, and size limits."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ def test_indices_of_any_size_are_folded(columns: int) -> None:
 
 
 def test_what_decides_about_a_shape_is_folded_however_large() -> None:
-    """Six million elements are reduced to one number, by which a tensor is cut."""
+    """Large constants are folded if they determine a shape.
+
+    Here, millions of elements are reduced to one number, the end of a Slice.
+    """
     model = prepared(
         """g (float[4000000] x) => (float[N] y)
         <int64 zero={0}, int64 one={1}, int64 n={3000000}, int64[1] first={0}>
@@ -106,7 +109,7 @@ def test_what_decides_about_a_shape_is_folded_however_large() -> None:
 
 
 def test_large_results_are_computed_at_run_time() -> None:
-    """The mask of 16 MB is not stored, but the comparisons of 4 MB are."""
+    """A constant mask of 16 MB is computed at run time; its operand of 4 MB is folded."""
     text = """g (float[2048,2048] x) => (float[2048,2048] y)
         <int64 zero={0}, int64 one={1}, int64 n={2048}, int64[1] last={1}, float low={-9.0},
          float none={0.0}>
@@ -166,7 +169,7 @@ def test_large_quantized_weights_stay_quantized() -> None:
 
 
 def test_weights_are_stored_once() -> None:
-    """Identities of a weight, as exporters write them for shared ones, add no second value."""
+    """An Identity of a weight adds no copy of it; exporters write it for shared weights."""
     weight = helper.make_tensor("w", 1, [64, 64], floats(64, 64).tobytes(), raw=True)
     model = parsed(
         """g (float[1,64] x) => (float[1,64] y)
@@ -206,7 +209,7 @@ def test_choices_and_loops_on_constants_are_resolved() -> None:
 
 
 def test_folding_inside_of_branches_sees_their_own_names() -> None:
-    """Both branches name a value alike."""
+    """Values of equal names in two branches of an If are folded separately."""
     text = """g (float[4] x, bool c) => (float[4] y) <float two={2.0}, float three={3.0}>
         { y = If(c) <
             then_branch = a () => (float[4] r) { k = Add(two, three)
@@ -227,7 +230,10 @@ def test_invalid_constant_operands_are_named() -> None:
 
 
 def test_scattering_to_many_known_places_is_a_selection() -> None:
-    """Places that repeat, none in a third of the rows: the last update of each counts."""
+    """ScatterND with constant indices becomes a Gather and a Where.
+
+    Of several updates of a place, the last is the result.
+    """
     random = np.random.default_rng(0)
     places = random.integers(-20, 20, (700, 2))
     places[:, 0] = places[:, 0] % 13

@@ -1,4 +1,4 @@
-"""Small models that stand for graphs which no machine holds are refused, and soon."""
+"""Small models that stand for graphs of excessive size are refused quickly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ TOO_MANY = f"expected at most {MOST_NODES} nodes once functions, loops and recur
 
 
 def function(name: str, calls: Sequence[str]) -> onnx.FunctionProto:
-    """Return a function that calls others, or operators, one after the other."""
+    """Return a function that applies the functions or operators ``calls`` one after the other.
+
+    Names in ``calls`` that begin with "F" are functions.
+    """
     values = ["a", *(f"t{number}" for number in range(1, len(calls))), "b"]
     nodes = [
         helper.make_node(call, [x], [y], domain="own" if call.startswith("F") else "")
@@ -33,7 +36,7 @@ def function(name: str, calls: Sequence[str]) -> onnx.FunctionProto:
 
 
 def calling(name: str, functions: Sequence[onnx.FunctionProto]) -> onnx.ModelProto:
-    """Return a model that calls a function."""
+    """Return a model that calls the function ``name`` of ``functions``."""
     x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, [2]) for v in "xy")
     node = helper.make_node(name, ["x"], ["y"], domain="own", name="call")
     graph = helper.make_graph([node], "g", [x], [y])
@@ -41,14 +44,17 @@ def calling(name: str, functions: Sequence[onnx.FunctionProto]) -> onnx.ModelPro
 
 
 def chain(length: int, calls: int) -> onnx.ModelProto:
-    """Return a model of functions that each call the next one so often; the last negates."""
+    """Return a model of ``length`` functions, each of which calls the next one ``calls`` times.
+
+    The last function calls Neg.
+    """
     names = [*(f"F{number}" for number in range(length)), "Neg"]
     functions = [function(a, [b] * calls) for a, b in pairwise(names)]
     return calling("F0", functions)
 
 
 def nested_loops(depth: int, steps: int) -> onnx.ModelProto:
-    """Return a model of loops within loops around one operator."""
+    """Return a model of ``depth`` nested Loops of ``steps`` steps around a Tanh."""
     inner = "y = Tanh(x)"
     for level in reversed(range(depth)):
         inner = (
@@ -63,7 +69,7 @@ def nested_loops(depth: int, steps: int) -> onnx.ModelProto:
 
 
 def recurrent(operator: str, steps: int, attribute: str = "hidden_size=2") -> onnx.ModelProto:
-    """Return a recurrent layer over so many steps."""
+    """Return a model of a recurrent operator over ``steps`` steps."""
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
     model = parsed(
         f"(float[{steps},1,3] x, float[1,{2 * gates},3] w, float[1,{2 * gates},2] r) "
@@ -107,7 +113,7 @@ def test_loops_within_loops_are_not_unrolled(depth: int, steps: int) -> None:
 
 
 def test_functions_that_call_themselves() -> None:
-    """They are named, also where others stand in between."""
+    """Functions that call themselves, directly or through others, are refused with their names."""
     text = "expected functions that do not call themselves, found "
     assert text + "'own::F0' -> 'own::F0'" in refusal(calling("F0", [function("F0", ["F0"])]))
     ring = [function("F0", ["F1"]), function("F1", ["F2"]), function("F2", ["Neg", "F0"])]
@@ -115,7 +121,7 @@ def test_functions_that_call_themselves() -> None:
 
 
 def test_calls_within_calls() -> None:
-    """Up to a depth that no program written by hand or by an exporter has."""
+    """Nested calls are expanded up to a limit of depth, and refused beyond it."""
     text = f"expected at most {MOST_NESTED_CALLS} levels, found {MOST_NESTED_CALLS + 1}"
     assert text in refusal(chain(5000, 1))
     x = np.array([1, -2], np.float32)
@@ -124,7 +130,7 @@ def test_calls_within_calls() -> None:
 
 
 def test_small_nests_are_expanded() -> None:
-    """The bounds are far from what models do."""
+    """Small nested loops are unrolled."""
     x = np.array([0.5, -2], np.float32)
     expected = x
     for _ in range(27):
@@ -166,7 +172,7 @@ def test_dimensions_beyond_those_of_arrays() -> None:
     ids=["Expand", "Tile", "Pad", "Add", "Gather", "Trilu", "NonZero", "Range"],
 )  # fmt: skip
 def test_constants_that_no_memory_holds(nodes: str, constants: dict[str, list[int]]) -> None:
-    """They are not computed at compile time, whatever would follow from them."""
+    """Constants that would need gigabytes are not computed at compile time."""
     more = {"one": [1], "zero": 0, "step": 1, "all": [-1]} | constants
     used = {name: more[name] for name in more if f"{name}," in nodes or f"{name})" in nodes}
     model = parsed(f"(float[2] x) => (float[n] y) {{{nodes}}}", **used)  # type: ignore[arg-type]
@@ -178,7 +184,10 @@ def test_constants_that_no_memory_holds(nodes: str, constants: dict[str, list[in
 
 
 def test_a_sum_over_an_unstored_matrix_needs_no_memory() -> None:
-    """EyeLike's elements follow from their indices: the sum computes them one after the other."""
+    """A sum over EyeLike needs no memory for the matrix.
+
+    Its elements are computed from their indices one after the other.
+    """
     nodes = "z = ConstantOfShape(n) e = EyeLike(z) s = ReduceSum(e) y = Add(s, x)"
     text = f"(float[2] x) => (float[1,2] y) {{{nodes}}}"
     before = peak_bytes()
@@ -202,7 +211,7 @@ def test_products_that_no_memory_holds_are_left_to_the_run() -> None:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had."""
+    """Return the peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
@@ -215,7 +224,7 @@ def test_attention_over_too_many_places(length: int) -> None:
 
 @pytest.mark.parametrize("operator", ["MultiHeadAttention", "GroupQueryAttention"])
 def test_causal_attention_over_too_many_places(operator: str) -> None:
-    """The mask would have as many elements as the scores."""
+    """Causal attention whose mask would have too many elements is refused."""
     causal = {"MultiHeadAttention": "unidirectional=1", "GroupQueryAttention": "kv_num_heads=1"}
     model = parsed(
         f"(float[1,1000000,8] q) => (float[A,B,C] y) {{y = com.microsoft.{operator}"
@@ -229,7 +238,7 @@ def test_causal_attention_over_too_many_places(operator: str) -> None:
 
 
 def test_memory_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it does, the user gets a line."""
+    """A MemoryError of the compiler is reported to the user in one line."""
 
     def exhausted(_: object) -> None:
         raise MemoryError("Unable to allocate 6 GiB")

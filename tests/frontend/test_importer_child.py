@@ -1,4 +1,4 @@
-"""The importer's child process: its aborts, hangs and chatter stay its own."""
+"""The importer's child process: its aborts, hangs and output do not affect this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.importer_messages import HEADER
 
 
 def one_node(operator: str, opset: int = 17) -> bytes:
-    """Return a serialized model of one operator with one input."""
+    """Return the serialized model of a node with one input."""
     kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "y")]
     graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "g", kinds[:1], kinds[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -23,7 +23,7 @@ def one_node(operator: str, opset: int = 17) -> bytes:
 
 
 def misbehaving(code: str) -> ImportWorker:
-    """Return a worker whose child reads a request and then does something else."""
+    """Return a worker whose child reads a request and then executes the Python code ``code``."""
     reading = f"import os, sys, time; sys.stdin.buffer.read({HEADER.size}); "
     return ImportWorker([sys.executable, "-c", reading + code])
 

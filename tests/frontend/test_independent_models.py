@@ -1,4 +1,4 @@
-"""Independent models in one program: results of each, and rTasks of all beside each other."""
+"""Independent models in one program: their results are right, and their rTasks run concurrently."""
 
 from __future__ import annotations
 

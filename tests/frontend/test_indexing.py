@@ -1,4 +1,4 @@
-"""Gathering and scattering, sorting, running sums, Einsum and unpooling."""
+"""Operators that gather, scatter, sort or accumulate elements; also Einsum and unpooling."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_gather_nd(shape: tuple[int, ...], indices: list[Any], batch: int) -> No
 
 @pytest.mark.parametrize("steps", [[1, 1, -1], [2, 1, -2], [1, -1, 1], [-1, -1, -1]])
 def test_slices_that_run_backwards_in_some_dimensions(steps: list[int]) -> None:
-    """The others are cut, from the first element on and from others."""
+    """Slices with negative steps in some dimensions and positive steps in others are right."""
     starts = [0 if step > 0 else 9 for step in steps]
     ends = [3 if step > 0 else -9 for step in steps]
     bounds = [np.array(values) for values in (starts, ends, [0, 1, 2], steps)]

@@ -1,7 +1,7 @@
-"""Integers where a processor would end the process: divisors of zero, the quotient that overflows.
+"""Integer arithmetic for which processors raise exceptions: division by zero, overflow.
 
-NumPy's answers are the reference (ONNX leaves them open). A divisor of zero that is known when the
-model is compiled is refused, as ONNX Runtime does.
+NumPy's results are the reference, since ONNX does not define them. A constant divisor of zero is
+refused at compile time, as in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ UNSIGNED = [np.uint8, np.uint32]
 
 
 def pairs(kind: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return dividends and divisors: random ones, then all pairs of the extreme ones."""
+    """Return dividends and divisors of type ``kind``, as two arrays.
+
+    They are random pairs, and all pairs of extreme numbers such as 0, -1 and the least integer.
+    """
     limits = np.iinfo(kind)
     rng = np.random.default_rng(0)
     x, y = rng.integers(limits.min, limits.max, (2, 50), dtype=kind, endpoint=True)
@@ -33,7 +36,10 @@ def pairs(kind: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
 @pytest.mark.parametrize("constants", [(), (1,)])
 def test_quotients(kind: Any, constants: tuple[int, ...]) -> None:
-    """Rounded towards zero; 0 for a divisor of 0; the smallest integer over -1 is itself."""
+    """Quotients are rounded towards zero; division by zero gives 0.
+
+    The smallest integer divided by -1 is itself.
+    """
     x, y = pairs(kind)
     if constants:
         x, y = x[y != 0], y[y != 0]
@@ -47,7 +53,7 @@ def test_quotients(kind: Any, constants: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
 @pytest.mark.parametrize("fmod", [0, 1])
 def test_remainders(kind: Any, fmod: int) -> None:
-    """Of the divisor's sign, or of the dividend's."""
+    """A remainder has the sign of the divisor, or with ``fmod`` of the dividend."""
     x, y = pairs(kind)
     with np.errstate(all="ignore"):
         expected = np.fmod(x, y) if fmod else np.mod(x, y)
@@ -56,7 +62,7 @@ def test_remainders(kind: Any, fmod: int) -> None:
 
 
 def test_constant_divisors_cost_nothing() -> None:
-    """Checks of a divisor that is known are folded away."""
+    """Division by a constant has no checks at run time."""
     x = np.arange(-20, 20, dtype=np.int32)
     text = check_node("Div", [x, np.array(3, np.int32)], constants=(1,))
     assert "arith.divsi" in text
@@ -67,7 +73,10 @@ def test_constant_divisors_cost_nothing() -> None:
 @pytest.mark.parametrize("kind", ["int64", "int32", "uint8"])
 @pytest.mark.parametrize("constants", [("y",), ("x", "y")])
 def test_constant_divisors_of_zero(operator: str, kind: str, constants: tuple[str, ...]) -> None:
-    """They are refused by name, whether or not the quotient could be folded."""
+    """A constant divisor of zero is refused with the node's name.
+
+    The dividend may be constant, too.
+    """
     given = {"x": [7, 8, 9], "y": [2, 0, 3]}
     inputs = [f"{kind}[3] {name}" for name in given if name not in constants]
     graph = f"({', '.join(['float[3] z', *inputs])}) => (float[3] w) {{"
@@ -83,7 +92,7 @@ def test_constant_divisors_of_zero(operator: str, kind: str, constants: tuple[st
 
 
 def test_a_divisor_that_is_folded_to_zero() -> None:
-    """A size that is computed from shapes is a constant too."""
+    """A divisor that is zero after folding, such as a size from a shape, is refused."""
     graph = """(float[4,3] x) => (float[A,B] y) {
       s = Shape(x)
       d = Sub(s, k)
@@ -94,7 +103,7 @@ def test_a_divisor_that_is_folded_to_zero() -> None:
 
 
 def test_lengths_beyond_the_axis_read_nothing_else() -> None:
-    """All of the axis is reversed, and nothing for a negative length."""
+    """ReverseSequence clips its lengths to the axis: to its size, and to 0 if negative."""
     x = floats(3, 4)
     lengths = np.array([99, -5, 2, 1 << 40], np.int64)
     found = run_node("ReverseSequence", [x, lengths], batch_axis=1, time_axis=0)["out0"]

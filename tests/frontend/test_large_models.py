@@ -1,4 +1,4 @@
-"""Importing takes time in proportion to the nodes, and little memory beside the weights."""
+"""Importing takes time in proportion to the nodes, and little memory in addition to weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rammer_mlir.support.garbage import paused_collector
 
 @pytest.fixture
 def always_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave data aside in small models too."""
+    """Parse small models without their weights' data, too, as large models are."""
     monkeypatch.setattr(tensor_data, "WORTH_SPLITTING", 0)
     monkeypatch.setattr(large_data, "_LARGE", 64)
 
@@ -119,7 +119,7 @@ def test_a_truncated_model_is_refused(tmp_path: Path, cut: int) -> None:
 
 @pytest.mark.usefixtures("always_split")
 def test_a_model_in_two_parts_is_parsed_whole(tmp_path: Path) -> None:
-    """Protobuf merges messages that are written one after the other."""
+    """A file of two serialized messages is parsed as their merger, as protobuf defines it."""
     model = large_model("weights", 3)
     rest = onnx.ModelProto()
     rest.graph.doc_string = "more"

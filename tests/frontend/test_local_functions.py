@@ -1,4 +1,4 @@
-"""Functions that a model defines, against ONNX Runtime, or the values that their bodies mean."""
+"""Functions that a model defines, compared with ONNX Runtime or with computed values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ outer <beta>(p) => (r) { q = my.leaky<alpha: float=@beta>(p)
 
 
 def parsed(body: str, functions: str, opset: int = 18) -> onnx.ModelProto:
-    """Return a model from ``x``, and ``c``, to ``y``."""
+    """Return a model with inputs ``x`` and ``c`` and output ``y``.
+
+    ``body`` is the text of its nodes, ``functions`` that of its functions.
+    """
     return onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["": {opset}, "my": 1]>\n'
         f"test (float[6] x, bool c) => (float[6] y) {{ {body} }}\n{functions}"
@@ -32,7 +35,7 @@ def parsed(body: str, functions: str, opset: int = 18) -> onnx.ModelProto:
 
 
 def run(model: onnx.ModelProto, feeds: dict[str, Array]) -> Array:
-    """Return ``y``."""
+    """Import and run a model; return its output ``y``."""
     return cpu_runner.run(import_model(model), feeds)["y"]
 
 

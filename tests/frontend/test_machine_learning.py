@@ -20,7 +20,7 @@ X = np.random.default_rng(0).standard_normal((7, 5)).astype(np.float32)
 
 
 def model_of(operator: str, inputs: list[Array], results: Sequence[int], **attributes: Any) -> Any:
-    """Return a model of one operator, by its results' element types."""
+    """Return a model of one operator of ai.onnx.ml; ``results`` are its outputs' element types."""
     names = [f"x{i}" for i in range(len(inputs))]
     outputs = [f"y{i}" for i in range(len(results))]
     node = helper.make_node(operator, names, outputs, "the_node", domain="ai.onnx.ml", **attributes)
@@ -42,7 +42,7 @@ def model_of(operator: str, inputs: list[Array], results: Sequence[int], **attri
 
 
 def check(operator: str, inputs: list[Array], results: Sequence[int], **attributes: Any) -> None:
-    """Compare all results with ONNX Runtime's."""
+    """Check that all outputs of an operator's node equal ONNX Runtime's."""
     model = model_of(operator, inputs, results, **attributes)
     feeds = {f"x{i}": x for i, x in enumerate(inputs)}
     expected: Any = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
@@ -53,7 +53,7 @@ def check(operator: str, inputs: list[Array], results: Sequence[int], **attribut
 
 
 def random_trees(depth: int, count: int, modes: list[str]) -> dict[str, list[Any]]:
-    """Return full binary trees that compare random features with random numbers."""
+    """Return attributes of ``count`` full binary trees with random features and thresholds."""
     rng = np.random.default_rng(depth)
     rows: dict[str, list[Any]] = {}
     inner = 2**depth - 1
@@ -76,7 +76,10 @@ def random_trees(depth: int, count: int, modes: list[str]) -> dict[str, list[Any
 
 
 def leaf_weights(trees: dict[str, list[Any]], prefix: str, targets: int) -> dict[str, list[Any]]:
-    """Return weights of every leaf for every target."""
+    """Return attributes with a random weight of every leaf for each of ``targets`` targets.
+
+    ``prefix`` is the start of the attributes' names.
+    """
     rng = np.random.default_rng(1)
     rows: dict[str, list[Any]] = {}
     for tree, number, mode in zip(

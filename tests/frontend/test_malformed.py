@@ -1,4 +1,4 @@
-"""Texts, data and attributes that no model should hold: one line each that names the place."""
+"""Models with invalid texts, data or attributes are refused in one line that names the place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RELU = "(float[2] x) => (float[2] y) {y = Relu(x)}"
 
 
 def with_weight(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return a model that adds a tensor ``w``."""
+    """Return a model that adds ``tensor``, an initializer ``w``, to its input."""
     model = parsed("(float[2] x) => (float[2] y) {y = Add(x, w)}")
     model.graph.initializer.append(tensor)
     return model
 
 
 def weight(**fields: object) -> onnx.TensorProto:
-    """Return a tensor of two floats with some fields changed."""
+    """Return a tensor ``w`` of two floats with the given fields replaced."""
     tensor = numpy_helper.from_array(np.ones(2, np.float32), "w")
     for name, value in fields.items():
         if name == "dims":
@@ -66,7 +66,7 @@ def test_values_of_unknown_types(place: str) -> None:
 
 
 def in_a_branch(tensor: onnx.TensorProto) -> onnx.ModelProto:
-    """Return a model with a tensor in a branch that is never taken."""
+    """Return a model with ``tensor`` in the branch of an If that is never executed."""
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
     node = helper.make_node("Add", ["x", "w"], ["y"])
     branch = helper.make_graph([node], "branch", [], [y], [tensor])
@@ -96,7 +96,10 @@ def test_attributes_that_are_not_utf8() -> None:
 
 
 def test_operators_that_exporters_leave_in_place() -> None:
-    """TensorFlow's exporter warns of what it does not translate, and writes it all the same."""
+    """Operators that are no ONNX operators are listed in the error.
+
+    TensorFlow's exporter writes operators that it cannot translate into the model.
+    """
     model = parsed(
         "(float[2] x) => (float[2] y) {a = Erfc(x)\n b = Erfc(a)\n y = PartitionedCall(b)}"
     )
@@ -127,7 +130,10 @@ def test_operators_that_exporters_leave_in_place() -> None:
     ],
 )
 def test_attributes_that_inference_would_believe(node: str, part: str) -> None:
-    """In the graph, in a branch and in a function."""
+    """Invalid attributes that ONNX's inference accepts are refused.
+
+    They are refused in the graph, in a branch and in a function.
+    """
     model = parsed(f"(float[2] x) => (float[2] y) {{y = {node}}}", p=[1, 1])
     inner = model.graph.node[0]
     opsets = [*model.opset_import, helper.make_opsetid("own", 1)]
@@ -203,7 +209,7 @@ def test_columns_are_of_whole_blocks() -> None:
     ],
 )
 def test_what_no_rule_finds_names_the_node(graph: str) -> None:
-    """The message then repeats what its builder met."""
+    """An invalid node that only its builder detects is reported with its name."""
     text = refusal(parsed(graph, i=[2, 7], e=[]))
     assert "' (" in text and " fit each other, found others" in text
 
@@ -244,7 +250,7 @@ def test_scans(inputs: int, directions: list[int], part: str) -> None:
 
 
 def test_an_operator_without_a_definition() -> None:
-    """Its attributes say what ONNX does not define: that must not be tried again for ever."""
+    """An operator with attributes for which ONNX has no definition is refused, without a hang."""
     graph = "(float[1,2,4,8] q) => (float[A,B,C,D] y) {y = Attention<softmax_precision=5>(q, q, q)}"
     model = parsed(graph)
     model.opset_import[0].version = 23
@@ -252,7 +258,7 @@ def test_an_operator_without_a_definition() -> None:
 
 
 def test_an_output_that_is_listed_twice() -> None:
-    """Results are found by name, so each has one."""
+    """A model whose outputs have equal names is refused, since outputs are found by name."""
     model = parsed("(float[2] x) => (float[2] y, float[2] z) {y = Relu(x) z = Neg(x)}")
     model.graph.output[1].name = "y"
     assert "has the output 'y' more than once: expected names that differ" in refusal(model)
@@ -260,7 +266,7 @@ def test_an_output_that_is_listed_twice() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", "a\rb", "\x1b[31m", "a\0b", "a\u2028b"])
 def test_names_that_cannot_be_printed(name: str) -> None:
-    """The message stays one line, and a terminal is told nothing."""
+    """Control characters in names are escaped in messages, which stay one line."""
     model = parsed("(float[2] x) => (int64[A,B] y) {y = NonZero(x)}")
     model.graph.node[0].name = name
     escaped = repr(name)[1:-1]

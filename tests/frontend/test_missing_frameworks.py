@@ -1,4 +1,4 @@
-"""PyTorch and JAX are extras: where they are missing or too old, a line says which to install."""
+"""Without PyTorch or JAX, or with an old version, an error says which package to install."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rammer_mlir.frontends.pytorch.package import is_pytorch_model, pytorch
 
 
 class Module:
-    """Stands for a module of PyTorch."""
+    """A stand-in for a module of PyTorch."""
 
     training = False
 
     def eval(self) -> Module:
-        """Return itself."""
+        """Return the module, as PyTorch does."""
         return self
 
 
@@ -34,7 +34,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
-    """Look for the packages anew."""
+    """Clear the caches of the imported packages before each test."""
     pytorch.cache_clear()
     jax_package.cache_clear()
 

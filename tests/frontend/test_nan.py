@@ -1,7 +1,7 @@
-"""NaN, infinities and signed zeros through the whole compiler.
+"""NaN, infinities and signed zeros in models that are compiled and run.
 
-Elementwise operators and softmax do what ONNX Runtime does. A maximum or minimum over elements is
-NaN as soon as one of them is, as in NumPy and PyTorch; there ONNX Runtime depends on the order.
+Elementwise operators and softmax agree with ONNX Runtime. A maximum or minimum over elements is NaN
+if any element is NaN, as in NumPy and PyTorch; in ONNX Runtime it depends on the order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ COMPARISONS = "Equal Greater GreaterOrEqual Less LessOrEqual".split()
 
 
 def model(nodes: list[onnx.NodeProto], boolean: frozenset[str] = frozenset()) -> onnx.ModelProto:
-    """Return a model of ``x`` and ``y`` whose outputs are all results of its nodes."""
+    """Return a model with inputs ``x`` and ``y``; all results of its nodes are outputs.
+
+    ``boolean`` has the names of the results that are bool instead of float.
+    """
     names = [name for node in nodes for name in node.output]
     graph = helper.make_graph(
         nodes,
@@ -84,7 +87,10 @@ def test_a_reduction_beside_nan_is_a_number() -> None:
 @pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("largest", [0, 1])
 def test_nan_is_greater_than_numbers_in_an_order(largest: int, decided: bool) -> None:
-    """Alike in a program, and on the host, where data decides how many elements there are."""
+    """TopK sorts NaN as greater than all numbers, in a compiled program and on the host.
+
+    The host runs TopK if data decides the number of elements.
+    """
     count = "Cast<to=7>(k)" if decided else "Constant<value_ints=[4]>()"
     built = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
       g (float[3,9] x, float[1] k) => (float[3,K] y, int64[3,K] i) {{

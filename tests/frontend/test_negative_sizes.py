@@ -1,4 +1,4 @@
-"""Models whose sizes would be negative, which ended the process in ONNX's inference of a Slice."""
+"""Models with negative sizes are refused; in ONNX's shape inference they crashed the process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,11 @@ def test_empty_tensors_are_sliced() -> None:
 
 
 def test_operators_that_crash_inference_read_values_of_unknown_type() -> None:
-    """The search for negative sizes runs without Slices, behind which types are unknown."""
+    """A model compiles although the search for negative sizes does not know all types.
+
+    That search leaves out Slices and similar operators, so that the types of their results are
+    unknown.
+    """
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
       g (float[2,19] x) => (float[3,5] y) <int64[2] c = {5, 3}> {
       t = CenterCropPad <axes = [1, 0]> (x, c)  y = EyeLike <dtype = 1, k = 1> (t) }""")

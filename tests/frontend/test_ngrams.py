@@ -1,4 +1,4 @@
-"""TfIdfVectorizer of integers, compared with ONNX Runtime."""
+"""TfIdfVectorizer of integers, compared with ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import rammer_mlir
 @pytest.mark.parametrize("shape", [(12,), (3, 6)])
 @pytest.mark.parametrize("kind", [TensorProto.INT32, TensorProto.INT64])
 def test_weighted_counts(mode: str, shape: tuple[int, ...], kind: int) -> None:
-    """Single items and pairs, with up to two items skipped; outputs in another order."""
+    """Single items and pairs are counted, with up to two items skipped, and weighted."""
     node = helper.make_node(
         "TfIdfVectorizer",
         ["x"],

@@ -1,4 +1,4 @@
-"""Invalid nodes that ONNX's shape inference lets pass, and shapes known at run time only."""
+"""Invalid nodes that ONNX's inference accepts, and shapes that are known only at run time."""
 
 from __future__ import annotations
 
@@ -122,7 +122,10 @@ def test_constant_indices_in_range() -> None:
     ],
 )
 def test_shapes_known_at_run_time_only(graph: str, inputs: str) -> None:
-    """A declared output shape does not decide about them."""
+    """A result whose shape depends on an input's values is refused.
+
+    A declared shape of the output makes no difference.
+    """
     assert f"the shape of its result depends on the values of {inputs}: " in refusal(parsed(graph))
 
 
@@ -169,7 +172,7 @@ def test_what_the_importer_cannot_lower() -> None:
 
 
 def test_folding_prints_nothing() -> None:
-    """Division by zero while constants are folded is silent, as it is at run time."""
+    """Folding a division by zero prints no warning."""
     script = """
 import numpy as np, onnx
 from onnx import numpy_helper

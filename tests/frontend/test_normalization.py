@@ -1,4 +1,4 @@
-"""Softmax and the normalisations: numbers, and how many operations they become."""
+"""Softmax and normalisations: their results, and how many operations they are imported as."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ def test_softmax(operator: str, axis: int, opset: int) -> None:
 
 @pytest.mark.parametrize("operator", ["Softmax", "Hardmax"])
 def test_older_softmax_of_no_elements(operator: str) -> None:
-    """Its rows are flattened, and get the operand's shape back."""
+    """Softmax of older opsets, which flattens its operand, accepts an operand without elements."""
     check_node(operator, [floats(3, 4, 0, 5)], axis=2, opset=12)
 
 
 def test_softmax_is_two_reductions_and_three_elementwise_operations() -> None:
-    """One of them has a division for each row."""
+    """Softmax is imported as two reductions and three elementwise operations.
+
+    One of the latter is a division for each row.
+    """
     text = check_node("Softmax", [floats(3, 4, 5)], axis=1)
     assert text.count("linalg.generic") == 5
     assert text.count('"reduction"') == 2
@@ -35,7 +38,7 @@ def test_softmax_is_two_reductions_and_three_elementwise_operations() -> None:
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize("size", [5, 40])
 def test_softmax_of_nan_and_infinities(operator: str, size: int) -> None:
-    """A row with a NaN, or whose maximum is infinite, is NaN; other rows are not."""
+    """A row with NaN or positive infinity gives NaN; other rows are not affected."""
     x = floats(4, size)
     x[0, 3], x[1, 0], x[2, :3] = np.nan, np.inf, -np.inf
     found = run_node(operator, [x])["out0"]
@@ -66,7 +69,10 @@ def test_layer_normalization(axis: int, shift: bool) -> None:
 
 
 def test_layer_normalization_of_a_large_mean() -> None:
-    """The variance is that of differences from the mean, or nothing would be left of it."""
+    """Layer normalization is accurate for a large mean.
+
+    The variance is computed from differences from the mean, so that no cancellation occurs.
+    """
     check_node("LayerNormalization", [floats(2, 64) + 5000, floats(64)], tolerance=1e-2)
 
 
@@ -83,7 +89,7 @@ def test_instance_normalization(space: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_group_normalization(groups: int) -> None:
-    """ONNX's reference has no GroupNormalization of its own: the definition is written out."""
+    """GroupNormalization equals its definition in NumPy, since ONNX's reference lacks it."""
     x, scale, shift = floats(2, 4, 5, 3), floats(4, seed=1), floats(4, seed=2)
     found = run_node("GroupNormalization", [x, scale, shift], num_groups=groups)["out0"]
     rows = x.reshape(2, groups, -1)
@@ -95,7 +101,7 @@ def test_group_normalization(groups: int) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_mean_and_variance(dtype: type[np.generic]) -> None:
-    """ONNX's definition takes single precision alone."""
+    """MeanVarianceNormalization works for all float types; ONNX defines it for f32 only."""
     x = (floats(2, 3, 4, 5) * 3 + 2).astype(dtype)
     (found,) = run_node("MeanVarianceNormalization", [x], axes=[0, -1]).values()
     wide = x.astype(np.float64)
@@ -107,7 +113,10 @@ def test_mean_and_variance(dtype: type[np.generic]) -> None:
 @pytest.mark.parametrize("shape", [(1, 4, 9), (3, 4, 5, 2), (6, 4)])
 @pytest.mark.parametrize("opset", [14, 21])
 def test_batch_normalization_by_its_own_statistics(shape: tuple[int, ...], opset: int) -> None:
-    """Weight standardization: each filter is a channel."""
+    """BatchNormalization in training mode, by the batch's own statistics, is right.
+
+    Models use it for weight standardization, with each filter as a channel.
+    """
     statistics = [floats(4, seed=seed) for seed in (1, 2, 3)] + [abs(floats(4, seed=4))]
     check_node(
         "BatchNormalization",

@@ -1,4 +1,4 @@
-"""Operators whose older versions have numbers as attributes."""
+"""Operators that have numbers as attributes in older opsets, and as inputs in newer ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def test_the_value_of_a_padding_has_the_type_of_its_operand(dtype: str) -> None:
 
 
 def test_the_value_of_a_padding_of_a_result_that_inference_does_not_know() -> None:
-    """ONNX's inference gives Compress no type in opset 9."""
+    """Pad of an operand whose type ONNX's inference does not know has a value of the right type.
+
+    ONNX's inference gives Compress no type in opset 9.
+    """
     model = parser.parse_model("""<ir_version: 9, opset_import: ["": 9]>
       g (float16[4] x) => (float16[n] y) <bool[4] c = {1, 0, 1, 1}> {
       t = Compress <axis = -1> (x, c)

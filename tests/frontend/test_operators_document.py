@@ -1,4 +1,4 @@
-"""The document of operators is what its command writes."""
+"""The page of operators in the documentation is up to date."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Pooling windows at the borders of their data."""
+"""Pooling whose windows extend into the padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products: numbers, and the form that they are imported in."""
+"""Matrix products: their results, and the operations that they are imported as."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN as cells, against ONNX Runtime."""
+"""LSTM, GRU and RNN, imported as cells of elementary operators, compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -30,7 +30,16 @@ def recurrent(
     peepholes: bool = False,
     **attributes: Any,
 ) -> onnx.ModelProto:
-    """Return a model of one recurrent operator with seeded weights."""
+    """Return a model of one recurrent operator with random weights.
+
+    Args:
+        kind: "LSTM", "GRU" or "RNN".
+        direction: "forward", "reverse" or "bidirectional".
+        bias: whether it has a bias.
+        states: whether it has initial states.
+        peepholes: whether it has peephole weights.
+        attributes: other attributes of the node.
+    """
     generator = np.random.default_rng(7)
     directions = 2 if direction == "bidirectional" else 1
     rows = GATES[kind] * HIDDEN
@@ -75,7 +84,7 @@ def recurrent(
 
 
 def check(model: onnx.ModelProto) -> None:
-    """Compare all outputs with ONNX Runtime's."""
+    """Check that all outputs of a model equal ONNX Runtime's."""
     x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
     with rammer_mlir.compile(model, num_veus=2) as executable:
         comparison = compare(OnnxRuntime(model, 1).run({"x": x}), executable.run({"x": x}))
@@ -113,7 +122,10 @@ def test_long_layers_are_repeated(
 
 
 def test_a_long_layer_with_its_batch_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the layer as cells: ONNX Runtime has no such layers."""
+    """A long layer with the batch first, run as a loop, equals the same layer unrolled.
+
+    ONNX Runtime does not support this layout.
+    """
     model = recurrent("LSTM", "bidirectional", states=True, layout=1)
     for tensor in model.graph.initializer:
         if tensor.name in ("h0", "c0"):
@@ -182,7 +194,7 @@ def test_sequences_shorter_than_the_input(
 @pytest.mark.parametrize(("steps", "batch"), [(0, BATCH), (STEPS, 0)])
 @pytest.mark.parametrize("layout", [0, 1])
 def test_inputs_without_elements(kind: str, steps: int, batch: int, layout: int) -> None:
-    """Nothing runs: what the states are in the beginning they are in the end."""
+    """With no steps or an empty batch, the final states are the initial states."""
     model = recurrent(kind, "bidirectional", layout=layout)
     given = [batch, steps, FEATURES] if layout else [steps, batch, FEATURES]
     states = [batch, 2, HIDDEN] if layout else [2, batch, HIDDEN]
@@ -207,7 +219,7 @@ def test_constant_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> Non
 
 
 def with_lengths(model: onnx.ModelProto, lengths: list[int], *, constant: bool) -> onnx.ModelProto:
-    """Return a model with an input or initializer `lengths`."""
+    """Add sequence lengths to a model of ``recurrent``, as a constant or as an input `lengths`."""
     graph = model.graph
     if constant:
         graph.initializer.append(numpy_helper.from_array(np.array(lengths, np.int32), "lengths"))

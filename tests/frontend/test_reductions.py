@@ -1,4 +1,4 @@
-"""Reductions where there is nothing to reduce, and defaults of activations."""
+"""Reductions of tensors without elements, and default attributes of activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals say each reason once, with a count and first nodes, before sizes are asked for."""
+"""Refusals of models name each reason once, with the number of nodes and the first nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def model(
     shape: Sequence[int | str] = (4,),
     kind: int = TensorProto.FLOAT,
 ) -> onnx.ModelProto:
-    """Return a model from ``x`` to ``y`` of nodes of any domain."""
+    """Return a model of given nodes of any domain, with input ``x`` and output ``y``."""
     x = helper.make_tensor_value_info("x", kind, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(list(nodes), "g", [x], [y])
@@ -38,7 +38,7 @@ def chain(operator: str, count: int, domain: str = "") -> list[onnx.NodeProto]:
 
 
 def refusal(refused: onnx.ModelProto, error: type[RammerError] = UnsupportedError) -> str:
-    """Return the one line of compiling and of importing a model."""
+    """Return the error message of a model, which is one line, equal for import and compilation."""
     with pytest.raises(error) as of_import:
         import_model(refused)
     with pytest.raises(error) as of_compile:

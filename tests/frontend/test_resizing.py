@@ -1,4 +1,4 @@
-"""Resize and GridSample where coordinates fall on a tie or outside of the data."""
+"""Resize and GridSample at coordinates that are ties, or outside of the data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_nearest_elements_by_a_scale_that_float32_rounds(rounding: str) -> None:
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
 @pytest.mark.parametrize(("size", "scale"), [(3, 1.5), (4, 0.6), (5, 1.5), (7, 1.25)])
 def test_nearest_elements_around_the_middle(size: int, scale: float, rounding: str) -> None:
-    """The first coordinate for 3 and 1.5 is a whole number only if it is summed as specified."""
+    """Coordinates are summed in the specified order, so that ties are rounded as specified."""
     check_node(
         "Resize",
         [floats(1, 1, size), None, np.array([1, 1, scale], np.float32)],
@@ -74,7 +74,7 @@ def test_grid_sample_outside_of_the_image(mode: str, padding: str, corners: int)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scale", [1.5, 1.75, 2.0, 2.6, 0.6])
 def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> None:
-    """Divided by the scale, where newer opsets take the centres of pixels by default."""
+    """Before opset 11, coordinates are divided by the scale, without the centres of pixels."""
     if opset < 10 and scale < 1:
         return  # Upsample cannot shrink
     scales = np.array([1, 1, scale], np.float32)
@@ -88,7 +88,7 @@ def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> Non
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scales", [(0.5, 1.5), (2, 1.5), (0.5, 0.7)])
 def test_scales_of_two_axes_in_older_opsets(mode: str, scales: tuple[float, float]) -> None:
-    """Nearest elements are those below along axes that grow, and above along the others."""
+    """In opset 10, each axis is rounded by its own scale: down if it grows, up if it shrinks."""
     given = np.array([1, 1, *scales], np.float32)
     check_node("Resize", [floats(1, 2, 3, 5), given], constants=[1], opset=10, mode=mode)
     model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 10]>
@@ -102,7 +102,7 @@ def test_scales_of_two_axes_in_older_opsets(mode: str, scales: tuple[float, floa
 
 
 def test_linear_coordinates_beyond_the_last_element() -> None:
-    """The last element stands for those beyond it."""
+    """Linear interpolation beyond the last element gives the last element."""
     scales = np.array([1, 1, 2.6], np.float32)
     check_node(
         "Resize",

@@ -1,4 +1,4 @@
-"""Valid graphs of a few nodes: views in front of reductions, and tensors without elements."""
+"""Valid graphs of a few nodes: reductions of views, and tensors without elements."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_tensors_without_elements(text: str) -> None:
 
 
 def test_the_mean_of_nothing_is_no_number() -> None:
-    """As in NumPy: ONNX leaves it open."""
+    """The mean of no elements is NaN, as in NumPy; ONNX does not define it."""
     model = parsed("g (float[8,0,2] x) => (float[1,1,1] y) { y = ReduceMean<keepdims=1>(x) }")
     with rammer_mlir.compile(model, num_veus=1, cache=False) as executable:
         assert np.isnan(executable.run({"x": np.zeros((8, 0, 2), np.float32)})["y"]).all()
@@ -146,7 +146,7 @@ def test_the_mean_of_nothing_is_no_number() -> None:
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_updates_at_computed_places_of_a_large_tensor(reduction: str) -> None:
-    """They are written into the result itself: no copy of 4.4 MB fits beside it."""
+    """ScatterND with computed indices updates its large result in place, without a second copy."""
     model = parsed(
         f"""g (float[1100,1000] x, int64[5000,2] i, float[5000] u) => (float[1100,1000] y)
         {{ y = ScatterND<reduction="{reduction}">(x, i, u) }}"""

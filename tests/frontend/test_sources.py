@@ -1,4 +1,4 @@
-"""What ``compile`` takes as a model: paths, bytes, files, and models of other libraries."""
+"""Kinds of models that ``compile`` accepts: paths, bytes, files, and other libraries' models."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ X = np.random.default_rng(2).standard_normal((4, 8)).astype(np.float32)
 
 @dataclass(frozen=True)
 class Exported:
-    """Stands for torch's ONNXProgram, which makes the proto anew each time."""
+    """A stand-in for torch's ONNXProgram, which makes a new proto at each access."""
 
     path: Path
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """The model."""
+        """The ONNX model, loaded at each access."""
         return onnx.load(self.path)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a model of two layers."""
+    """The path of an ONNX file of two layers."""
     return save_layer(tmp_path_factory.mktemp("models") / "layer.onnx")
 
 
 def outputs_of(model: Any) -> np.ndarray:
-    """Compile the model, and run it."""
+    """Compile a model of any kind, and run it on ``X``; return its output."""
     with rammer_mlir.compile(model, num_veus=1) as executable:
         return executable(X)
 
 
 def expected(path: Path) -> np.ndarray:
-    """Return what the layers give, in double precision."""
+    """Return the output of the two layers for ``X``, computed in double precision."""
     w, v = (onnx.numpy_helper.to_array(t).astype(float) for t in onnx.load(path).graph.initializer)
     return np.maximum(X @ w, 0) @ v
 
 
 def second_half(path: Path) -> io.BytesIO:
-    """Return a file at the position where the model begins."""
+    """Return an open file with a header, positioned where the model begins."""
     file = io.BytesIO(b"header" + path.read_bytes())
     file.seek(len("header"))
     return file
@@ -83,7 +83,10 @@ def test_each_kind_of_model_is_compiled(kind: Callable[[Path], object], path: Pa
 
 
 def test_weights_in_files_of_an_onnx_ir_model_are_read(path: Path, tmp_path: Path) -> None:
-    """And they stay in files for the user."""
+    """Weights of an onnx_ir model that are in external files are read.
+
+    The user's model object still refers to the files afterwards.
+    """
     place = tmp_path / "external.onnx"
     onnx.save(
         onnx.load(path), place, save_as_external_data=True, location="w.bin", size_threshold=0
@@ -99,7 +102,10 @@ def test_weights_in_files_of_an_onnx_ir_model_are_read(path: Path, tmp_path: Pat
 
 
 def test_weights_of_an_onnx_ir_model_stay_in_its_memory() -> None:
-    """Only short ones are serialized; the cache and ``together`` see all of them."""
+    """Large weights of an onnx_ir model are not serialized.
+
+    The cache and ``together`` still use all weights.
+    """
     weights = np.random.default_rng(4).standard_normal((64, 64)).astype(np.float32)
     layer = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 20]> l (float[2, 64] x) => (float[2, 64] y) '
@@ -134,11 +140,11 @@ def test_other_things_are_refused(given: Any) -> None:
 
 
 class Failing:
-    """Cannot be serialized."""
+    """A model of another library that cannot be serialized."""
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """Fail as an exporter does."""
+        """Raise an error, as an exporter does."""
         raise RuntimeError("no graph\nwas captured")
 
 

@@ -1,10 +1,10 @@
-"""Search for faults with random cases.
+"""Search for faults of the compiler with random cases.
 
 ``python -m tests.fuzz --models 1000 --files 1000 --artifacts 200 --equivalents 200 --seed 0``, or
 ``python -m tests.fuzz --minutes 30``
 
-Findings are printed with their seeds, made smaller and written to a folder; ``python -m tests.fuzz
-FILE...`` tries such files again. The exit status is 1 if there are findings.
+Each finding is printed with its seed, reduced to a smaller case, and written to a folder; ``python
+-m tests.fuzz FILE...`` tries such files again. The exit status is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROGRESS = 100
 
 @dataclass
 class Tally:
-    """What has been tried and found so far; shared by all threads."""
+    """The numbers of cases that were tried and of findings so far; all threads share it."""
 
     folder: Path
     tried: Counter[str] = field(default_factory=Counter[str])
@@ -51,7 +51,7 @@ class Tally:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def report(self, case: Case, problem: Problem) -> None:
-        """Print a finding and write it down."""
+        """Print a finding, and write its case to a file."""
         path = write_case(self.folder, case, problem)
         nodes = _operators(case)
         with self.lock:
@@ -59,12 +59,18 @@ class Tally:
             sys.stdout.flush()
 
     def counts(self) -> str:
-        """Return how many cases of each kind were tried, and how many gave nothing to check."""
+        """Return text with the number of tried cases of each kind.
+
+        It also has the number of cases that could not be checked.
+        """
         tried = ", ".join(f"{count} {kind}s" for kind, count in sorted(self.tried.items()))
         return f"{tried or 'nothing'} ({self.rejected} without a check)"
 
     def summary(self, seconds: float) -> str:
-        """Return what was tried and found in one line, and refusals by reason."""
+        """Return text with the numbers of cases and findings, and the reasons of refusals.
+
+        ``seconds`` is the duration of the search.
+        """
         lines = [f"{count:5d} refused: {reason}" for reason, count in self.refused.most_common(20)]
         total = self.findings.total()
         lines.append(f"fuzz: {self.counts()} in {seconds:.0f} s; {total} findings")
@@ -80,22 +86,22 @@ def _operators(case: Case) -> str:
 
 
 def _looks(case: Case | None, problem: Problem) -> str:
-    """Return what findings have in common that look alike."""
+    """Return text that is equal for similar findings: its sort, and the last line without names."""
     text = problem.text.splitlines()[-1] if problem.sort[0].isupper() else ""
     plain = re.sub("[0-9]+", "N", re.sub("'[^']*'", "X", text))
     return f"{problem.sort}: {plain}"
 
 
 class Searcher:
-    """Tries jobs in a child process of its own."""
+    """A thread's part of the search: it tries cases in its own child process."""
 
     def __init__(self, tally: Tally) -> None:
-        """Take where results go."""
+        """Create a searcher that adds its results to ``tally``."""
         self._tally = tally
         self._child = Child("tests.fuzz.kinds")
 
     def run(self, jobs: Iterator[Job]) -> None:
-        """Try jobs until there are none left."""
+        """Try jobs from an iterator, which other threads share, until none is left."""
         while True:
             with self._tally.lock:
                 job = next(jobs, None)
@@ -144,7 +150,10 @@ class Searcher:
 
 
 def _jobs(options: argparse.Namespace) -> Iterator[Job]:
-    """Yield all jobs, the kinds in turn; without an end where there is a time limit."""
+    """Yield all jobs of the command line, with the kinds in turn.
+
+    With a time limit, jobs are yielded until the time is over.
+    """
     if options.files_again:
         yield from cases_in(options.files_again)
         return
@@ -175,7 +184,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Search, and print findings and a summary."""
+    """Search for faults; print findings and a summary; return 1 if there are findings, else 0."""
     options = _options(arguments)
     os.environ["RAMMER_CACHE_DIR"] = ""
     begin, tally, jobs = time.monotonic(), Tally(options.out), _jobs(options)

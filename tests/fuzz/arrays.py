@@ -1,8 +1,8 @@
-"""Arrays for a model's inputs: an input's name says which numbers it takes.
+"""Random arrays for a model's inputs; the first letter of an input's name selects the numbers.
 
-``q``: multiples of a quarter, with which sums and products stay exact; ``p``: positive numbers;
-``i7_3``: integers from -3 to 2, indices of a dimension of 3; others: normal
-numbers, small integers.
+``q``: multiples of a quarter, whose sums and products are exact; ``p``: positive numbers; ``i7_3``:
+integers from -3 to 2, indices of a dimension of 3; other names: normally distributed numbers, or
+small integers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Array = NDArray[Any]
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a type holds real numbers."""
+    """Return whether a type has floating-point elements, including bfloat16."""
     return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
 def draw(name: str, shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> Array:
-    """Return the array of an input: the same for the same name and seed."""
+    """Return the array of an input, which its name and the seed determine."""
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
     if dtype == np.bool_:
         return random.random(shape) < 0.5
@@ -42,13 +42,13 @@ def draw(name: str, shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> Ar
 
 
 def sizes_of(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    """Return a shape; an open dimension's name ends with the size that it is run with."""
+    """Return the shape of a value; an open dimension ``d5`` has size 5."""
     dims = value.type.tensor_type.shape.dim
     return tuple(int(d.dim_param[1:]) if d.dim_param else d.dim_value for d in dims)
 
 
 def feeds_of(model: onnx.ModelProto, seed: int) -> Mapping[str, Array]:
-    """Return arrays for all inputs of a model."""
+    """Return random arrays for all inputs of a model by name, without initializers."""
     given = {tensor.name for tensor in model.graph.initializer}
     return {
         value.name: draw(

@@ -1,4 +1,4 @@
-"""Damaged artifacts: each is refused in one line, or computes what the whole one does."""
+"""Cases of damaged artifacts: each is refused in one line, or computes the original's results."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ VALUES: tuple[Json, ...] = (None, -1, 0, 1, 1 << 70, 0.5, "x", [[]], {"a": 1}, F
 
 @dataclass(frozen=True)
 class Whole:
-    """An artifact as it was written, and what it computes."""
+    """An undamaged artifact: its content, and the outputs of its model by name."""
 
     content: bytes
     outputs: Mapping[str, Array]
 
 
 def model_of(number: int) -> onnx.ModelProto:
-    """Return a model with its weights."""
+    """Return the model number ``number`` of ``MODELS``, with random weights."""
     model = onnx.parser.parse_model(MODELS[number])
     shape = [dim.dim_value for dim in model.graph.value_info[0].type.tensor_type.shape.dim]
     weight = np.random.default_rng(number).standard_normal(shape).astype(np.float32)
@@ -56,7 +56,7 @@ def model_of(number: int) -> onnx.ModelProto:
 
 @lru_cache(8)
 def whole(number: int) -> Whole:
-    """Compile a model once and return its artifact."""
+    """Return the artifact of a model and its outputs; each model is compiled once."""
     model = model_of(number)
     feeds = feeds_of(model, 0)
     dims: dict[str, int] = {}
@@ -73,7 +73,7 @@ def whole(number: int) -> Whole:
 
 
 def make(seed: int) -> Case:
-    """Return an artifact's number and how it is edited."""
+    """Return a case: the number of an artifact, and the edits that damage it."""
     chance = random.Random(seed)
     edits: list[Json] = []
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
@@ -90,7 +90,10 @@ EDITS = (
 
 
 def edited(content: bytes, edit: tuple[str, int, int]) -> bytes:
-    """Return an artifact with one edit, which is a kind and two large numbers."""
+    """Return an artifact's content after one edit.
+
+    ``edit`` is the kind of edit, and two large random numbers that choose the place and the change.
+    """
     kind, first, second = edit
     place = first % max(len(content), 1)
     match kind:
@@ -113,7 +116,10 @@ def _with_byte(content: bytes, place: int, value: int) -> bytes:
 
 
 def _header_place(content: bytes, number: int) -> int:
-    """Return a place in a record of the archive, or in the manifest."""
+    """Return the position of a byte in a ZIP header or in the manifest.
+
+    ``number`` is a large random number that chooses it.
+    """
     marks = [b"PK\3\4", b"PK\1\2", b"PK\5\6", b"{"]
     start = content.find(marks[number % 4], (number >> 8) % max(len(content), 1))
     return min(max(start, content.rfind(b"PK\1\2"), 0) + (number >> 4) % 46, len(content) - 1)
@@ -165,7 +171,7 @@ _CANNOT_EDIT = (
 
 
 def check(case: Case) -> Problem | None:
-    """Load a damaged artifact, run it, prove its schedule."""
+    """Load and run a damaged artifact, and verify its schedule; return the problem, if any."""
     number, edits = case.options["artifact"], case.options["edits"]
     assert isinstance(number, int) and isinstance(edits, list)
     original = whole(number)

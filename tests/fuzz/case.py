@@ -1,4 +1,4 @@
-"""What the fuzzer tries, and what it finds: both can be written to files and read again."""
+"""Cases that the fuzzer tries, and the problems that it finds; both are stored in files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 @dataclass(frozen=True)
 class Case:
-    """One trial.
+    """A trial of the fuzzer.
 
     Attributes:
-        kind: which oracle judges it.
-        seed: what it was generated from; arrays for a run are drawn from it too.
-        model: a serialized model, damaged for the kind ``file``.
-        options: what the kind needs beside the model.
+        kind: name of the kind, which defines how the case is checked.
+        seed: number that generated the case, and that generates its input arrays.
+        model: serialized ONNX model; damaged for the kind ``file``.
+        options: other settings of the kind, such as options of compilation.
     """
 
     kind: str
@@ -28,18 +28,20 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A name for its files."""
+        """The stem of the names of the case's files, such as ``model-7``."""
         return f"{self.kind}-{self.seed}"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a case is a finding.
+    """The reason why a case is a finding.
 
     Attributes:
-        sort: stays the same while the case is shrunk: ``wrong numbers``, ``KeyError``, ``hang``.
-        text: all that is known.
-        refused: the compiler refused a valid model in one line: a limit rather than a fault.
+        sort: short name, such as ``wrong numbers``, ``KeyError`` or ``hang``; a smaller case counts
+            as the same finding if its sort is equal.
+        text: full description.
+        refused: whether the compiler refused a valid model in one line, which is a limit rather
+            than a fault.
     """
 
     sort: str
@@ -48,7 +50,7 @@ class Problem:
 
 
 def write_case(folder: Path, case: Case, problem: Problem | None = None) -> Path:
-    """Write a case into a folder; return the file with the model."""
+    """Write a case and its problem to a folder; return the path of its model file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{case.name}.onnx"
     path.write_bytes(case.model)
@@ -60,13 +62,13 @@ def write_case(folder: Path, case: Case, problem: Problem | None = None) -> Path
 
 
 def read_case(path: Path) -> Case:
-    """Read a case by the file with its model."""
+    """Return the case whose model file is ``path``."""
     told = json.loads(path.with_suffix(".json").read_text())
     return Case(told["kind"], told["seed"], path.read_bytes(), told["options"])
 
 
 def cases_in(paths: Iterable[Path]) -> Iterator[Case]:
-    """Read cases from files, and from folders of files."""
+    """Yield the cases of model files, and of all model files in folders."""
     for path in paths:
         for file in sorted(path.glob("*.onnx")) if path.is_dir() else [path]:
             yield read_case(file)

@@ -1,4 +1,4 @@
-"""Kinds of cases for tests of the children: one that ends its process, and one that does not."""
+"""Two kinds of cases for tests of child processes: one kind crashes, the other does nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.fuzz.pool import Kind
 
 
 def _crash(case: Case) -> Problem | None:
-    """End the process by a signal, as native code does."""
+    """End this process by the signal whose number is the case's seed, as a crash in native code."""
     os.kill(os.getpid(), case.seed)
     return None
 

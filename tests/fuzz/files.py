@@ -1,4 +1,4 @@
-"""Damaged model files: each is compiled, or refused in one line."""
+"""Cases of damaged model files: each is compiled, or refused in one line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TEXTS = (
 
 
 def base_model(chance: random.Random) -> onnx.ModelProto:
-    """Return a valid model to be damaged."""
+    """Return a valid model, to be damaged: one of ``TEXTS``, or a random model."""
     if chance.random() < 0.35:
         model = onnx.parser.parse_model(chance.choice(TEXTS))
         if any(value.name == "w" for value in model.graph.value_info):
@@ -116,13 +116,13 @@ def _tensor(model: onnx.ModelProto, chance: random.Random) -> TensorProto:
 
 
 def rewire(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Let a node read another value: perhaps its own result, of another shape, or none."""
+    """Damage a model: let a node read another value, possibly its own result, or none."""
     node = _node(model, chance)
     node.input[chance.randrange(len(node.input))] = chance.choice(_names(model))
 
 
 def rename(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Give a node another operator, another domain, or a result another name."""
+    """Damage a model: change a node's operator, its domain, or the name of its result."""
     node = _node(model, chance)
     others = [_node(model, chance).op_type, *chance.sample(OPERATORS, 6), "NoSuchOperator", ""]
     match chance.randrange(4):
@@ -138,7 +138,7 @@ OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas()})
 
 
 def reorder(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Swap, repeat or remove nodes, inputs, outputs or initializers."""
+    """Damage a model: shuffle, repeat or remove nodes, inputs, outputs or initializers."""
     fields = (model.graph.node, model.graph.input, model.graph.output, model.graph.initializer)
     node = _node(model, chance)
     field: Any = chance.choice((*fields, node.input, node.output, node.attribute))
@@ -159,7 +159,7 @@ def reorder(model: onnx.ModelProto, chance: random.Random) -> None:
 
 
 def change_attribute(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Give an attribute another value, another type or another name, or add one."""
+    """Damage a model: change an attribute's value, type or name, or add an attribute."""
     node = _node(model, chance)
     if not node.attribute or chance.random() < 0.1:
         name = chance.choice(
@@ -204,7 +204,7 @@ def _change_numbers(attribute: AttributeProto, chance: random.Random) -> None:
 
 
 def change_constant(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Change a constant's numbers: axes, shapes, indices and sizes among them."""
+    """Damage a model: change a number of a constant, such as an axis, a size or an index."""
     tensors = [t for graph in _graphs(model) for t in graph.initializer]
     for graph in _graphs(model):
         tensors += [a.t for n in graph.node for a in n.attribute if a.HasField("t")]
@@ -222,7 +222,7 @@ def change_constant(model: onnx.ModelProto, chance: random.Random) -> None:
 
 
 def damage_tensor(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Give a tensor another type, another shape, other bytes, or data elsewhere."""
+    """Damage a model: change a constant's type, shape, bytes, name or external data."""
     tensor = _tensor(model, chance)
     match chance.randrange(6):
         case 0:
@@ -254,7 +254,7 @@ def _damage_external(tensor: TensorProto, chance: random.Random) -> None:
 
 
 def change_interface(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Give an input or an output another shape or type, or none at all."""
+    """Damage a model: change or remove the shape or the type of a declared value."""
     value = chance.choice([*model.graph.input, *model.graph.output, *model.graph.value_info])
     tensor = value.type.tensor_type
     match chance.randrange(6):
@@ -278,7 +278,7 @@ def change_interface(model: onnx.ModelProto, chance: random.Random) -> None:
 
 
 def change_header(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Change versions, domains, functions and texts around the graph."""
+    """Damage a model: change its versions, domains, functions or name."""
     match chance.randrange(6):
         case 0:
             model.ir_version = chance.choice(HOSTILE)
@@ -295,7 +295,7 @@ def change_header(model: onnx.ModelProto, chance: random.Random) -> None:
 
 
 def nest(model: onnx.ModelProto, chance: random.Random) -> None:
-    """Put the graph into choices within choices, or a chain of nodes in front of it."""
+    """Damage a model: nest the graph in many If operators, or put a long chain before a node."""
     node = _node(model, chance)
     if chance.random() < 0.5:
         depth, source = chance.choice((100, 3000)), node.input[0]
@@ -323,7 +323,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 def damage_bytes(content: bytes, chance: random.Random) -> bytes:
-    """Flip, remove, insert or repeat bytes."""
+    """Return ``content`` with some bytes changed, removed or inserted at random places."""
     changed = bytearray(content)
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         place = chance.randrange(len(changed) or 1)
@@ -340,7 +340,7 @@ def damage_bytes(content: bytes, chance: random.Random) -> bytes:
 
 
 def make(seed: int) -> Case:
-    """Return a damaged model file."""
+    """Return a case: a model file that is damaged in its fields and perhaps in its bytes."""
     chance = random.Random(seed)
     model = base_model(chance)
     for _ in range(chance.choice((0, 1, 1, 1, 2, 3))):
@@ -357,7 +357,7 @@ def make(seed: int) -> Case:
 
 
 def check(case: Case) -> Problem | None:
-    """Compile a file: whatever is not a compiled model has to be one line."""
+    """Compile or import a damaged file; return a problem if an error has not just one line."""
     with tempfile.TemporaryDirectory(prefix="rammer-fuzz-") as folder:
         path = Path(folder, "model.onnx")
         path.write_bytes(case.model)

@@ -1,4 +1,7 @@
-"""Grows a random valid model: each node is run as it is added, so that all values are known."""
+"""Random valid models, built node by node.
+
+Each node is run when it is added, so that the numbers of all values are known.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ INTEGERS = ("int64", "int32", "int64", "int8", "uint8")
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the graph with the numbers that it has in one run.
+    """A tensor of a random graph, with its numbers in a run on the inputs of the seed.
 
     Attributes:
-        name: in the graph.
+        name: name in the graph.
         array: its numbers.
         is_constant: whether it depends on no input.
     """
@@ -43,30 +46,31 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
+        """The shape of the tensor."""
         return self.array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its element type."""
+        """The element type of the tensor."""
         return self.array.dtype
 
     @property
     def is_exact(self) -> bool:
-        """Whether rounding errors cannot have changed it: comparisons do not depend on them."""
+        """Whether its numbers have no rounding errors, so that comparisons of them are reliable."""
         return not is_float(self.dtype) or is_grid(self.array)
 
 
 class RandomGraph:
-    """A graph that grows by random nodes.
+    """A graph under construction, to which random nodes are added.
 
     Attributes:
-        random: where all choices come from.
+        random: the generator of all random choices.
         opset: version of ONNX's operators.
+        has_zeros: whether dimensions may have size 0.
     """
 
     def __init__(self, seed: int) -> None:
-        """Begin with no nodes."""
+        """Create an empty graph; ``seed`` determines all choices."""
         self.random = random.Random(seed)
         self.opset = self.random.choice((7, 8, 9, 10, 11, 12, 13, 15, 17, 18, 19, 20, 21, 22, 23))
         self.has_zeros = self.random.random() < 0.15
@@ -86,7 +90,7 @@ class RandomGraph:
         return self.random.choice(SIZES)
 
     def shape(self, rank: int | None = None, most: int = MOST_ELEMENTS // 4) -> tuple[int, ...]:
-        """Return a random shape with a bounded number of elements."""
+        """Return a random shape of rank ``rank``, or any rank, with at most ``most`` elements."""
         rank = self.random.choice((0, 1, 2, 2, 3, 3, 4, 4, 5)) if rank is None else rank
         sizes: list[int] = []
         for _ in range(rank):
@@ -96,7 +100,10 @@ class RandomGraph:
         return tuple(sizes)
 
     def input(self, shape: Sequence[int], dtype: str = "", prefix: str = "") -> Value:
-        """Add an input; ``prefix`` says which numbers it takes."""
+        """Add an input; ``prefix`` is the start of its name, which selects its numbers.
+
+        See ``tests.fuzz.arrays`` for the prefixes.
+        """
         dtype = dtype or self.random.choice(FLOATS)
         prefix = prefix or self.random.choice("xxqp")
         name = f"{prefix}{len(self._values)}"
@@ -108,7 +115,7 @@ class RandomGraph:
         return value
 
     def constant(self, array: Array) -> Value:
-        """Add a constant: an initializer, or a node."""
+        """Add a constant with the numbers ``array``, as an initializer or as a Constant node."""
         value = Value(f"c{len(self._values)}", np.asarray(array), is_constant=True)
         self._values[value.name] = value
         if self.random.random() < 0.2 and array.dtype != np.dtype("bfloat16"):
@@ -119,7 +126,10 @@ class RandomGraph:
         return value
 
     def weight(self, shape: Sequence[int], dtype: Any = "float32", prefix: str = "") -> Value:
-        """Return a constant, or sometimes an input, of random numbers."""
+        """Return random numbers of a shape, as a constant or sometimes as an input.
+
+        ``prefix`` selects the numbers, as for inputs.
+        """
         kind = np.dtype(dtype).name
         prefix = prefix or self.random.choice("xq")
         if self.random.random() < 0.3:
@@ -132,11 +142,14 @@ class RandomGraph:
         return self.constant(draw(given, shape, np.dtype(kind), self._seed))
 
     def integers(self, numbers: Sequence[int] | int) -> Value:
-        """Add a constant of integers, as shapes, axes and sizes are given."""
+        """Add a constant of int64, such as a shape, axes or sizes."""
         return self.constant(np.array(numbers, np.int64))
 
     def pick(self, fits: Callable[[Value], bool]) -> Value | None:
-        """Return one of the values that fit, more often a new one; None if there is none."""
+        """Return a random value for which ``fits`` is true; None if there is none.
+
+        Values that were added later are more likely.
+        """
         found = [value for value in self._values.values() if fits(value)]
         weights = [
             0.1 if v.is_constant else 1.0 + 3.0 * i / len(found) for i, v in enumerate(found)
@@ -145,7 +158,13 @@ class RandomGraph:
 
     def tensor(self, rank: int | Sequence[int] | None = None, kinds: str = "f", *,
                exact: bool = False) -> Value:  # fmt: skip
-        """Return a value of a rank and of kinds of element types; an input if none is there."""
+        """Return a value of a given rank and element kind; add an input if there is none.
+
+        Args:
+            rank: the rank, or the possible ranks; any rank if None.
+            kinds: possible kinds of elements: "f", "i", "u" or "b", as in NumPy.
+            exact: whether its numbers must have no rounding errors.
+        """
         ranks = (rank,) if isinstance(rank, int) else rank
 
         def fits(value: Value) -> bool:
@@ -167,10 +186,10 @@ class RandomGraph:
 
     def node(self, operator: str, inputs: Sequence[Value | None], outputs: int = 1, *,
              domain: str = "", **attributes: Any) -> list[Value]:  # fmt: skip
-        """Add a node and return its results.
+        """Add a node, run it, and return its results.
 
         Raises:
-            Rejected: if the reference refuses it, or its numbers are of no use.
+            Rejected: if ONNX Runtime refuses the node, or its results are too large, for example.
         """
         results = [f"t{len(self._values) + i}" for i in range(outputs)]
         names = ["" if value is None else value.name for value in inputs]
@@ -187,10 +206,12 @@ class RandomGraph:
         return made
 
     def model(self) -> onnx.ModelProto:
-        """Return the model: its outputs are what no node reads, and some other values.
+        """Return the model of the graph.
+
+        Its outputs are the results that no node reads, and a few others.
 
         Raises:
-            Rejected: if there is nothing to compute.
+            Rejected: if the graph has no results.
         """
         read = {name for node in self._nodes for name in node.input}
         made = [name for node in self._nodes for name in node.output]
@@ -228,7 +249,10 @@ def _require_agreement(
     opsets: Sequence[onnx.OperatorSetIdProto],
     found: Sequence[Array],
 ) -> None:
-    """Reject a node whose shapes ONNX and ONNX Runtime do not agree about: either may be right."""
+    """Raise Rejected if ONNX infers other shapes for a node than ONNX Runtime computes.
+
+    Then it is unclear which of them is right.
+    """
     if node.domain:
         return
     inputs = [_tensor_info(name, array) for name, array in given.items()]

@@ -1,4 +1,4 @@
-"""The kinds of cases that the fuzzer knows, by name."""
+"""The table of the kinds of cases that the fuzzer tries, by name."""
 
 from __future__ import annotations
 

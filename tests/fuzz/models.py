@@ -1,4 +1,4 @@
-"""Random valid models, compiled, run and compared with ONNX Runtime."""
+"""Cases of random valid models: they are compiled, run, and compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _CLOSE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
 def random_model(seed: int) -> onnx.ModelProto:
-    """Return a random model.
+    """Return a random model, which ``seed`` determines.
 
     Raises:
-        Rejected: if this seed gives none.
+        Rejected: if the seed gives no model.
     """
     graph = RandomGraph(seed)
     wanted = graph.random.choice((1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6, 9, 14))
@@ -56,7 +56,7 @@ def random_model(seed: int) -> onnx.ModelProto:
 
 
 def random_options(seed: int) -> dict[str, Json]:
-    """Return random options of a compilation."""
+    """Return random options of compilation by name: policy, number of vEUs, and Winograd."""
     chance = random.Random(seed)
     found: dict[str, Json] = {
         "policy": chance.choice(POLICIES), "num_veus": chance.choice((1, 2, 2, 3, 4, 7)),
@@ -67,10 +67,10 @@ def random_options(seed: int) -> dict[str, Json]:
 
 
 def make(seed: int) -> Case:
-    """Return a random model with options.
+    """Return a case: a random model with random options.
 
     Raises:
-        Rejected: if this seed gives none, or ONNX Runtime does not run it.
+        Rejected: if the seed gives no model, or ONNX Runtime does not run it.
     """
     model = random_model(seed)
     run_reference(model, feeds_of(model, seed))
@@ -80,7 +80,10 @@ def make(seed: int) -> Case:
 def compile_and_run(
     model: onnx.ModelProto, feeds: Mapping[str, Array], options: Mapping[str, Json]
 ) -> dict[str, Array]:
-    """Compile a model and run it twice: the second run finds what the first one left."""
+    """Compile a model, run it twice, check that both results are equal, and return the outputs.
+
+    The second run would show a state that the first run leaves wrong.
+    """
     compiled = rammer_mlir.compile(model, cache=False, specializations=2, **options)  # type: ignore
     with compiled:
         first = {name: np.array(value) for name, value in compiled.run(feeds).items()}
@@ -92,7 +95,9 @@ def compile_and_run(
 
 
 def check(case: Case) -> Problem | None:
-    """Compare what a model computes with ONNX Runtime's results, and with float64 where possible.
+    """Compare a compiled model with ONNX Runtime, and where possible with float64.
+
+    Returns the problem, if any.
 
     Raises:
         Rejected: if ONNX Runtime does not run the model.
@@ -119,7 +124,7 @@ _LIMITS = (ModelError, ShapeError, TargetError, UnsupportedError)
 
 
 def refusal(error: RammerError) -> Problem:
-    """Return the problem that a valid model is refused."""
+    """Return the problem of an error for a valid model; it is marked if it states a limit."""
     if "\n" in str(error):
         return Problem("several lines", f"{type(error).__name__}: {error}")
     return Problem(type(error).__name__, str(error), refused=isinstance(error, _LIMITS))
@@ -134,7 +139,15 @@ def different(
     model: onnx.ModelProto, feeds: Mapping[str, Array], expected: Mapping[str, Array],
     found: Mapping[str, Array], seed: int,
 ) -> Problem | None:  # fmt: skip
-    """Return how results differ by more than rounding explains."""
+    """Return the problem if results differ by more than rounding errors explain; else None.
+
+    Args:
+        model: the model.
+        feeds: its inputs by name.
+        expected: the reference's outputs by name.
+        found: the outputs to check by name.
+        seed: seed of the random disturbances that show how rounding errors grow.
+    """
     suspicious: list[str] = []
     for name, wanted in expected.items():
         kinds = [f"{a.dtype}{list(a.shape)}" for a in (wanted, found[name])]

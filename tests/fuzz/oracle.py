@@ -21,14 +21,14 @@ _TRIALS = 4
 
 
 class Rejected(Exception):
-    """The reference takes no such model: it tests nothing."""
+    """The error of a case that cannot be tested, since a reference does not accept it."""
 
 
 def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Run a model by ONNX Runtime, without its optimizations.
+    """Run a model by ONNX Runtime without graph optimizations; return the outputs by name.
 
     Raises:
-        Rejected: if it refuses the model or the arrays.
+        Rejected: if ONNX Runtime refuses the model or the arrays.
     """
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -46,10 +46,10 @@ def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[st
 def run_node(
     node: onnx.NodeProto, values: Mapping[str, Array], opsets: Sequence[onnx.OperatorSetIdProto]
 ) -> list[Array]:
-    """Run one node by ONNX Runtime; outputs without a name give nothing.
+    """Run a node by ONNX Runtime; return the results that have a name.
 
     Raises:
-        Rejected: if it takes no such node.
+        Rejected: if ONNX Runtime refuses the node.
     """
     names = list(dict.fromkeys(filter(None, node.input)))
     inputs = [
@@ -65,16 +65,16 @@ def run_node(
 
 
 def is_grid(array: Array) -> bool:
-    """Whether all numbers are small multiples of 1/64: computing with them rounds nothing."""
+    """Return whether all numbers are small multiples of 1/64, so that sums of them are exact."""
     wide = array.astype(np.float64)
     return bool((np.abs(wide) < 256).all() and (wide * 64 == np.rint(wide * 64)).all())
 
 
 def spread(model: onnx.ModelProto, feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Return how far rounding errors reach: the largest deviation of each element of the outputs.
+    """Return an estimate of the rounding error of each element of the outputs, by name.
 
-    Every result that was rounded is disturbed by some units in its last place, and every operand
-    of a sum, whose terms may cancel.
+    It is the largest deviation when each result that may be rounded is changed randomly by some
+    units in its last place. Operands of sums are changed, too, since terms may cancel.
     """
     random = np.random.default_rng(seed)
     expected = _run_nodes(model, feeds, None)
@@ -96,7 +96,9 @@ def _run_nodes(
 def all_values(
     model: onnx.ModelProto, feeds: Mapping[str, Array], random: np.random.Generator | None = None
 ) -> dict[str, Array]:
-    """Run a model node by node and return all of its values, disturbed where that is wanted.
+    """Run a model node by node, and return all its values by name.
+
+    With ``random``, each value is disturbed by a random rounding error.
 
     Raises:
         Rejected: if ONNX Runtime refuses a node.
@@ -148,9 +150,11 @@ _NEWEST = frozenset(("Softmax",))
 
 
 def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs that only plain operators lead to, in float64 by ONNX's reference.
+    """Return outputs by name that ONNX's reference computes in float64.
 
-    Return none if values do not fit f32: a Ceil of a product that underflows is 0 instead of 1.
+    Only outputs that depend on operators in ``WIDENED`` alone are returned. The result is empty if
+    some value does not fit f32, since f32 arithmetic then differs: for example, Ceil of a product
+    that underflows is 0 instead of 1.
     """
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
@@ -192,7 +196,11 @@ _NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 def _keep_plain(model: onnx.ModelProto) -> None:
-    """Drop operators that are not plain or read narrow floats, and all that reads their results."""
+    """Remove nodes that ONNX's reference cannot compute reliably in float64.
+
+    These are nodes that are not in ``WIDENED``, that read 16-bit floats, or that depend on such
+    nodes.
+    """
     is_old = any(not opset.domain and opset.version < 13 for opset in model.opset_import)
     known = WIDENED - _NEWEST if is_old else WIDENED
     kept: list[onnx.NodeProto] = []
@@ -213,7 +221,7 @@ def _keep_plain(model: onnx.ModelProto) -> None:
 
 
 def _replace(items: Any, kept: Sequence[onnx.NodeProto] | Sequence[onnx.ValueInfoProto]) -> None:
-    """Keep some items of a repeated field."""
+    """Replace the items of a repeated protobuf field by copies of ``kept``."""
     copies = [type(item).FromString(item.SerializeToString()) for item in kept]
     del items[:]
     items.extend(copies)

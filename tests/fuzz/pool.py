@@ -1,4 +1,4 @@
-"""Child processes that try cases: one that crashes, hangs or eats memory ends alone."""
+"""Child processes that try cases, so that a crash, a hang or a lack of memory stays contained."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Kind:
     """A kind of cases.
 
     Attributes:
-        make: generates a case from a seed; raises ``Rejected`` for a seed that gives none.
-        check: judges it; raises ``Rejected`` where the reference cannot.
+        make: generates a case from a seed; raises ``Rejected`` if the seed gives no case.
+        check: returns the problem of a case, or None; raises ``Rejected`` if the reference cannot
+            run the case.
     """
 
     make: Callable[[int], Case]
@@ -47,7 +48,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case; it is None if the seed gave none."""
+    """The result of trying a case: the case and its problem, if any.
+
+    The case is None if the seed gave no case.
+    """
 
     case: Case | None
     problem: Problem | None
@@ -60,9 +64,10 @@ Job = tuple[str, int] | Case
 def try_case(
     kinds: dict[str, Kind], job: Job, made: Callable[[Case], None] = lambda _: None
 ) -> Outcome:
-    """Make a case if need be, and check it; an error that nobody expects becomes its problem.
+    """Make a case, unless ``job`` is one, and check it; return the outcome.
 
-    ``made`` is called with the case before it is checked.
+    An unexpected exception is the case's problem. ``made`` is called with the case before it is
+    checked.
     """
     case: Case | None = None
     try:
@@ -77,10 +82,13 @@ def try_case(
 
 
 class Child:
-    """A process that tries cases, one at a time."""
+    """A child process that tries one case after the other."""
 
     def __init__(self, module: str) -> None:
-        """Take the module whose ``KINDS`` the child knows; it starts with the first case."""
+        """Prepare a child for the kinds of cases in ``KINDS`` of a module.
+
+        The process starts with the first case.
+        """
         self._module = module
         self._process: SpawnProcess | None = None
         self._connection: Connection[Job, Case | Outcome] | None = None
@@ -88,9 +96,10 @@ class Child:
         self._jobs = 0
 
     def attempt(self, job: Job) -> Outcome:
-        """Try a case; what ends the child is the case's problem.
+        """Try a case in the child process, and return the outcome.
 
-        A reference that ends it while the case is made gives nothing to check.
+        If the process crashes or hangs while it checks the case, that is the case's problem. If it
+        does so while it makes the case, there is no case, and no problem.
         """
         connection = self._started()
         self._jobs += 1
@@ -108,7 +117,7 @@ class Child:
         return Outcome(case, None if case is None else problem)
 
     def stop(self) -> None:
-        """End the process."""
+        """Kill the child process, if it runs."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
@@ -164,7 +173,7 @@ def _serve(module: str, connection: Connection[Case | Outcome, Job], log: str) -
 
 
 def _peak() -> int:
-    """Return the most bytes that this process has had in memory since that was last cleared."""
+    """Return this process's peak memory in bytes since the peak was last reset."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) << 10

@@ -1,4 +1,4 @@
-"""Equivalent models: one that is written in another way computes the same."""
+"""Cases of equivalent models: a model that is written in another way computes the same."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ Values = dict[str, Array]
 
 
 class Site:
-    """A model that is rewritten, with the values that it has in one run.
+    """A model that is rewritten, and the values that it has in a run.
 
     Attributes:
-        model: is changed in place.
-        values: of the model before it was rewritten.
-        random: where choices come from.
+        model: the model, which is changed in place.
+        values: arrays of the original model's values by name.
+        random: generator of random choices.
     """
 
     def __init__(self, model: onnx.ModelProto, values: Values, chance: random.Random) -> None:
-        """Begin with no new names."""
+        """Prepare to rewrite ``model`` in place, by the random choices of ``chance``."""
         self.model, self.values, self.random = model, values, chance
         self._count = 0
 
     def fresh(self) -> str:
-        """Return a new name."""
+        """Return a name that no value of the model has."""
         self._count += 1
         return f"r{self._count}_{len(self.model.graph.node)}"
 
     def constant(self, array: Array) -> str:
-        """Add an initializer."""
+        """Add an initializer; return its name."""
         name = self.fresh()
         self.model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def integers(self, *numbers: int) -> str:
-        """Add an initializer of integers."""
+        """Add an initializer of int64; return its name."""
         return self.constant(np.array(numbers, np.int64))
 
     def choose(self, *operators: str) -> int:
-        """Return the number of a random node of some operators, of any if none are named.
+        """Return the number of a random node of one of the given operators, or of any operator.
 
         Raises:
-            Rejected: if there is none.
+            Rejected: if there is no such node.
         """
         found = [n for n, node in enumerate(self.model.graph.node)
                  if not operators or (node.op_type in operators and not node.domain)]  # fmt: skip
@@ -62,14 +62,17 @@ class Site:
         return self.random.choice(found)
 
     def replace(self, number: int, nodes: Nodes) -> None:
-        """Put nodes in a node's place."""
+        """Replace node ``number`` by other nodes."""
         copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in self.model.graph.node]
         copies[number : number + 1] = nodes
         del self.model.graph.node[:]
         self.model.graph.node.extend(copies)
 
     def around(self, number: int, front: Callable[[str], Nodes]) -> None:
-        """Put nodes between a value and one node that reads it; they take and give names."""
+        """Insert nodes between a random operand and the node ``number`` that reads it.
+
+        ``front`` maps the operand's name to the new nodes; the last of them gives the new operand.
+        """
         node = onnx.NodeProto.FromString(self.model.graph.node[number].SerializeToString())
         places = [i for i, name in enumerate(node.input) if name in self.values]
         if not places:
@@ -81,13 +84,13 @@ class Site:
 
 
 def insert_identity(site: Site) -> None:
-    """A node reads a value through Identity, or through two casts to its own type."""
+    """Insert an Identity before a random operand of a node."""
     number = site.choose()
     site.around(number, lambda x: [helper.make_node("Identity", [x], [site.fresh()])])
 
 
 def insert_transposes(site: Site) -> None:
-    """A node reads a value transposed there and back."""
+    """Insert two Transposes, which cancel, before a random operand of a node."""
     number = site.choose()
 
     def front(x: str) -> Nodes:
@@ -103,7 +106,7 @@ def insert_transposes(site: Site) -> None:
 
 
 def insert_reshapes(site: Site) -> None:
-    """A node reads a value through a vector of its elements."""
+    """Insert two Reshapes, to a vector and back, before a random operand of a node."""
     number = site.choose()
 
     def front(x: str) -> Nodes:
@@ -118,7 +121,7 @@ def insert_reshapes(site: Site) -> None:
 
 
 def insert_slices(site: Site) -> None:
-    """A node reads a value that was cut and joined again."""
+    """Insert two Slices and a Concat of them before a random operand of a node."""
     number = site.choose()
 
     def front(x: str) -> Nodes:
@@ -137,7 +140,7 @@ def insert_slices(site: Site) -> None:
 
 
 def commute(site: Site) -> None:
-    """The operands of a commutative operator change places."""
+    """Shuffle the operands of a commutative operator."""
     number = site.choose("Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor", "Equal")
     node = site.model.graph.node[number]
     names = list(node.input)
@@ -146,7 +149,7 @@ def commute(site: Site) -> None:
 
 
 def unfuse_gemm(site: Site) -> None:
-    """Gemm becomes Transpose, MatMul, Mul and Add."""
+    """Replace a Gemm by Transpose, MatMul, Mul and Add."""
     number = site.choose("Gemm")
     node = site.model.graph.node[number]
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -168,7 +171,7 @@ def unfuse_gemm(site: Site) -> None:
 
 
 def split_concat(site: Site) -> None:
-    """Concat of several values becomes a Concat of a Concat."""
+    """Replace a Concat of at least three values by two nested Concats."""
     number = site.choose("Concat")
     node = site.model.graph.node[number]
     names, axis = list(node.input), node.attribute[0].i
@@ -181,7 +184,7 @@ def split_concat(site: Site) -> None:
 
 
 def push_transpose(site: Site) -> None:
-    """A function of single elements is applied to a transposed value, which is turned back."""
+    """Insert a Transpose before an elementwise function, and the inverse Transpose after it."""
     number = site.choose("Relu", "Tanh", "Exp", "Abs", "Neg", "Sigmoid", "Cast", "Clip", "Sqrt")
     node = onnx.NodeProto.FromString(site.model.graph.node[number].SerializeToString())
     rank = site.values[node.input[0]].ndim
@@ -196,7 +199,7 @@ def push_transpose(site: Site) -> None:
 
 
 def repeat_node(site: Site) -> None:
-    """A node is computed twice, and readers take either result."""
+    """Compute a node twice, and let readers take either result at random."""
     number = site.choose()
     node = site.model.graph.node[number]
     twin = onnx.NodeProto.FromString(node.SerializeToString())
@@ -216,7 +219,7 @@ DECIDING = frozenset(("Cast", "Identity", "Pad", "Range", "Resize"))
 
 
 def make_constant_input(site: Site) -> None:
-    """A constant of real numbers is an input: nothing is computed with it at compile time."""
+    """Turn a constant of floats into an input, so that nothing is folded with it."""
     deciding = {n for node in site.model.graph.node if node.op_type in DECIDING
                 for n in node.input}  # fmt: skip
     kind = onnx.TensorProto.FLOAT
@@ -234,7 +237,7 @@ def make_constant_input(site: Site) -> None:
 
 
 def convert_opset(site: Site) -> None:
-    """The model in a newer opset."""
+    """Convert the model to a newer opset by ONNX's version converter."""
     if any(node.domain for node in site.model.graph.node):
         raise Rejected("operators of others")
     plain = onnx.ModelProto.FromString(site.model.SerializeToString())
@@ -256,10 +259,10 @@ REWRITES: dict[str, Callable[[Site], None]] = {rewrite.__name__: rewrite for rew
 
 
 def make(seed: int) -> Case:
-    """Return a model, options, and how it is rewritten.
+    """Return a case: a random model, options, and the random rewritings to apply.
 
     Raises:
-        Rejected: if this seed gives none.
+        Rejected: if the seed gives no model.
     """
     chance = random.Random(~seed)
     case = models.make(seed)
@@ -269,10 +272,12 @@ def make(seed: int) -> Case:
 
 
 def rewritten(model: onnx.ModelProto, steps: Json, feeds: Values) -> onnx.ModelProto:
-    """Return a model rewritten by those steps that apply to it.
+    """Return a copy of a model after applying those of ``steps`` that are possible.
+
+    A step is the name of a rewriting and a seed.
 
     Raises:
-        Rejected: if none applies, or ONNX Runtime refuses the model.
+        Rejected: if no step is possible, or ONNX Runtime refuses the model.
     """
     assert isinstance(steps, list)
     found, applied = onnx.ModelProto.FromString(model.SerializeToString()), 0
@@ -291,10 +296,11 @@ def rewritten(model: onnx.ModelProto, steps: Json, feeds: Values) -> onnx.ModelP
 
 
 def check(case: Case) -> Problem | None:
-    """Compile a model as it is written and as it is rewritten; compare both, and the reference.
+    """Compile a model and its rewritten form, and compare their results; return the problem.
 
     Raises:
-        Rejected: if nothing is rewritten, or ONNX Runtime does not run the models.
+        Rejected: if nothing is rewritten, or ONNX Runtime does not run the models or finds them
+            different.
     """
     model = onnx.ModelProto.FromString(case.model)
     feeds = dict(feeds_of(model, case.seed))

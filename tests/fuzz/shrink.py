@@ -1,4 +1,4 @@
-"""Makes a case smaller as long as it stays the same finding."""
+"""Reduction of a case to a smaller case with the same problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SECONDS = 90.0
 
 
 def shrink(case: Case, fails: Fails) -> Case:
-    """Return a case from which nothing can be left out, or what was reached in time."""
+    """Return the smallest case that could be found for which ``fails`` is still true.
+
+    Parts are left out one by one until none can be left out, or the time is over.
+    """
     end = time.monotonic() + SECONDS
     is_smaller = True
     while is_smaller:
@@ -60,7 +63,10 @@ def _simpler_options(case: Case) -> Iterator[Case]:
 
 
 def _smaller_models(case: Case) -> Iterator[bytes]:
-    """Yield parts of a valid model: the way to one value, without what comes before others."""
+    """Yield parts of a valid model, in serialized form.
+
+    They compute a single value, take a value as an input instead of computing it, or lack a node.
+    """
     model = onnx.ModelProto.FromString(case.model)
     try:
         values = all_values(model, feeds_of(model, case.seed))
@@ -89,7 +95,10 @@ def _smaller_models(case: Case) -> Iterator[bytes]:
 
 def _part(model: onnx.ModelProto, infos: dict[str, onnx.ValueInfoProto], outputs: list[str],
           cut: set[str]) -> bytes:  # fmt: skip
-    """Return the part of a model that computes some outputs; cut values become inputs."""
+    """Return the serialized part of a model that computes ``outputs``.
+
+    Values in ``cut`` become inputs. ``infos`` has the type and shape of each value.
+    """
     wanted, nodes = set(outputs), list[onnx.NodeProto]()
     for node in reversed(model.graph.node):
         if wanted & (set(node.output) - cut):
@@ -113,7 +122,10 @@ def _part(model: onnx.ModelProto, infos: dict[str, onnx.ValueInfoProto], outputs
 def _bypassed(
     model: onnx.ModelProto, infos: dict[str, onnx.ValueInfoProto], outputs: list[str]
 ) -> Iterator[bytes]:
-    """Yield the model without a node that keeps type and shape."""
+    """Yield serialized models that each lack a node; its readers read an operand of it instead.
+
+    Only nodes with a result of the operand's type and shape can be left out.
+    """
     for number, node in enumerate(model.graph.node):
         source = next((n for n in node.input if n and _same(infos[n], infos[node.output[0]])), None)
         if source is None or node.output[0] in outputs or len(node.output) > 1:
@@ -132,7 +144,7 @@ def _same(left: onnx.ValueInfoProto, right: onnx.ValueInfoProto) -> bool:
 
 
 def _smaller_files(case: Case) -> Iterator[bytes]:
-    """Yield a damaged model without one of its parts."""
+    """Yield serialized copies of a damaged model, each without one of its fields or entries."""
     try:
         model = onnx.ModelProto.FromString(case.model)
     except DecodeError:
@@ -155,7 +167,10 @@ _Path = tuple[tuple[str, int | None], ...]
 
 
 def _places(message: object, prefix: _Path = ()) -> Iterator[_Path]:
-    """Yield the way to every field and entry, the outer ones first."""
+    """Yield the path to every field and every list entry of a protobuf message, outer ones first.
+
+    A path has pairs of a field's name and an index, or None for the whole field.
+    """
     for field, value in message.ListFields():  # type: ignore[attr-defined]
         here = (*prefix, (field.name, None))
         yield here

@@ -1,4 +1,4 @@
-"""Faults that the fuzzer has found, and a sample of what it tries."""
+"""Tests with former findings of the fuzzer, with a sample of its cases, and of its parts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLAIN = """<ir_version: 9, opset_import: ["": 21]> g (float[3,4] x, float[4,5] w
 
 
 def plain() -> Case:
-    """Return a model of some operators."""
+    """Return a case with a model of six operators."""
     return Case("model", 3, onnx.parser.parse_model(PLAIN).SerializeToString())
 
 
@@ -53,7 +53,7 @@ def operators(case: Case) -> list[str]:
 
 
 def test_wrong_numbers_are_found() -> None:
-    """Another function gives others; rounding alone is none."""
+    """Results of another function are a problem; results with rounding errors are not."""
     model = onnx.ModelProto.FromString(plain().model)
     feeds = feeds_of(model, 3)
     expected = run_reference(model, feeds)
@@ -66,7 +66,7 @@ def test_wrong_numbers_are_found() -> None:
 
 
 def test_cases_shrink_to_what_matters() -> None:
-    """Here to the product: it alone fails."""
+    """A case that fails because of its MatMul shrinks to a model of that node alone."""
     found = shrink(plain(), lambda case: "MatMul" in operators(case))
     assert operators(found) == ["MatMul"]
 
@@ -78,7 +78,7 @@ def test_cases_are_written_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REWRITES)
 def test_rewritten_models_are_equal(name: str) -> None:
-    """For the reference; some seed gives a model that each rewriting takes."""
+    """Each rewriting applies to some random models, and keeps ONNX Runtime's results."""
     tried = 0
     for seed in range(200):
         if tried == 3:
@@ -112,7 +112,7 @@ def test_a_crash_ends_the_child_alone() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It tries files again and sums up."""
+    """The command tries a file again and prints a summary."""
     path = write_case(tmp_path, plain())
     assert main([str(path), "--processes", "1", "--out", str(tmp_path / "out")]) == 0
     assert "fuzz: 1 models" in capsys.readouterr().out

@@ -13,14 +13,16 @@ def elementwise_graph(
     results: Sequence[str],
     shape: str = SHAPE,
 ) -> str:
-    """Return a function whose operations add up their operands and scale the sum.
+    """Return the MLIR text of a function of elementwise operations.
+
+    Each operation adds its operands and multiplies the sum by 0.5.
 
     Args:
         arguments: names of inputs; those that begin with ``w`` are weights.
-        operations: the operands of each operation, by its name, in order; an operand with a prime
-            after it is read transposed.
-        results: what is returned.
-        shape: of all tensors.
+        operations: operands of each operation, by its name, in order; an operand followed by a
+            prime (``a'``) is read transposed.
+        results: names of the operations whose results are returned.
+        shape: shape of all tensors.
     """
     tensor = f"tensor<{shape}xf32>"
     declared = ", ".join(

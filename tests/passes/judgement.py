@@ -1,7 +1,7 @@
-"""Whether a plan is a correct schedule of a real program, decided element by element.
+"""A check of whether a plan is a correct schedule of a real program, element by element.
 
-Nothing here is shared with the verifier: every element of every buffer gets the number of the rTask
-that writes it, and what must end before an rTask starts is a set, kept as the bits of an integer.
+It shares no code with the verifier. Every element of every buffer gets the number of the rTask that
+writes it; the rTasks that must end before an rTask starts are a set, stored as a bit mask.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with a plan; nothing if all is empty.
+    """The faults of a plan; a plan without faults is correct.
 
     Attributes:
-        malformed: rTasks that are missing, repeated or unknown, or a wait that names none.
-        deadlock: some wait blocks forever.
-        unordered: pairs (writer, reader) that no barrier orders.
-        shared: pairs of buffers that share memory and are in use at the same time.
+        malformed: whether rTasks are missing, repeated or unknown, or a wait is for no rTask.
+        deadlock: whether some wait never ends.
+        unordered: pairs (writer, reader) of rTasks that no barrier orders.
+        shared: pairs of buffers that share memory and may be in use at the same time.
     """
 
     malformed: bool = False
@@ -39,10 +39,15 @@ class Verdict:
 
 
 class Judge:
-    """Knows what the rTasks of a graph touch, and judges plans for it."""
+    """A judge of plans for a graph, which knows the elements that each rTask reads and writes."""
 
     def __init__(self, graph: TaskGraph, arena: Mapping[int, int]) -> None:
-        """Take a graph with one candidate rKernel for each operator, and where buffers lie."""
+        """Find the elements that each rTask reads and writes.
+
+        Args:
+            graph: graph with one candidate rKernel for each operator.
+            arena: offset of each buffer in the arena, in bytes.
+        """
         self._graph = graph
         self._arena = arena
         counts = [operator.kernels[0].num_rtasks for operator in graph.operators]
@@ -73,12 +78,12 @@ class Judge:
         return mask
 
     def name(self, task: int) -> str:
-        """Return how messages name an rTask."""
+        """Return the name of an rTask in messages, such as ``map0[1]``."""
         operator = next(o for o in range(len(self._base)) if task < self._base[o + 1])
         return self._graph.task_name(operator, task - self._base[operator])
 
     def judge(self, plan: Plan) -> Verdict:
-        """Find what is wrong with a plan."""
+        """Return the faults of a plan."""
         if not self._is_well_formed(plan):
             return Verdict(malformed=True)
         before = [0] * self._base[-1]
@@ -119,7 +124,11 @@ class Judge:
                 yield from range(start, start + item.count)
 
     def _execute(self, program: RProgram, earlier: int, before: list[int]) -> bool:
-        """Fill in what ends before each rTask starts; return whether all can run."""
+        """Execute an rProgram step by step; return whether it runs to its end.
+
+        ``earlier`` is the mask of rTasks of earlier rPrograms. The mask of rTasks that end before
+        each rTask starts is stored in ``before``.
+        """
         order = [list(self._tasks(items)) for items in program.veus]
         done, at = [0] * len(order), [0] * len(order)
         known = [earlier] * len(order)
@@ -155,14 +164,14 @@ class Judge:
                 yield a, b
 
     def _follows(self, first: int, second: int, before: list[int]) -> bool:
-        """Whether all uses of one buffer end before those of another start."""
+        """Return whether all uses of buffer ``first`` end before those of ``second`` start."""
         wanted = self._users[first]
         tasks = (task for task in range(self._base[-1]) if self._users[second] >> task & 1)
         return all(before[task] & wanted == wanted for task in tasks)
 
 
 def _elements(access: Access, rtask: int) -> Int64Array:
-    """List the elements of a box, from the definition of strided boxes."""
+    """Return the elements of the box of an rTask, by the definition of strided boxes."""
     boxes = access.boxes
     found = boxes.offsets[rtask : rtask + 1]
     for size, stride in zip(boxes.sizes[rtask].tolist(), boxes.strides, strict=True):

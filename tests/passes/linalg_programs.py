@@ -1,4 +1,4 @@
-"""Small linalg programs for tests, and running them through the whole pipeline."""
+"""Helpers for tests that compile small linalg programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.generic]
 
 
 def signature(inputs: Mapping[str, Array], outputs: Mapping[str, tuple[int, ...]]) -> Signature:
-    """Describe a program by example inputs and its float32 outputs' shapes."""
+    """Return the signature of example inputs and of float32 outputs with given shapes."""
     return Signature(
         tuple(TensorSpec(name, array.shape, array.dtype) for name, array in inputs.items()),
         tuple(TensorSpec(name, shape, np.dtype(np.float32)) for name, shape in outputs.items()),
@@ -33,14 +33,20 @@ def compilation(
     constants: Mapping[str, Array] | None = None,
     options: CheckedOptions | None = None,
 ) -> Compilation:
-    """Begin to compile a program at the `linalg` stage."""
+    """Return the compilation of a program in MLIR text at the `linalg` stage."""
     model = ImportedModel(text.encode(), constants or {}, described)
     return Compilation(model, options or check_options(num_veus=1))
 
 
 @dataclass(frozen=True)
 class Found:
-    """An operation of the entry function: its name, operand types, and rKernels if it has some."""
+    """An operation of the entry function.
+
+    Attributes:
+        name: name of the operation.
+        operands: types of its operands.
+        kernels: its rKernels as text; empty without rKernels.
+    """
 
     name: str
     operands: tuple[str, ...]
@@ -48,7 +54,7 @@ class Found:
 
 
 def operators(text: str) -> list[Found]:
-    """Return the operations between inputs and outputs after the `operators` stage."""
+    """Return the operations of the entry function after the `operators` stage."""
     context = ir.Context()
     with context:
         module = ir.Module.parse(text)
@@ -62,5 +68,5 @@ def _found(op: ir.Operation) -> Found:
 
 
 def count(found: list[Found], name: str) -> int:
-    """Return how many of the operations have the name."""
+    """Return the number of operations called ``name``."""
     return sum(op.name == name for op in found)

@@ -1,4 +1,4 @@
-"""A module of one function, for tests of what passes are run by."""
+"""A module of one function, for tests of the pass manager."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ SOURCE = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 
 def module() -> ir.Module:
-    """Return the source as a module in a context of its own."""
+    """Parse ``SOURCE`` in a new context, and return the module."""
     return ir.Module.parse(SOURCE, ir.Context())

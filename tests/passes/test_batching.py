@@ -1,4 +1,4 @@
-"""Products with the same weights as one: random data-flow graphs against float64."""
+"""Products with the same weights computed as one product, in random graphs, against float64."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ SIZE = 96
 
 
 class _Network:
-    """Products of single rows with a few weights and sums of rows, in an order of its own."""
+    """A network under construction: products of rows with weights, and sums of rows.
+
+    Each value is also computed in float64.
+    """
 
     def __init__(self, seed: int) -> None:
         numbers = np.random.default_rng(seed)
@@ -54,7 +57,7 @@ class _Network:
         return name
 
     def check(self, outputs: list[str]) -> int:
-        """Compare the results of a compiled network, and return how many products it computes."""
+        """Compile the network, compare its results with float64; return its number of products."""
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, SIZE]) for n in outputs]
         image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, SIZE])
         weights = [numpy_helper.from_array(value, name) for name, value in self._weights.items()]
@@ -70,7 +73,7 @@ class _Network:
 
 
 def _random(seed: int) -> None:
-    """Check a graph whose products wait for each other in no regular way."""
+    """Check a random network, whose products depend on each other irregularly."""
     rng, network = random.Random(seed), _Network(seed)
     rows = [network.row(number) for number in range(4)]
     products = 12
@@ -94,7 +97,7 @@ def test_more_random_networks_keep_their_results(seed: int) -> None:
 
 @pytest.mark.parametrize("by_steps", [False, True])
 def test_inputs_of_a_recurrent_layer_are_batched_and_its_states_are_not(by_steps: bool) -> None:
-    """Whichever way the cells are listed: step after step, or layer after layer."""
+    """Input products of a layer are batched in either order of the cells: by steps or by layers."""
     network, steps, layers = _Network(0), 4, 2
     inputs = {(0, step): network.row(step) for step in range(steps)}
     cells = [(layer, step) for layer in range(layers) for step in range(steps)]

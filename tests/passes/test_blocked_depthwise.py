@@ -42,7 +42,10 @@ def _check(
     strides: tuple[int, ...],
     pads: tuple[int, ...],
 ) -> None:
-    """Compare two convolutions of an image, which is also an output, with ONNX Runtime."""
+    """Check two depthwise convolutions of an image against ONNX Runtime.
+
+    A third output is an elementwise function of the image.
+    """
     random = np.random.default_rng(0)
     x = [2, channels, *image]
     weights = random.standard_normal((channels, 1, *window)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""F_max of Dali on graphs by hand: which operations become one rOperator."""
+"""Boundaries of fusion by number of inputs (Dali's F_max), on small graphs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ DIAMOND = {"a": ["x", "y"], "b": ["a", "x"], "c": ["a", "y"], "d": ["b", "c"]}
 
 
 def groups(text: str, most: int | None) -> list[list[int]]:
-    """Return the groups of the program's operations, by their numbers among the generics."""
+    """Return the groups that fusion forms, as lists of the operations' numbers.
+
+    ``most`` is the largest number of inputs of an rOperator, or 0 for no limit; None selects the
+    boundary by parallelism.
+    """
     with ir.Context():
         module = ir.Module.parse(text)
         run_pipeline(module, "builtin.module(linalg-generalize-named-ops)")
@@ -35,7 +39,10 @@ def groups(text: str, most: int | None) -> list[list[int]]:
 def graph_groups(
     arguments: str, operations: Mapping[str, Sequence[str]], results: str, most: int
 ) -> list[str]:
-    """Return the groups of a graph by the operations' names, each name a letter."""
+    """Return the groups that fusion forms, each as a string of its operations' names.
+
+    The names of operations and inputs are letters; ``most`` is the largest number of inputs.
+    """
     names = list(operations)
     found = groups(elementwise_graph(arguments.split(), operations, list(results)), most)
     return ["".join(names[n] for n in group) for group in found]
@@ -73,12 +80,12 @@ def test_no_limit_fuses_what_is_legal() -> None:
 
 
 def test_an_input_that_becomes_inner_counts_no_more() -> None:
-    """The second operation reads two values, one of which the unit computes."""
+    """An input that the group computes itself is not counted."""
     assert graph_groups("x", {"a": ["x"], "b": ["a", "x"]}, "b", 1) == ["ab"]
 
 
 def test_fills_are_no_inputs() -> None:
-    """A convolution reads its image and its weights; a bias is a third one."""
+    """A fill is not counted as an input: a convolution with a bias has three inputs."""
     assert len(groups(CONV, 2)) > len(groups(CONV, 3)) == 1
 
 
@@ -97,7 +104,7 @@ def test_softmax_reads_one_tensor() -> None:
 
 @pytest.mark.parametrize(("enough", "count"), [(64, 4), (17, 4), (16, 1), (1, 1)])
 def test_rows_that_occupy_all_units_are_fused(enough: int, count: int) -> None:
-    """Of 16 long rows, much work would be left to few units."""
+    """Softmax of 16 long rows is fused if at most 16 rTasks are enough for the device."""
     long = SOFTMAX.replace("64x100xf32", "16x50257xf32").replace("tensor<64xf32>", "tensor<16xf32>")
     with ir.Context():
         module = ir.Module.parse(long)
@@ -106,7 +113,7 @@ def test_rows_that_occupy_all_units_are_fused(enough: int, count: int) -> None:
 
 
 def test_two_products_are_never_one() -> None:
-    """What is illegal stays so for every boundary."""
+    """Two dependent matrix products are never fused, whatever the boundary."""
     text = f"""
 func.func @main(%x: tensor<8x8xf32> {{rtask.name = "x"}}) -> (tensor<8x8xf32>
     {{rtask.name = "y"}}) {{

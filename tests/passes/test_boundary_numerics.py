@@ -1,4 +1,4 @@
-"""Small models compiled with every boundary, against ONNX Runtime."""
+"""Small models compiled with every boundary, compared with ONNX Runtime."""
 
 from __future__ import annotations
 

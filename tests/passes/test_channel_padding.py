@@ -1,4 +1,4 @@
-"""Networks with padded channels compute what ONNX Runtime does: random chains of layers."""
+"""Random networks with padded channels give the same results as ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELL_SEEDS = range(8)
 
 
 class _Network:
-    """Layers drawn at random, each on a value drawn from those before it."""
+    """A random network under construction; each layer reads a random earlier value."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -34,7 +34,7 @@ class _Network:
         self._values: dict[str, tuple[int, int]] = {}
 
     def layers(self) -> onnx.ModelProto:
-        """Return a network with an image `x`; two of its values are results."""
+        """Return a network of random layers with an image `x` and two outputs."""
         rng = self._rng
         self._values["x"] = (3, rng.randint(7, 11))
         self._convolution("x")
@@ -48,7 +48,7 @@ class _Network:
         return self._model()
 
     def cells(self) -> onnx.ModelProto:
-        """Return a network that concatenates values with equal numbers of channels, twice."""
+        """Return a network of two cells, each a concatenation of values with equal channels."""
         rng = self._rng
         self._values["x"] = (3, rng.randint(7, 11))
         channels, source = rng.choice((12, 13, 24, 28)), "x"
@@ -116,7 +116,7 @@ class _Network:
         return self._add(kind, [source], channels, out, kernel_shape=[3, 3], pads=[pad] * 4)
 
     def _scale(self, source: str) -> None:
-        """By channel, as a batch normalisation does, or by one number."""
+        """Add Mul, Add or Sub with a number for each channel or with a single number."""
         channels, size = self._values[source]
         weight = self._weight(channels, 1, 1) if self._rng.random() < 0.7 else self._weight(1)
         self._add(self._rng.choice(("Mul", "Add", "Sub")), [source, weight], channels, size)
@@ -185,13 +185,13 @@ def _operators(model: onnx.ModelProto) -> str:
 
 
 def test_most_of_them_are_padded() -> None:
-    """The comparisons above would prove little if nothing were padded."""
+    """At least half of the random networks have padded channels; otherwise they test little."""
     texts = [_operators(_Network(seed).layers()) for seed in SEEDS]
     assert sum("rtask.parts" in text for text in texts) >= len(SEEDS) // 2
 
 
 def test_many_of_them_have_runs() -> None:
-    """Zeros after each run show in weights whose channels are cut into runs and then padded."""
+    """At least half of the networks of cells have weights that are cut into runs and padded."""
     runs = re.compile(r"shape = array<i64: [2-9], (12|13|24|28), ")
     texts = [_operators(_Network(seed).cells()) for seed in CELL_SEEDS]
     assert sum(runs.search(text) is not None for text in texts) >= len(CELL_SEEDS) // 2

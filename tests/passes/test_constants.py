@@ -1,4 +1,4 @@
-"""Weights beside the IR: how packed ones are made from their values."""
+"""Packed weights, which are made from the constants that are stored beside the IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups by predicted time: their costs, the optimum on trees, and other boundaries' groups."""
+"""Fusion by predicted time: costs of groups, the optimum on trees, and other boundaries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GENERAL = (
 
 @cache
 def linalg(name: str) -> str:
-    """Return a small benchmark model in front of forming rOperators."""
+    """Return a small benchmark model as MLIR text, just before rOperators are formed."""
     model = build(name, scale="small")
     compilation = Compilation.of_model(model, check_options(num_veus=1))
     compilation.run_to("linalg")
@@ -79,7 +79,11 @@ def test_no_other_boundary_is_predicted_to_be_faster(name: str, device: str) -> 
 
 
 def test_products_keep_the_loops_that_they_could_cut() -> None:
-    """Without a limit of inputs some lose columns to a reduction of whole rows; by cost none."""
+    """Fusion by cost never leaves a product without loops to tile.
+
+    Without a limit of inputs, a product is fused with a reduction of whole rows, and its columns
+    can no longer be tiled.
+    """
     with ir.Context():
         module = ir.Module.parse(linalg("transformer_encoder"))
         block = entry_block(module)
@@ -91,7 +95,7 @@ def test_products_keep_the_loops_that_they_could_cut() -> None:
 
 
 def test_equal_layers_are_estimated_once() -> None:
-    """A network of twice as many layers asks for few more estimates."""
+    """The number of estimates grows at most linearly with the number of equal layers."""
     device = find_device("cpu").device(4)
     patterns: list[int] = []
     for steps in (6, 12):
@@ -107,9 +111,10 @@ def test_equal_layers_are_estimated_once() -> None:
 
 
 def trees(draw: random.Random) -> dict[str, list[str]]:
-    """Return a tree of operations, each of which also reads some inputs.
+    """Return a random tree: the operands of each operation by its name.
 
-    Where an operation reads another one as it is and transposed, no loop of both can be cut.
+    If an operation reads another both as it is and transposed (``a'``), no loop of both can be
+    tiled.
     """
     names = "abcdefg"[: draw.randrange(2, 8)]
     graph: dict[str, list[str]] = {
@@ -122,7 +127,10 @@ def trees(draw: random.Random) -> dict[str, list[str]]:
 
 
 def cuts(graph: dict[str, list[str]]) -> Iterator[list[Unit]]:
-    """Yield the units of every set of edges that are cut, by the operations' places."""
+    """Yield the units of every way to cut edges of a graph.
+
+    Units have the operations' numbers in the graph's order.
+    """
     names = list(graph)
     edges = [(names.index(s[0]), names.index(n)) for n in names for s in graph[n] if s[0] in names]
     for kept in itertools.product((False, True), repeat=len(edges)):
@@ -156,7 +164,10 @@ def test_trees_are_cut_as_by_brute_force(seed: int) -> None:
 
 
 def test_a_transposition_that_would_leave_one_rtask_ends_an_operator() -> None:
-    """Rows and columns of the same group line up; then nothing can be cut, and four vEUs wait."""
+    """An operation that reads a value both plain and transposed is not fused with its producer.
+
+    No loop could be tiled then, so that a single rTask would do all the work.
+    """
     graph = {"a": ["x", "x"], "b": ["a'", "a"], "c": ["b", "y"]}
     text = elementwise_graph(["x", "y"], graph, ["c"], "64x64")
     with ir.Context():

@@ -1,4 +1,4 @@
-"""Design problems read off IR: loops, access, values and traffic; and searched ones of models."""
+"""Design problems that are read from IR: loops, access, values, traffic, and their search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_EXHAUSTED = 1 << 12
 
 @contextmanager
 def function_of(text: str) -> Generator[Computation]:
-    """Read the only function of a module."""
+    """Yield the only function of a module, parsed from text."""
     with ir.Context():
         module = ir.Module.parse(text)
         (function,) = module.body.operations
@@ -46,7 +46,7 @@ def problem_of(text: str, *, decide_values: bool = False) -> Problem:
 
 
 def spread_loops(problem: Problem) -> set[str]:
-    """Return the names of loops that may be spread over vEUs."""
+    """Return the names of the loops that may be distributed over vEUs."""
     return {problem.loops[n].name for c in couple(problem) if c.may_spread for n in c.loops}
 
 
@@ -114,7 +114,10 @@ func.func private @f(%x: tensor<32x100x1000xf32>, %labels: tensor<32x100xi64>)
 
 
 def test_softmax_cross_entropy() -> None:
-    """As in the paper, but that no dimension of one element is kept, and a gather has no loop."""
+    """The problem that is read from IR is the paper's, with 11 loops instead of 14.
+
+    Reduced dimensions of size 1 are not kept, and a gather has no loop.
+    """
     problem = problem_of(CROSS_ENTROPY)
     names = [a.name for a in problem.assignments]
     assert names == ["maximumf_0", "exp_1", "addf_2", "log_3"]
@@ -175,7 +178,10 @@ func.func private @f(%x: tensor<32xf32>) -> tensor<10xf32> {
 
 
 def window(between: str, weight: str = "%w = tensor.empty() : tensor<5xf32>") -> str:
-    """Return a sum over windows of what an operation makes of a value of the group."""
+    """Return a function that sums windows of a value, after an operation on that value.
+
+    ``between`` is the operation as MLIR text; ``weight`` defines the windows' weights.
+    """
     return WINDOW.replace("BETWEEN", f"{weight}\n  %between = {between}")
 
 
@@ -223,7 +229,10 @@ def functions_of(model: str) -> Iterator[Computation]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_search_equals_exhaustion_on_models(model: str) -> None:
-    """On a CPU, and on a GPU with tiles and decisions, as far as there are few designs."""
+    """The search finds the best design of each rOperator with few designs, on a CPU and a GPU.
+
+    On the GPU, loops may be tiled, and values may be recomputed or end a unit.
+    """
     tried = 0
     for computation in functions_of(model):
         for device, extended in (("cpu", False), ("h100", True)):
@@ -248,7 +257,7 @@ def test_search_equals_exhaustion_on_models(model: str) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_tiled_today_may_be_spread(model: str) -> None:
-    """Every loop that `rtask-tile` cuts may be spread in a design, with the same loops."""
+    """Every loop that `rtask-tile` tiles may be distributed over rTasks in a design, too."""
     seen = 0
     for computation in functions_of(model):
         problem, space = read_problem(computation), computation.space

@@ -1,4 +1,4 @@
-"""Tiles for a device: the fastest refinement, and the one that occupies vEUs least."""
+"""Tiles for a device: the fastest tiling, and the tiling that occupies vEUs least."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ DEPTH = 512
 
 
 def cost(tiling: Tiling) -> TileCost:
-    """Return the work of a tile of a matrix product in f32."""
+    """Return the operations and bytes of a tile of an f32 matrix product."""
     m, n = tiling
     return TileCost(2 * m * n * DEPTH, 4 * (m * DEPTH + DEPTH * n + m * n))
 
 
 def seconds(tiling: Tiling, device: Device) -> tuple[float, float]:
-    """Return the time of the operator alone, and the time that its rTasks take in total."""
+    """Return the predicted time of an operator alone, and the sum of its rTasks' times."""
     found, count = cost(tiling), num_tiles(EXTENTS, tiling)
     active = min(count, device.num_veus)
     bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)

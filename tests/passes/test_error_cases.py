@@ -1,4 +1,4 @@
-"""Every pass has a case that it refuses, and reports at its place."""
+"""Every pass has a lit test of a module that it refuses, with the error at the right place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operations become one rOperator, and which need no code at all."""
+"""Fusion: which operations become one rOperator, and which need no code."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ func.func @main(%x: tensor<64x100xf32> {rtask.name = "x"})
 
 
 def square(name: str, source: str, shape: str) -> str:
-    """Return an elementwise square of a value."""
+    """Return MLIR text of an elementwise square of the value ``source``."""
     rank = shape.count("x")
     dims = ", ".join(f"d{i}" for i in range(rank))
     kinds = ", ".join(['"parallel"'] * rank)
@@ -156,7 +156,7 @@ def test_an_input_that_is_concatenated_is_copied() -> None:
 
 
 def product(name: str, left: str, right: str, rows: int, inner: int, columns: int) -> str:
-    """Return a matrix product of two values."""
+    """Return MLIR text of a matrix product of two values."""
     out = f"tensor<{rows}x{columns}xf32>"
     return f"""
   %{name}_e = tensor.empty() : {out}
@@ -167,7 +167,10 @@ def product(name: str, left: str, right: str, rows: int, inner: int, columns: in
 
 
 def sum_of_products(first: str, second: str) -> str:
-    """Return `early + late` in an order of choice: what `late` reads is made by another product."""
+    """Return a function that adds two products, in the given order of operands.
+
+    The product ``late`` depends on a third product, ``early`` does not.
+    """
     return f"""
 func.func @main(%x: tensor<4x24xf32> {{rtask.name = "x"}}, %a: tensor<24x16xf32>
     {{rtask.name = "a"}}, %b: tensor<24x32xf32> {{rtask.name = "b"}}, %c: tensor<32x16xf32>
@@ -186,7 +189,10 @@ func.func @main(%x: tensor<4x24xf32> {{rtask.name = "x"}}, %a: tensor<24x16xf32>
 
 @pytest.mark.parametrize("order", [("early", "late"), ("late", "early")])
 def test_a_sum_joins_the_product_that_waits_longer(order: tuple[str, str]) -> None:
-    """The other product can run while that one's inputs are made."""
+    """A sum is fused with the product that starts later.
+
+    The other product can run while the inputs of that product are computed.
+    """
     found = operators(sum_of_products(*order))
     kinds = sorted(sorted(op.operands) for op in found if op.name == "rtask.operator")
     early = ["tensor<24x16xf32>", "tensor<4x24xf32>"]

@@ -1,4 +1,4 @@
-"""Gathers from what the same rOperator computes: softmax cross entropy is one rOperator."""
+"""Gathers of values of the same rOperator: softmax cross-entropy is a single rOperator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ BOUNDARIES = ("inputs=2", "inputs=0", "cost")
 
 
 def model(nodes: list[onnx.NodeProto], labels: tuple[int, ...], y: tuple[int, ...]) -> bytes:
-    """Return a model of logits and labels."""
+    """Return a serialized model of given nodes.
+
+    Its inputs are logits ``x`` and int64 ``labels``, its output is ``y``; the arguments are the
+    shapes of the last two.
+    """
     graph = helper.make_graph(
         nodes,
         "loss",
@@ -76,7 +80,7 @@ LABELS: Mapping[str, tuple[int, ...]] = {
 
 
 def feeds(name: str) -> dict[str, np.ndarray]:
-    """Return random logits and labels."""
+    """Return random logits and labels for the case ``name``, by input name."""
     draw = np.random.default_rng(1)
     limit = ROWS if name == "rows" else CLASSES
     labels = draw.integers(0, limit, LABELS[name])
@@ -84,7 +88,7 @@ def feeds(name: str) -> dict[str, np.ndarray]:
 
 
 def expected(source: bytes, given: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """Return what ONNX Runtime computes."""
+    """Return the outputs that ONNX Runtime computes, by name."""
     return onnx_runtime.run(onnx.load_from_string(source), given)
 
 
@@ -112,7 +116,7 @@ def test_by_default_a_gather_begins_an_operator(name: str) -> None:
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_rows_that_data_chooses(boundary: str) -> None:
-    """Any row may be read by any rTask: as one operator, it is cut along columns only."""
+    """A fused gather of rows is tiled along columns only, since any rTask may read any row."""
     given = feeds("rows")
     with rammer_mlir.compile(BY_ROWS, boundary=boundary, num_veus=3, cache=False) as exe:
         assert num_operators(exe) == 1 or boundary == "cost"
@@ -135,7 +139,7 @@ def test_a_gathered_dimension_is_not_cut() -> None:
 
 @pytest.mark.parametrize("name", FUSED)
 def test_on_a_gpu(name: str) -> None:
-    """Threads of a block gather what others computed; the checks find a race."""
+    """Threads of a block gather values that other threads computed, without a data race."""
     given = feeds(name)
     with rammer_mlir.compile(
         FUSED[name], target="nvvm:sm_90", emulate=True, check=True, boundary="inputs=2", num_veus=2

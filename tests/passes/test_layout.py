@@ -1,4 +1,4 @@
-"""Strided layouts against what NumPy does with real arrays."""
+"""Strided layouts, compared with NumPy's strided arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sizes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
 
 def elements(layout: Layout, length: int = 4096) -> np.ndarray:
-    """Return the flat index of every element of a layout."""
+    """Return the flat index of every element of a layout, as an array of its shape."""
     flat = np.arange(length)
     strides = tuple(stride * flat.itemsize for stride in layout.strides)
     return as_strided(flat[layout.offset :], layout.sizes, strides)

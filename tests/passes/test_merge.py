@@ -1,4 +1,4 @@
-"""Merged convolutions and products compute what separate ones do: random ones, ONNX Runtime."""
+"""Randomly drawn merged convolutions and products give the same results as ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rammer_mlir.errors import OptionError
 
 
 class _Model:
-    """Convolutions of one image, drawn at random."""
+    """A random model of two to four convolutions of one image."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -63,7 +63,7 @@ class _Model:
         return helper.make_model(graph, opset_imports=[opset], ir_version=9)
 
     def _joined(self, outputs: list[str], stride: int) -> None:
-        """Concatenate results where all are of one size, as blocks of a network do."""
+        """Concatenate the outputs if all convolutions have the same stride."""
         steps = [list(a.ints) for n in self._nodes for a in n.attribute if a.name == "strides"]
         if all(step == [stride, stride] for step in steps):
             self._nodes.append(helper.make_node("Concat", outputs, ["y"], axis=1))
@@ -80,7 +80,10 @@ def _run(model: onnx.ModelProto, merge: float, image: np.ndarray) -> tuple[str, 
 
 
 def _check(model: onnx.ModelProto, merge: float, seed: int) -> str:
-    """Compare with ONNX Runtime on random input; return the `operators` stage."""
+    """Check a model against ONNX Runtime; return its IR at the `operators` stage.
+
+    ``merge`` is the allowed growth of arithmetic by merging; ``seed`` determines the input.
+    """
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": x})
@@ -97,7 +100,7 @@ def test_merged_convolutions_are_right(seed: int) -> None:
 
 
 def test_most_of_them_are_merged() -> None:
-    """The comparison above would prove little if nothing were merged."""
+    """At least 8 of the 12 random models have merged operators; otherwise they test little."""
     merged = 0
     for seed in range(12):
         options = check_options("cpu", policy="wavefront", num_veus=2, merge=30.0)
@@ -107,7 +110,7 @@ def test_most_of_them_are_merged() -> None:
 
 
 def _fire() -> onnx.ModelProto:
-    """Return two expansions of a fire module, one by one and three by three, concatenated."""
+    """Return a fire module: a 1x1 and a 3x3 convolution of one image, concatenated."""
     rng = np.random.default_rng(0)
     shapes = {"w1": (16, 8, 1, 1), "b1": (16,), "w3": (16, 8, 3, 3), "b3": (16,)}
     weights = [
@@ -126,7 +129,10 @@ def _fire() -> onnx.ModelProto:
 
 
 def test_growth_decides() -> None:
-    """Sixteen windows of one and of nine become thirty-two of nine: 1.8 times the arithmetic."""
+    """Operators are merged only if the arithmetic grows by no more than the option allows.
+
+    Extending 16 filters from 1x1 to 3x3 gives 1.8 times the arithmetic.
+    """
     for merge, is_merged in ((0.0, False), (1.0, False), (1.79, False), (1.81, True)):
         options = check_options("cpu", policy="wavefront", num_veus=1, merge=merge)
         text = Compilation.of_model(_fire(), options).emit("operators").decode()
@@ -150,7 +156,7 @@ def test_who_merges() -> None:
 
 
 def test_images_that_were_merged_themselves() -> None:
-    """Two convolutions of the input, and two of one of their results, which takes another place."""
+    """Convolutions of a value that is itself a part of a merged result are merged correctly."""
     weights = np.random.default_rng(5).standard_normal((4, 8, 8, 1, 1)).astype(np.float32)
     text = """<ir_version: 9, opset_import: ["" : 17]>
 g (float[1,8,5,5] x) => (float[1,8,5,5] b, float[1,8,5,5] c, float[1,8,5,5] d) {
@@ -172,7 +178,10 @@ g (float[1,8,5,5] x) => (float[1,8,5,5] b, float[1,8,5,5] c, float[1,8,5,5] d) {
 
 
 def _products(seed: int) -> onnx.ModelProto:
-    """Return products of one matrix with weights in both orders, biases, and an activation."""
+    """Return a random model of products of one matrix, each with a bias and a ReLU.
+
+    Some weights are transposed.
+    """
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     rows, inner = rng.randint(1, 9), rng.randint(1, 40)
     nodes: list[onnx.NodeProto] = []
@@ -200,7 +209,10 @@ def test_merged_products_are_right(seed: int) -> None:
 
 
 def test_a_merged_product_stands_in_front_of_all_that_read_from_it() -> None:
-    """IOS numbers operators by its own order: the later of two products may come first there."""
+    """A merged product is placed before all operations that read it.
+
+    IOS orders operators differently from the module, so that the later product may come first.
+    """
     text = """<ir_version: 9, opset_import: ["" : 17]>
 g (float[2,96] x) => (float[2,96] a, float[2,96] b, float[2,96] c, float[2,96] d) {
   t = Tanh(x)
@@ -229,7 +241,10 @@ g (float[2,96] x) => (float[2,96] a, float[2,96] b, float[2,96] c, float[2,96] d
 
 
 def test_products_behind_views_and_in_front_of_them() -> None:
-    """Queries, keys and values of an attention layer: one product, then strided views."""
+    """Queries, keys and values of an attention layer are computed by one merged product.
+
+    Its parts are read as strided views.
+    """
     model = build("attention", 2, "small")
     feeds = random_feeds(model, seed=3)
     expected = OnnxRuntime(model.SerializeToString(), 1).run(feeds)

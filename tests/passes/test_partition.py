@@ -1,4 +1,4 @@
-"""Cuts of trees, and partitions of graphs, against every way to cut them."""
+"""Cuts of trees and partitions of graphs, compared with all possible ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ TOO_MANY = 5
 
 
 def prices(seed: int, heavy: Collection[int]) -> Seconds:
-    """Return prices that depend on all of a unit, which may hold one heavy operation."""
+    """Return a function that gives a random price for each unit.
+
+    The price is infinite for units of five or more operations, and for units with two of the
+    ``heavy`` operations.
+    """
 
     def seconds(unit: Unit) -> float:
         if len(unit) >= TOO_MANY or len(unit & set(heavy)) > 1:
@@ -29,7 +33,10 @@ def prices(seed: int, heavy: Collection[int]) -> Seconds:
 
 
 def random_tree(draw: random.Random, count: int) -> dict[int, set[int]]:
-    """Return the sources of a tree's operations; the last one is the root."""
+    """Return a random tree: for each operation, the operations that it reads.
+
+    The last operation is the root.
+    """
     sources: dict[int, set[int]] = {number: set() for number in range(count)}
     for number in range(count - 1):
         sources[draw.randrange(number + 1, count)].add(number)
@@ -37,7 +44,7 @@ def random_tree(draw: random.Random, count: int) -> dict[int, set[int]]:
 
 
 def all_units(sources: dict[int, set[int]]) -> Iterator[list[Unit]]:
-    """Yield the units of every set of edges that are cut."""
+    """Yield the units of every way to cut edges of a tree."""
     edges = [(source, number) for number, found in sources.items() for source in found]
     for kept in itertools.product((False, True), repeat=len(edges)):
         unit_of = {number: {number} for number in sources}
@@ -61,14 +68,14 @@ def test_a_tree_is_cut_as_by_brute_force(seed: int) -> None:
 
 
 def test_fewer_states_are_the_cheapest_ones() -> None:
-    """A chain whose units are all equally good is followed up from its nearest units."""
+    """A search that keeps few states still finds the best unit of a uniform chain."""
     sources = {number: {number - 1} if number else set[int]() for number in range(12)}
     found = cheapest_cuts(range(12), sources, lambda unit: len(unit) ** 0.5, most=3)
     assert found == (Unit(range(12)),)
 
 
 def random_graph(draw: random.Random, count: int) -> list[set[int]]:
-    """Return the sources of operations that read from up to three others."""
+    """Return a random graph: for each operation, up to three earlier operations that it reads."""
     return [
         set(draw.sample(range(number), min(number, draw.randrange(0, 4))))
         for number in range(count)
@@ -76,7 +83,7 @@ def random_graph(draw: random.Random, count: int) -> list[set[int]]:
 
 
 def readers_of(sources: Sequence[Collection[int]]) -> list[set[int]]:
-    """Return who reads from each operation."""
+    """Return for each operation the operations that read it."""
     found: list[set[int]] = [set() for _ in sources]
     for number, read in enumerate(sources):
         for source in read:
@@ -85,7 +92,7 @@ def readers_of(sources: Sequence[Collection[int]]) -> list[set[int]]:
 
 
 def waits(sources: Sequence[Collection[int]], units: Collection[Unit]) -> bool:
-    """Whether units wait for each other, by removing those that wait for none."""
+    """Return whether units depend on each other in a cycle."""
     unit_of = {number: unit for unit in units for number in unit}
     left = set(units)
     while left:
@@ -140,7 +147,10 @@ def test_a_wait_is_found_among_many_units(seed: int) -> None:
 
 
 def test_a_move_leaves_what_merging_got_wrong() -> None:
-    """Merging takes the largest gain first: the operation in the middle ends on the wrong side."""
+    """Moving an operation to another unit corrects a choice of merging.
+
+    Merging takes the largest gain first, so that an operation may be in the wrong unit.
+    """
     price = {Unit([0]): 3.0, Unit([1]): 3.0, Unit([2]): 3.0}
     price |= {Unit([0, 1]): 2.0, Unit([1, 2]): 2.5, Unit([2, 3]): 9.0, Unit([3]): 3.0}
     price |= {Unit([0, 1, 2]): 9.0, Unit([1, 2, 3]): 0.5, Unit([0, 1, 2, 3]): 9.0}

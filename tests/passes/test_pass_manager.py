@@ -46,12 +46,12 @@ class Sample(Pass):
 
 @dataclass(frozen=True)
 class Break(Pass):
-    """Leave IR behind that is not valid."""
+    """Leave invalid IR, by erasing the return of the first function."""
 
     name: ClassVar[str] = "break"
 
     def run(self, module: ir.Module) -> None:
-        """Return nothing where a tensor is wanted."""
+        """Erase the return of the first function."""
         block = module.body.operations[0].regions[0].blocks[0]
         block.operations[1].erase()
 
@@ -186,22 +186,22 @@ def test_the_context_needs_no_preparation() -> None:
 
 
 class Seen(Instrumentation):
-    """Writes down what it is told."""
+    """An instrumentation that records the events of passes as text."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin without events."""
         self.events: list[str] = []
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Note the pass, and the pipeline that is left."""
+        """Record the pass that begins, and the rest of the pipeline."""
         self.events.append(f"before {step.number} {step.text} of {step.remaining}")
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:
-        """Note the pass."""
+        """Record that the pass has ended."""
         self.events.append(f"after {step.argument}")
 
     def failed(self, step: WatchedPass, module: ir.Module) -> None:
-        """Note the pass."""
+        """Record that the pass has failed."""
         self.events.append(f"failed {step.argument}")
 
 
@@ -266,24 +266,24 @@ class RefuseReturn(Pass):
     name: ClassVar[str] = "refuse-return"
 
     def run(self, module: ir.Module) -> None:
-        """Raise the error."""
+        """Raise an OperationError at the return of the first function."""
         block = module.body.operations[0].regions[0].blocks[0]
         raise OperationError(block.operations[len(block.operations) - 1], "expected another")
 
 
 @dataclass(frozen=True)
 class Stumble(Pass):
-    """End in an error that is no user's."""
+    """Raise an exception that is a fault of the pass, not of the user."""
 
     name: ClassVar[str] = "stumble"
 
     def run(self, module: ir.Module) -> None:
-        """Raise the error."""
+        """Raise a KeyError."""
         raise KeyError("key")
 
 
 def manager_of(given: ir.Module, text: str) -> passmanager.PassManager:
-    """Return a manager of the bindings with passes of its own around a pipeline."""
+    """Return MLIR's own pass manager with the pipeline ``text`` between two of its passes."""
     with given.context:
         dialects.register(given.context)
         manager = passmanager.PassManager("builtin.module")

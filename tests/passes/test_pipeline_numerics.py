@@ -1,4 +1,4 @@
-"""linalg programs with awkward sizes through the whole pipeline, against NumPy in float64."""
+"""linalg programs of awkward sizes, compiled and compared with NumPy in float64."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ POLICIES = ("wavefront", "sequential")
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return seeded random float32 values."""
+    """Return normally distributed float32 numbers of a shape, which ``seed`` determines."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def convolution(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Convolve in float64, add the bias and apply the rectifier."""
+    """Return a 3x3 convolution with bias and ReLU, computed in float64."""
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
     out = np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64))
     return np.maximum(out + b[None, :, None, None], 0)

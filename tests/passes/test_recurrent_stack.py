@@ -1,4 +1,4 @@
-"""Stacks of recurrent layers: input products that follow the layer below some steps after."""
+"""Stacks of recurrent layers, where a layer starts some steps after the layer below."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS, HIDDEN, LAYERS = 48, 8, 3
 
 
 def stack(directions: list[str], kind: str = "LSTM") -> onnx.ModelProto:
-    """Return layers on top of each other, with seeded weights."""
+    """Return a model of recurrent layers, one for each of ``directions``, with random weights."""
     generator = np.random.default_rng(3)
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind] * HIDDEN
     nodes: list[onnx.NodeProto] = []
@@ -72,7 +72,7 @@ def test_layers_side_by_side_give_the_same(kind: str, directions: list[str], pol
 
 
 def depth(model: onnx.ModelProto, num_veus: int = 16) -> int:
-    """Return the rOperators on the longest path of dependencies."""
+    """Return the number of rOperators on the longest path of dependencies."""
     options = check_options("cpu", policy="wavefront", num_veus=num_veus)
     graph = Compilation.of_model(model, options).task_graph()
     dependencies = Dependencies(graph)

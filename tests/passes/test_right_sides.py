@@ -1,4 +1,4 @@
-"""Products whose right side is known at run time only, and transposed: numbers and options."""
+"""Matrix products whose right operand is an input, possibly transposed: results and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rammer_mlir.passes.rtask_transpose_right_sides import TransposeRightSides
 def test_products_with_transposed_right_sides(
     rows: int, columns: int, permutation: tuple[int, int, int]
 ) -> None:
-    """The batch, the inner dimension and the columns stand anywhere in the operand."""
+    """The transposition of a right operand may permute batch, inner dimension and columns."""
     shape = [0, 0, 0]
     for dim, size in zip(permutation, (3, 24, columns), strict=True):
         shape[dim] = size

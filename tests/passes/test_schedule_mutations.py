@@ -1,4 +1,4 @@
-"""`rtask-verify-schedule` by mutation of real programs in IR: no wrong schedule escapes."""
+"""`rtask-verify-schedule` on randomly changed schedules of real programs in IR."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROUNDS = 8
 
 @cache
 def imported(name: str) -> bytes:
-    """Return a model at the `linalg` stage."""
+    """Return the bytecode of a benchmark model at the `linalg` stage."""
     return import_model(build(name, scale=MODELS[name])).bytecode
 
 
@@ -51,7 +51,7 @@ class Program:
     """A model at the `program` stage whose plan can be replaced."""
 
     def __init__(self, name: str, policy: str, num_veus: int) -> None:
-        """Compile the model."""
+        """Compile model ``name`` with a policy, for ``num_veus`` vEUs."""
         self._context = ir.Context()
         dialects.register(self._context)
         with self._context, ir.Location.unknown():
@@ -65,27 +65,27 @@ class Program:
 
     @property
     def arena(self) -> dict[int, int]:
-        """Where each buffer lies in the arena, in bytes."""
+        """The offset of each buffer in the arena, in bytes."""
         arena = arena_offsets(self._scheduled.builder.roots)
         assert arena is not None
         return arena
 
     @property
     def judge(self) -> Judge:
-        """The judge of plans for the buffers as they lie now."""
+        """A judge of plans for the buffers' present offsets."""
         return Judge(self._graph, self.arena)
 
     @property
     def arena_bytes(self) -> int:
-        """Size of the arena."""
+        """The size of the arena in bytes."""
         return memory_sizes(entry_function(self._module)).arena_bytes
 
     def num_bytes(self, buffer: int) -> int:
-        """Size of a buffer."""
+        """Return the size of a buffer in bytes."""
         return self._graph.buffers[buffer].num_bytes
 
     def place(self, buffer: int, offset: int) -> None:
-        """Move a buffer in the arena."""
+        """Set the offset of a buffer in the arena, in bytes."""
         view = self._scheduled.builder.roots[buffer].owner
         assert not isinstance(view, ir.Block)
         start = view.operation.operands[1].owner
@@ -95,7 +95,10 @@ class Program:
         start.operation.attributes["value"] = value
 
     def refusal(self, plan: Plan) -> str:
-        """Write a plan into the module, and return the message of the pass, or nothing."""
+        """Write a plan into the module, and return the pass's error message.
+
+        The message is empty if the pass accepts the plan.
+        """
         with self._context, ir.Location.unknown():
             for op in program_operations(self._module):
                 op.operation.erase()
@@ -110,7 +113,10 @@ class Program:
 
 
 def outcomes(program: Program, seed: int) -> Iterator[tuple[str, Verdict]]:
-    """Compare the pass with the judge on mutants of a program, and yield the verdicts."""
+    """Yield random mutants of a program's plan: the mutation's name and the faults.
+
+    Checks that the pass refuses exactly the mutants that the judge finds wrong.
+    """
     judge = program.judge
     for mutation, mutant in mutants(program.plan, seed, ROUNDS):
         verdict, message = judge.judge(mutant), program.refusal(mutant)
@@ -126,7 +132,7 @@ def outcomes(program: Program, seed: int) -> Iterator[tuple[str, Verdict]]:
 @pytest.mark.parametrize("policy", ["wavefront", "sequential"])
 @pytest.mark.parametrize("name", MODELS)
 def test_no_wrong_mutant_escapes(name: str, policy: str, num_veus: int) -> None:
-    """Nor is a right one refused; both kinds occur."""
+    """The pass refuses every wrong mutant and accepts every right one; both occur."""
     program = Program(name, policy, num_veus)
     assert program.plan.num_waits > 5
     assert not program.judge.judge(program.plan).is_wrong
@@ -139,7 +145,7 @@ def test_no_wrong_mutant_escapes(name: str, policy: str, num_veus: int) -> None:
 
 
 def test_every_kind_of_fault_occurs() -> None:
-    """Rules that no mutant breaks would not be tested."""
+    """The mutants have faults of every kind, so that each rule of the verifier is tested."""
     program = Program("nas_cell", "wavefront", 3)
     verdicts = [verdict for _, verdict in outcomes(program, seed=7)]
     assert any(verdict.malformed for verdict in verdicts)
@@ -149,7 +155,10 @@ def test_every_kind_of_fault_occurs() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_buffers_that_are_moved(name: str) -> None:
-    """Laid over others: refused if both are in use, or one does not fit into the arena."""
+    """A buffer that is moved over another is refused exactly if that is wrong.
+
+    It is wrong if both may be in use together, or if the buffer does not fit into the arena.
+    """
     program = Program(name, "wavefront", 3)
     found: Counter[bool] = Counter()
     arena = program.arena
@@ -168,7 +177,7 @@ def test_buffers_that_are_moved(name: str) -> None:
 
 
 def test_an_operator_that_never_runs() -> None:
-    """Nothing but the programs tells of it; an output that lacks, or what reads it, does too."""
+    """A plan that lacks all rTasks of an operator is refused."""
     program = Program("nas_cell", "wavefront", 2)
     (only,) = program.plan.programs
     for operator in range(len(program.plan.kernels)):

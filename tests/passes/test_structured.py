@@ -1,4 +1,4 @@
-"""``linalg.generic`` read on tensors and on buffers, and linear forms of what indexes them."""
+"""Facts of ``linalg.generic`` on tensors and buffers, and linear forms of its index maps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ ON_TENSORS = ("tensor", "-> tensor<?x4xf32>", "%r =", "-> tensor<?x4xf32>",
 
 @contextmanager
 def windows(names: tuple[str, str, str, str, str]) -> Generator[Structured]:
-    """Read a convolution along rows, of an open number of rows."""
+    """Yield a convolution along rows whose number is open, parsed from text.
+
+    ``names`` are the parts of the text that differ between tensors and buffers.
+    """
     text = WINDOWS
     places = ("KIND", "RESULT", "CALL", "END", "RETURNED")
     for place, name in zip(places, names, strict=True):
@@ -61,7 +64,10 @@ def test_facts(names: tuple[str, str, str, str, str]) -> None:
 
 
 def test_extents_are_those_of_dimensions_with_a_loop_of_their_own() -> None:
-    """The number of rows is open in both operands; no dimension has the sum of two loops."""
+    """The extent of a loop is the size of a dimension that the loop alone indexes.
+
+    The number of rows is open; dimensions that a sum of loops indexes are not used.
+    """
     with windows(ON_BUFFERS) as generic:
         rows, columns, window = generic.extent_sources
         assert not rows.is_static and rows.value in (generic.operands[0], generic.operands[3])

@@ -1,4 +1,4 @@
-"""How finely loops are cut."""
+"""The choice of tile sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ extents = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 
 
 def cost(tiling: tuple[int, ...]) -> TileCost:
-    """Count one operation and four bytes for each point."""
+    """Return the cost of a tile: one operation and four bytes for each point."""
     return TileCost(prod(tiling), 4 * prod(tiling))
 
 
@@ -60,7 +60,7 @@ def test_an_empty_loop_is_one_tile() -> None:
 
 def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
     def product(tiling: tuple[int, ...]) -> TileCost:
-        """Count a product of 8 x 4096 by 4096 x 512 elements."""
+        """Return the cost of a tile of a product of 8x4096 by 4096x512 elements."""
         rows, columns = tiling
         return TileCost(2 * rows * columns * 4096, 4 * 4096 * (rows + columns))
 
@@ -72,7 +72,10 @@ def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
 
 
 def test_weights_that_every_rtask_reads_do_not_lead_to_tiny_tiles() -> None:
-    """A row more costs operations, while 100 kB of weights stay whatever the rows are."""
+    """Weights that every rTask reads do not cause tiny tiles.
+
+    Smaller tiles do not reduce 100 kB of weights, so that the aim for bytes is given up.
+    """
 
     def weighty(tiling: tuple[int, ...]) -> TileCost:
         return TileCost(1000 * prod(tiling), 100_000 + 4 * prod(tiling))
@@ -84,7 +87,7 @@ def test_weights_that_every_rtask_reads_do_not_lead_to_tiny_tiles() -> None:
 
 
 def test_nothing_to_do_is_not_cut() -> None:
-    """Whatever the other loops are, an empty one leaves nothing to aim at."""
+    """A loop nest with an empty loop is not tiled."""
 
     def cost(_: Tiling) -> TileCost:
         return TileCost(1 << 40, 1 << 40)

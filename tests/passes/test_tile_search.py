@@ -1,4 +1,4 @@
-"""Tilings by search: as good as the best of all sizes, in rTasks no larger than greedy ones."""
+"""Tilings by search: the best of all tile sizes, with rTasks no larger than greedy ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LIMITS = (LoopLimit(), LoopLimit(), LoopLimit(smallest=3), CONTIGUOUS)
 
 
 class Windows:
-    """A convolution: rows and columns of an image with borders, and weights of each filter."""
+    """The cost of tiles of a convolution: parts of an image with borders, and weights."""
 
     def __init__(self, window: int, channels: int) -> None:
-        """Take the window's length and the channels of the image."""
+        """Set the side of the window, and the number of channels of the image."""
         self._window, self._channels = window, channels
 
     def __call__(self, tiling: Tiling) -> TileCost:
-        """Return the work of a tile of filters, rows and columns."""
+        """Return the cost of a tile of filters, rows and columns."""
         filters, *image = tiling
         area = self._window * self._window * self._channels
         borders = prod(size + self._window - 1 for size in image) * self._channels
@@ -41,7 +41,7 @@ class Windows:
 
 
 def random_case(seed: int) -> tuple[list[int], list[LoopLimit], Windows, Aim]:
-    """Return loops, their limits, the cost of their tiles and an aim."""
+    """Return a random loop nest: extents, limits of tiles, cost of tiles, and aim of tiling."""
     rng = random.Random(seed)
     extents = [rng.choice([1, 4, 13, 27, 56, 100]) for _ in range(3)]
     limits = [rng.choice(LIMITS) for _ in extents]
@@ -72,7 +72,7 @@ def test_no_tiling_of_rtasks_as_small_moves_fewer_bytes() -> None:
 
 def test_what_is_not_better_does_not_replace_the_greedy_tiling() -> None:
     def pointwise(tiling: Tiling) -> TileCost:
-        """Count an operation and eight bytes for each point."""
+        """Return the cost of a tile: an operation and eight bytes for each point."""
         return TileCost(prod(tiling), 8 * prod(tiling))
 
     for greedy in ((16, 8), (2, 64), (4, 32)):

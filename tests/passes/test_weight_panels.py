@@ -24,7 +24,7 @@ def _random(shape: Sequence[int], kind: str = "float32") -> Array:
 def _model(
     nodes: Sequence[onnx.NodeProto], x: Array, weights: Mapping[str, Array]
 ) -> onnx.ModelProto:
-    """Return a model from ``x`` to ``y``."""
+    """Return a model of given nodes with input ``x``, output ``y`` and constant weights."""
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     graph = helper.make_graph(
         nodes,
@@ -101,7 +101,7 @@ def test_rows_are_normalised_in_the_same_operator() -> None:
 
 
 def _convolved(x: Array, weight: Array, group: int, stride: int, pad: int) -> Array:
-    """Return a convolution of one image in f64, tap by tap."""
+    """Return the convolution of one image, computed in float64 tap by tap."""
     padded = np.pad(x[0].astype(np.float64), ((0, 0), (pad, pad), (pad, pad)))
     filters, channels, taps, _ = weight.shape
     size = (padded.shape[1] - taps) // stride + 1

@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's minimal filtering: the algebra, and random ones against float64."""
+"""Convolutions by Winograd's minimal filtering: its algebra, and random ones in float64."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _convolved(image: Doubles, weight: Doubles, bias: Doubles, pads: Sequence[in
 
 
 class _Case:
-    """A 1x1 convolution, then a 3x3 one with what may follow on it, drawn at random."""
+    """A random network: a 1x1 and a 3x3 convolution, and possibly a residual and a ReLU."""
 
     def __init__(self, seed: int) -> None:
         rng, numbers = random.Random(seed), np.random.default_rng(seed)
@@ -107,7 +107,11 @@ FORMS = [(tile, form) for tile in (2, 4) for form in ("strips", "operators")]
 
 
 def _check(seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile one case with a form wherever that is possible, and compare the numbers."""
+    """Check that a random network compiled with Winograd gives right results.
+
+    ``tile`` and ``form`` are options of `rtask-winograd`; all 3x3 convolutions use it where that is
+    possible.
+    """
     passes = (f"rtask-winograd{{tile={tile} form={form}}}",)
 
     def forced(options: CompileOptions) -> tuple[str, ...]:

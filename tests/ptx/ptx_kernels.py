@@ -1,4 +1,4 @@
-"""PTX written by hand, and a way to run it on arrays."""
+"""Helpers that run hand-written PTX on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def execute(
     shared: int = 1024,
     unwritten: Sequence[int] = (),
 ) -> list[Array]:
-    """Run a kernel's body; return what its buffers hold then.
+    """Execute the body of a kernel on copies of arrays; return the arrays' final contents.
 
-    Before the body, ``%d0``, ``%d1`` and so on are the arguments' addresses, ``%r0`` is the
-    thread, and ``%d90`` four times that.
+    Before the body, ``%d0``, ``%d1`` and so on are the arguments' addresses, ``%r0`` is the number
+    of the thread, and ``%d90`` is four times that.
 
     Args:
-        body: instructions.
-        arguments: the buffers.
-        threads: of a block.
-        blocks: of the grid.
-        shared: bytes of ``shared``.
-        unwritten: arguments whose content is undefined before.
+        body: PTX instructions.
+        arguments: initial contents of the buffers.
+        threads: number of threads of a block.
+        blocks: number of blocks.
+        shared: size in bytes of the variable ``shared``.
+        unwritten: numbers of the arguments whose initial content counts as undefined.
     """
     names = [f"p{n}" for n in range(len(arguments))]
     loads = [f"ld.param.b64 %d{n}, [{name}];" for n, name in enumerate(names)]
@@ -78,9 +78,10 @@ def execute(
 
 
 def per_thread(instruction: str, *inputs: Array, out: Any = np.uint32) -> Array:
-    """Return what one instruction makes of arrays, an element a thread.
+    """Execute an instruction on arrays, an element for each thread; return the results.
 
-    Its operands are ``$to``, and ``$0`` and so on, in registers of the elements' widths.
+    In ``instruction``, ``$to`` stands for the result, and ``$0``, ``$1`` and so on for the elements
+    of ``inputs``, in registers of their sizes. ``out`` is the type of the results.
     """
     threads = len(inputs[0])
     result = np.zeros(threads, out)

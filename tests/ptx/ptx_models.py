@@ -1,4 +1,4 @@
-"""Models compiled to PTX, and executed by the interpreter."""
+"""Models that are compiled to PTX and executed by the interpreter."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ Feeds = Mapping[str, NDArray[Any]]
 
 
 class Interpreted:
-    """A model compiled as for a GPU. The text is the assembler's, and tests may change it."""
+    """A model compiled to PTX for a GPU, which runs on the interpreter.
+
+    Tests may change the text of the PTX before it runs.
+    """
 
     def __init__(
         self, model: onnx.ModelProto, target: str = "nvvm:sm_80", num_veus: int = 3, **options: Any
     ) -> None:
-        """Compile to PTX."""
+        """Compile ``model`` to PTX; ``options`` are options of compilation."""
         checked = check_options(
             target, policy=options.pop("policy", "wavefront"), num_veus=num_veus, **options
         )
@@ -39,15 +42,15 @@ class Interpreted:
         self.image = image
 
     def executable(self, change: Callable[[str], str] = lambda text: text) -> GpuExecutable:
-        """Return the program on an interpreter of its own."""
+        """Return the program on a new interpreter, after applying ``change`` to its PTX."""
         code = change(self.ptx).encode()
         return GpuExecutable(self.image, code, lambda: PtxDriver(self.image.chip))
 
 
 def check_runs(model: onnx.ModelProto, feeds: Feeds, *, runs: int = 2, **options: Any) -> str:
-    """Compare runs of a model with ONNX Runtime; return the PTX.
+    """Run a model ``runs`` times on the interpreter, and compare with ONNX Runtime; return the PTX.
 
-    Step counters go on from the first run to the next.
+    Step counters continue from one run to the next.
     """
     interpreted = Interpreted(model, **options)
     executable = interpreted.executable()

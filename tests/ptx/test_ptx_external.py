@@ -1,4 +1,4 @@
-"""PTX from elsewhere in a program, executed instruction by instruction, against ONNX Runtime."""
+"""External PTX in a program, interpreted, and compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ needs_cuda = pytest.mark.skipif(
     ids=lambda rows: rows.form,
 )
 def test_runs_beside_own_rkernels(rows: Rows) -> None:
-    """The block's threads exchange a row through shared memory of the code, and meet."""
+    """A program runs external PTX that uses shared memory and barriers beside our own rKernels."""
     rng = np.random.default_rng(0)
     shapes = {"x": (ROWS, COLUMNS), "w": (COLUMNS, 8)}
     feeds = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Faults planted in PTX, and what the interpreter says of them."""
+"""Faults that are put into PTX, each of which the interpreter has to report."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ X = np.arange(256, dtype=np.uint32) * 3
 
 
 def run(body: str, *, shared: int = 1024) -> Any:
-    """Return what 64 threads write."""
+    """Execute a kernel's body with 64 threads; return the 64 words that they write."""
     return execute(body, [X, np.zeros(64, np.uint32)], shared=shared, unwritten=[1])[1]
 
 
@@ -136,7 +136,10 @@ def test_faults(body: str, old: str, new: str, message: str) -> None:
     ],
 )
 def test_order_between_blocks(old: str, new: str) -> None:
-    """A barrier, a release, an acquire and a barrier: without one of them, nothing is certain."""
+    """A hand-over between blocks needs a barrier, a release, an acquire and a barrier.
+
+    Without any of them, there is a data race.
+    """
     steps = np.zeros(256, np.uint32)
 
     def hand_over() -> Any:
@@ -151,7 +154,10 @@ def test_order_between_blocks(old: str, new: str) -> None:
 
 
 def test_what_nobody_reads_may_be_unwritten() -> None:
-    """A compiler loads a vector for three of its elements, the fourth being a row's padding."""
+    """A load of a vector may include an unwritten word if no instruction uses it.
+
+    Compilers load a whole vector for three elements and a row's padding.
+    """
     body = """
       mov.b32 %r8, shared;
       mad.lo.s32 %r9, %r0, 16, %r8;
@@ -166,7 +172,10 @@ def test_what_nobody_reads_may_be_unwritten() -> None:
 
 
 def test_copies_end_with_zeros() -> None:
-    """Fewer bytes than are written, none of them outside."""
+    """An asynchronous copy that reads fewer bytes than it writes fills the rest with zeros.
+
+    It reads no byte outside of the source.
+    """
     body = COPY.replace("[%d10], 16, 16", "[%d10], 16, %r7")
     lines = "setp.lt.u32 %p1, %r0, 8;\nselp.b32 %r7, 16, 0, %p1;\ncp.async.cg"
     found = run(body.replace("cp.async.cg", lines))
@@ -175,12 +184,12 @@ def test_copies_end_with_zeros() -> None:
 
 @cache
 def compiled() -> Interpreted:
-    """Return the model, compiled once."""
+    """Return the model as PTX; it is compiled once for all tests."""
     return Interpreted(MODEL, "nvvm:sm_80", 3)
 
 
 def outcome(change: Callable[[str], str]) -> str:
-    """Say what comes of changed PTX: a fault in words, or whether the outputs are right."""
+    """Run the model with changed PTX; return the fault's message, "right" or "wrong"."""
     assert change(compiled().ptx) != compiled().ptx
     try:
         outputs = compiled().executable(change).run(FEEDS)
@@ -198,7 +207,7 @@ def test_programs_that_publish_nothing() -> None:
 
 
 def test_programs_that_wait_for_nothing() -> None:
-    """Blocks read what others have not written yet."""
+    """A program whose barriers never wait reads memory that was not written yet."""
 
     def never_wait(text: str) -> str:
         return re.sub(r"setp\.ge\.s64 \t(%p\d+), %rd\d+, %rd\d+", r"setp.ge.s64 \t\1, 0, 0", text)
@@ -215,14 +224,17 @@ def test_programs_that_wait_for_nothing() -> None:
     ],
 )
 def test_programs_without_an_order_of_memory(order: str, plain: str) -> None:
-    """Right by chance: the blocks take turns here."""
+    """A program without acquire or release has a data race.
+
+    Its results may still be right, since the interpreter's blocks take turns.
+    """
     found = outcome(lambda text: re.sub(order, plain, text))
     assert re.search(r"block \d, thread \d+: (read|written) in a data race: global memory", found)
 
 
 @pytest.mark.parametrize("number", range(6))
 def test_programs_without_a_barrier_of_the_block(number: int) -> None:
-    """Every one of an rKernel's own barriers is needed."""
+    """Removing any barrier inside an rKernel causes a data race in shared memory."""
 
     def change(text: str) -> str:
         places = [
@@ -238,7 +250,7 @@ def test_programs_without_a_barrier_of_the_block(number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_programs_with_another_register(seed: int) -> None:
-    """A float goes elsewhere, or another one there: a fault or wrong numbers, unless it is zero."""
+    """Storing another register gives a fault or wrong results."""
     generator = np.random.default_rng(seed)
 
     def change(text: str) -> str:

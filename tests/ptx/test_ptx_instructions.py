@@ -1,4 +1,4 @@
-"""Single instructions of the interpreter against NumPy and exact arithmetic."""
+"""Single PTX instructions in the interpreter, compared with NumPy and exact arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS = 64
 
 
 def words(dtype: Any = np.uint32) -> Any:
-    """Return random integers with the extreme ones among them."""
+    """Return a random integer for each thread, including the least and the largest of the type."""
     info = np.iinfo(dtype)
     found = RNG.integers(info.min, info.max, THREADS, dtype, endpoint=True)
     found[:4] = info.min, info.max, 0, 1
@@ -24,7 +24,7 @@ def words(dtype: Any = np.uint32) -> Any:
 
 
 def floats(scale: float = 1.0) -> Any:
-    """Return random floats."""
+    """Return a random float for each thread, multiplied by ``scale``."""
     return (scale * RNG.standard_normal(THREADS)).astype(np.float32)
 
 
@@ -62,7 +62,7 @@ def test_products_of_integers(kind: str, dtype: Any) -> None:
     ("kind", "dtype"), [("u32", np.uint32), ("s32", np.int32), ("s64", np.int64)]
 )
 def test_quotients(kind: str, dtype: Any) -> None:
-    """Towards zero; the remainder has the sign of the dividend."""
+    """Quotients are rounded towards zero; a remainder has the sign of the dividend."""
     a, b = words(dtype), words(dtype) >> dtype(7)
     b[(b == 0) | (b == dtype(-1) if np.iinfo(dtype).min else b == 0)] = 3
     quotients = [abs(int(x)) // abs(int(y)) for x, y in zip(a, b, strict=True)]
@@ -102,7 +102,7 @@ def test_bit_fields() -> None:
 
 
 def signed_field(word: int, begin: int, length: int) -> int:
-    """As the ISA's description of bfe has it, bit by bit."""
+    """Return the signed bit field of ``word``, bit by bit as the ISA describes ``bfe``."""
     if not length:
         return 0
     sign = word >> min(begin + length - 1, 31) & 1
@@ -129,7 +129,7 @@ def test_logic_of_three() -> None:
 
 
 def nearest_float(value: Fraction) -> np.float32:
-    """Return the float nearest to a number, of two the even one."""
+    """Return the float that is nearest to a fraction, ties to even."""
     near = np.float32(float(value))
     around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     return min(
@@ -139,7 +139,10 @@ def nearest_float(value: Fraction) -> np.float32:
 
 
 def test_fused_products_are_rounded_once() -> None:
-    """Also where the double next to the exact sum is a midpoint of floats."""
+    """Fused multiply-adds are rounded once.
+
+    That holds even if the nearest double of the exact sum is a midpoint between two floats.
+    """
     a, b, c = floats(), floats(), floats(0.1)
     # 1 + 2^-24 is such a midpoint; the product's last bit lies far after what a double holds.
     a[:3], b[:3], c[:3] = 2.0**-30, (2.0**-30, -(2.0**-30), 2.0**-30), 1 + 2.0**-23
@@ -174,7 +177,7 @@ def test_least_and_greatest_with_nan() -> None:
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "ge", "equ", "neu", "ltu", "geu", "num", "nan"])
 def test_comparisons_with_nan(name: str) -> None:
-    """Without the letter u, none holds where one side is NaN."""
+    """A comparison with NaN is true only if its name ends in ``u``."""
     a, b = SPECIAL, np.roll(SPECIAL, 2)
     unordered = np.isnan(a) | np.isnan(b)
     plain: dict[str, Any] = {"eq": a == b, "ne": a != b, "lt": a < b, "ge": a >= b}
@@ -189,7 +192,7 @@ def test_comparisons_with_nan(name: str) -> None:
 
 
 def test_conversions_to_integers() -> None:
-    """Out of range gives the nearest integer, NaN zero; ties go to even numbers."""
+    """Floats out of range become the nearest integer, NaN becomes zero, ties go to even numbers."""
     a = SPECIAL.copy()
     expected = [0, 0, 1, -2, 2**31 - 1, -(2**31), 0, 2**31 - 1, -(2**31)]
     found = per_thread("cvt.rzi.s32.f32 $to, $0;", a, out=np.int32)
@@ -224,7 +227,10 @@ def test_conversions_to_narrow_floats() -> None:
 @pytest.mark.parametrize("mode", ["bfly", "down", "up", "idx"])
 @pytest.mark.parametrize("width", [32, 8])
 def test_shuffles(mode: str, width: int) -> None:
-    """In segments of a warp; a lane whose partner is outside keeps its value."""
+    """Shuffles work in segments of a warp.
+
+    A lane whose partner is outside of its segment keeps its value.
+    """
     a = words()
     clamp = (32 - width) << 8 | (0 if mode == "up" else 31)
     found = per_thread(f"shfl.sync.{mode}.b32 $to, $0, 3, {clamp}, -1;", a)
@@ -243,7 +249,7 @@ def test_votes() -> None:
 
 
 def test_vectors_and_pieces() -> None:
-    """A thread's four words go to shared memory, and back in another order."""
+    """Vectors of words are stored to shared memory and loaded in another order."""
     x = np.concatenate([words(), words(), words(), words()])
     body = """
       mul.wide.u32 %d10, %r0, 16;
@@ -262,7 +268,7 @@ def test_vectors_and_pieces() -> None:
 
 
 def test_branches_meet_again() -> None:
-    """Loops of different lengths, then a table of branches."""
+    """Threads with loops of different lengths, and with a branch table, join again."""
     body = """
       mov.b32 %r1, 0;
       mov.b32 %r2, %r0;
@@ -310,7 +316,7 @@ def test_atomic_sums() -> None:
     ],
 )
 def test_what_is_refused(body: str, message: str) -> None:
-    """With the line that it is in."""
+    """Invalid instructions are refused with their line in the message."""
     with pytest.raises(PtxFault) as raised:
         execute(body, [np.zeros(1, np.uint32)])
     assert str(raised.value).startswith(f"line 16: '{body[:-1]}'")

@@ -1,4 +1,4 @@
-"""Small models as PTX, executed instruction by instruction, against ONNX Runtime."""
+"""Small models compiled to PTX, interpreted, and compared with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = (
 
 
 def agree(name: str, **options: Any) -> None:
-    """Compare two runs of a small model with ONNX Runtime."""
+    """Check that two runs of a small model give ONNX Runtime's results."""
     model = build(name, scale="small")
     check_runs(model, random_feeds(model, 1), **options)
 
@@ -57,12 +57,12 @@ def test_all_policies_and_veus(name: str, num_veus: int, policy: str) -> None:
 
 
 def test_a_chip_without_staging_instructions() -> None:
-    """Without asynchronous copies and matrix units."""
+    """A chip without asynchronous copies and matrix units gives right results."""
     agree("transformer_encoder", target="nvvm:sm_70")
 
 
 def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a buffer has 2 GiB."""
+    """A model gives right results with 64-bit indices, as buffers of 2 GiB need them."""
     monkeypatch.setattr("rammer_mlir.lowering.gpu.llvm.index_width.LIMIT", 1)
     model = build("conv1d", scale="small")
     wide = check_runs(model, random_feeds(model, 1), target="nvvm:sm_80")

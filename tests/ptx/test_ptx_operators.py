@@ -1,4 +1,7 @@
-"""One kind of rKernel each, with the instructions that it is made for, against ONNX Runtime."""
+"""Single operators compiled to PTX, interpreted, and compared with ONNX Runtime.
+
+Each is an rKernel with the instructions that its kind should use.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,15 @@ RNG = np.random.default_rng(7)
 def one_node(
     kind: str, x: Any, weights: tuple[Any, ...] = (), shape: Any = None, **attributes: Any
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """Return a model of one operator on ``x`` and constants, and its input."""
+    """Return a model of one node, and its inputs by name.
+
+    Args:
+        kind: ONNX operator.
+        x: the input.
+        weights: constants, the node's other inputs.
+        shape: shape of the output.
+        attributes: attributes of the node.
+    """
     element = helper.np_dtype_to_tensor_dtype(x.dtype)
     names = [f"w{n}" for n in range(len(weights))]
     graph = helper.make_graph(
@@ -34,7 +45,7 @@ def one_node(
 
 
 def floats(*shape: int) -> Any:
-    """Return random numbers."""
+    """Return an array of normally distributed floats of a shape."""
     return RNG.standard_normal(shape).astype(np.float32)
 
 
@@ -56,7 +67,7 @@ def test_products(sizes: tuple[int, int, int], target: str, instruction: str) ->
 
 
 def narrow_error(element: Any, target: str) -> tuple[float, str]:
-    """Return the greatest error of a product of narrow elements, and its PTX."""
+    """Return the largest error of a matrix product of 16-bit floats, and its PTX."""
     x, w = (floats(*shape).astype(element) for shape in ((48, 96), (96, 40)))
     model, feeds = one_node("MatMul", x, (w,), [48, 40])
     interpreted = Interpreted(model, target, 2)
@@ -72,7 +83,10 @@ def narrow_error(element: Any, target: str) -> tuple[float, str]:
 def test_narrow_products_on_matrix_units(
     element: Any, name: str, bound: float, target: str
 ) -> None:
-    """Sums of f32; only the result is rounded to the element, whose error the bound is."""
+    """Products of 16-bit floats on matrix units have sums of f32.
+
+    Their error stays below ``bound``, which allows only for rounding the result.
+    """
     error, ptx = narrow_error(element, target)
     assert f"mma.sync.aligned.m16n8k16.row.col.f32.{name}.{name}.f32" in ptx
     assert "ldmatrix" in ptx
@@ -81,7 +95,7 @@ def test_narrow_products_on_matrix_units(
 
 @pytest.mark.parametrize("kind", ["Conv", "Softmax", "ReduceMean", "Transpose", "Tanh"])
 def test_narrow_operators(kind: str) -> None:
-    """Against the same operator of f32, within the error of f16."""
+    """Operators on f16 agree with the same operators on f32, within the error of f16."""
     x = floats(1, 16, 9, 11).astype(np.float16)
     options: dict[str, tuple[tuple[Any, ...], list[int], dict[str, Any]]] = {
         "Conv": ((floats(24, 16, 3, 3).astype(np.float16),), [1, 24, 9, 11], {"pads": [1] * 4}),
@@ -101,7 +115,7 @@ def test_narrow_operators(kind: str) -> None:
 
 
 def test_products_of_tf32() -> None:
-    """Elements rounded to 11 bits before they are multiplied, ties away from zero."""
+    """Products of tf32 round each element to 11 significant bits, ties away from zero."""
     x, w = floats(64, 96), floats(96, 64)
     model, feeds = one_node("MatMul", x, (w,), [64, 64])
     interpreted = Interpreted(model, "nvvm:sm_80+tf32", 2)
@@ -115,7 +129,7 @@ def test_products_of_tf32() -> None:
 
 
 def rounded_to_11_bits(fractions: Any) -> Any:
-    """Round fractions from 1/2 to 1."""
+    """Round numbers between 1/2 and 1 to 11 bits, ties away from zero."""
     scaled = np.abs(fractions.astype(np.float64)) * 2048
     return np.sign(fractions) * np.floor(scaled + 0.5) / 2048
 
@@ -149,7 +163,7 @@ def test_softmax(kind: str, shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions(axis: int) -> None:
-    """By rows and by columns."""
+    """Means over the rows and over the columns of a matrix are right."""
     x = floats(150, 130)
     model, feeds = one_node("ReduceMean", x, (), [280 - x.shape[axis]], axes=[axis], keepdims=0)
     check_runs(model, feeds)
@@ -162,7 +176,10 @@ def test_reductions(axis: int) -> None:
      ("ReduceMin", np.float64, 10)],
 )  # fmt: skip
 def test_reductions_of_other_widths(kind: str, element: Any, shuffles: int) -> None:
-    """Lanes exchange narrow values in registers of 32 bits, and wide ones in halves."""
+    """Reductions exchange narrow values between lanes in 32-bit registers.
+
+    Values of 64 bits are exchanged in halves, with twice as many shuffles.
+    """
     x = (40 * floats(3, 200)).astype(element)
     model, feeds = one_node(kind, x, (), [3], axes=[1], keepdims=0)
     interpreted = Interpreted(model, num_veus=2)
@@ -194,7 +211,7 @@ def test_functions(kind: str) -> None:
 @pytest.mark.parametrize("element", [np.int32, np.int64, np.uint8, np.int8])
 @pytest.mark.parametrize("kind", ["Add", "Mul", "Div", "Sub"])
 def test_integers(kind: str, element: Any) -> None:
-    """Modulo 2^n, quotients rounded towards zero."""
+    """Integer arithmetic wraps modulo 2^n; quotients are rounded towards zero."""
     info = np.iinfo(element)
     x = RNG.integers(info.min, info.max, (5, 37), element, endpoint=True)
     w = RNG.integers(info.min, info.max, (5, 37), element, endpoint=True)

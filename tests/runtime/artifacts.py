@@ -1,4 +1,4 @@
-"""Artifacts for tests: the ring's, and others made from it by hand."""
+"""Artifacts for tests: that of a ring program, and variants of it that are edited by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def loads_and_runs(path: Path) -> bool:
 
 
 def refusal(path: Path) -> str:
-    """Return the message with which loading is refused; it is one line and names the file."""
+    """Return the error message of loading a file, which must be one line and name the file."""
     with pytest.raises(ArtifactError) as caught:
         rammer_mlir.load(path)
     message = str(caught.value)
@@ -38,13 +38,13 @@ def refusal(path: Path) -> str:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Read all members of an artifact."""
+    """Return the content of each member of an artifact's ZIP archive, by name."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Write an archive of these members."""
+    """Write a ZIP archive with the members ``members``, contents by name; return its path."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
             archive.writestr(name, data)
@@ -54,7 +54,11 @@ def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
 def rewritten(
     saved: Path, path: Path, edit: Callable[[dict[str, Any]], object], **members: bytes | None
 ) -> Path:
-    """Write the artifact as if it had another manifest, and members replaced or left out."""
+    """Write a copy of the artifact ``saved`` to ``path`` with an edited manifest and a valid seal.
+
+    ``edit`` changes the manifest in place. ``members`` has new contents of members by their names
+    without extension, or None to leave a member out.
+    """
     found = {name: members.get(name.partition(".")[0], d) for name, d in contents(saved).items()}
     manifest = json.loads(found.pop("manifest.json") or b"")
     kept = {name: data for name, data in found.items() if data is not None}

@@ -15,10 +15,15 @@ from tests.runtime.ring import build, compile_text
 
 @dataclass(frozen=True)
 class Elementwise:
-    """``y = body(x)`` with one rTask for each index of the first dimension.
+    """A program ``y = body(x)`` with an rTask for each index of the first dimension.
 
-    ``element`` is the MLIR type; ``body`` takes ``%p``, gives ``%q``. A tensor of rank 0 is one
-    rTask, and one without elements none.
+    A tensor of rank 0 has one rTask, a tensor without elements none.
+
+    Attributes:
+        shape: shape of ``x`` and ``y``.
+        element: the MLIR element type.
+        dtype: the same type in NumPy.
+        body: MLIR operations that compute ``%q`` from an element ``%p``.
     """
 
     shape: tuple[int, ...]
@@ -28,7 +33,7 @@ class Elementwise:
 
     @property
     def signature(self) -> Signature:
-        """One input and one output of the same type."""
+        """The signature: an input ``x`` and an output ``y`` of the same type."""
         spec = self.shape, self.dtype
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
@@ -39,7 +44,7 @@ class Elementwise:
         return self.shape[0] if self.shape else 1
 
     def text(self, num_veus: int = 2) -> str:
-        """Return the module at the `program` stage; rTasks go round the vEUs."""
+        """Return the MLIR module at the `program` stage; the vEUs get its rTasks in turn."""
         buffer = f"memref<{'x'.join([*map(str, self.shape), self.element])}>"
         rtasks = self._num_rtasks
         veus = "\n".join(
@@ -92,7 +97,10 @@ func.func private @apply(%id: index, {names[0]}: {buffer}, {names[1]}: {buffer})
   writes = [{{argument = 1 : i64, {access}}}]}} : () -> ()"""
 
     def _views(self, buffer: str, sizes: Sequence[int]) -> tuple[str, str]:
-        """Return the type that an rTask works on, and the code that takes %a and %b from %x, %y."""
+        """Return the memref type of a row, and MLIR operations that take an rTask's rows.
+
+        They define ``%a`` as the row of ``%x``, and ``%b`` as that of ``%y``.
+        """
         if not self.shape:
             return buffer, ""
         strides = [int(np.prod(self.shape[n + 1 :])) for n in range(len(self.shape))]
@@ -110,5 +118,5 @@ func.func private @apply(%id: index, {names[0]}: {buffer}, {names[1]}: {buffer})
         return build(self.text(num_veus), {}, self.signature, num_veus)
 
     def compile(self, num_veus: int = 2) -> tuple[CpuImage, bytes]:
-        """Compile the program to its data and an object file."""
+        """Compile the program; return its data and its object file."""
         return compile_text(self.text(num_veus), {}, self.signature, num_veus)

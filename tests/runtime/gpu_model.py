@@ -1,4 +1,4 @@
-"""A small model for a GPU that the emulator stands in for, and what is right of it."""
+"""A small model compiled for an emulated GPU, and its reference results by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFERENCE = OnnxRuntime(MODEL)
 
 
 def compiled(**options: Any) -> EmulatedExecutable:
-    """Compile the model for a GPU, and emulate it."""
+    """Compile the model for an emulated GPU; ``options`` are those of ``rammer_mlir.compile``."""
     made = rammer_mlir.compile(
         MODEL, target="nvvm:sm_90", num_veus=options.pop("num_veus", 3), emulate=True, **options
     )
@@ -35,7 +35,11 @@ def with_driver(
     chip: str = "sm_90",
     **options: Any,
 ) -> tuple[GpuExecutable, EmulatedDriver]:
-    """Return the same program on a device of its own."""
+    """Return the program of ``executable`` on a new emulated device, and the device's driver.
+
+    ``change`` edits the program's image; ``chip`` is the device's, and ``options`` are the
+    driver's.
+    """
     own = executable.program.driver
     assert isinstance(own, EmulatedDriver)
     driver = EmulatedDriver(chip, own.kernels, **options)
@@ -43,11 +47,11 @@ def with_driver(
 
 
 def feeds_of(seed: int) -> dict[str, Any]:
-    """Return random inputs."""
+    """Return random inputs of the model by name."""
     return dict(random_feeds(MODEL, seed))
 
 
 def agrees(outputs: Any, seed: int) -> bool:
-    """Compare outputs for these inputs with ONNX Runtime."""
+    """Return whether outputs are those of ONNX Runtime for the inputs of ``seed``."""
     values = {name: np.asarray(array) for name, array in outputs.items()}
     return compare(REFERENCE.run(feeds_of(seed)), values).ok

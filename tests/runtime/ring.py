@@ -32,7 +32,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Ring:
-    """A program of ``layers`` layers of ``rows`` rTasks, cut into ``programs`` rPrograms."""
+    """A program of ``layers`` layers of ``rows`` rTasks, divided into ``programs`` rPrograms.
+
+    With ``without_barriers``, its barriers are left out, so that results are wrong.
+    """
 
     num_veus: int = 2
     layers: int = 6
@@ -43,22 +46,22 @@ class Ring:
 
     @property
     def signature(self) -> Signature:
-        """One input and one output of ``rows x columns``."""
+        """The signature: an input ``x`` and an output ``y`` of ``rows x columns`` floats."""
         spec = (self.rows, self.columns), np.dtype(np.float32)
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
     def weights(self) -> Array:
-        """Return the constant that every layer adds."""
+        """Return the constant matrix that every layer adds."""
         return np.random.default_rng(1).standard_normal((self.rows, self.columns)).astype("f")
 
     def expected(self, x: Array) -> Array:
-        """Compute the result with NumPy; exact, because halving does not round."""
+        """Return the result that NumPy computes; it is exact, because halving does not round."""
         for _ in range(self.layers):
             x = np.float32(0.5) * (x + np.roll(x, -1, axis=0)) + self.weights()
         return x
 
     def text(self) -> str:
-        """Return the module at the `program` stage."""
+        """Return the MLIR module of the program at the `program` stage."""
         matrix = f"memref<{self.rows}x{self.columns}xf32>"
         size = self.rows * self.columns * 4
         start = -(-size // 64) * 64
@@ -148,11 +151,14 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
         )
 
     def input(self, seed: int = 0) -> Array:
-        """Return a random input."""
+        """Return a random input, which ``seed`` determines."""
         return np.random.default_rng(seed).standard_normal((self.rows, self.columns)).astype("f")
 
     def is_right(self, executable: RunnableModel, seed: int = 0) -> bool:
-        """Run into memory that holds no earlier result, and compare with NumPy."""
+        """Return whether a run of ``executable`` gives exactly NumPy's result.
+
+        The output buffer is filled with NaN before, so that it holds no earlier result.
+        """
         x = self.input(seed)
         y = np.full_like(x, np.nan)
         executable.run({"x": x}, {"y": y})
@@ -172,7 +178,15 @@ def build(
     num_veus: int,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> Executable:
-    """Compile a module at the `program` stage for this process."""
+    """Compile an MLIR module at the `program` stage for this process.
+
+    Args:
+        text: the module.
+        weights: constants by the number of the function's argument.
+        signature: inputs and outputs.
+        num_veus: number of vEUs of the program.
+        straight_line_limit: largest number of records for which code has no dispatch loop.
+    """
     image, object_file = compile_text(text, weights, signature, num_veus, straight_line_limit)
     library = load_object(object_file)
     code = native_code(library.address, library)
@@ -186,7 +200,10 @@ def compile_text(
     num_veus: int,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> tuple[CpuImage, bytes]:
-    """Compile a module at the `program` stage to its data and an object file."""
+    """Compile an MLIR module at the `program` stage; return its data and its object file.
+
+    The arguments are those of ``build``.
+    """
     context = ir.Context()
     dialects.register(context)
     with context, ir.Location.unknown():

@@ -1,4 +1,4 @@
-"""Artifacts: saved, loaded without a compiler, and refused when they are not whole or not ours."""
+"""Artifacts: saving, loading without a compiler, and refusal of damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.runtime.artifacts import RING, SMALL, loads_and_runs, refusal
 
 @pytest.fixture(scope="module")
 def executable() -> Iterator[Executable]:
-    """A program in the table form with a weight."""
+    """A program with a weight, compiled as a dispatch loop over a task table."""
     with RING.build() as built:
         yield built
 
 
 @pytest.fixture(scope="module")
 def saved(executable: Executable, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its artifact."""
+    """The path of the artifact of the program ``executable``."""
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     executable.save(path)
     return path
@@ -47,7 +47,7 @@ def test_paths_of_another_kind_are_refused(method: str) -> None:
 
 
 def test_round_trip(executable: Executable, saved: Path) -> None:
-    """Everything that users can see comes back, and results are equal."""
+    """A loaded executable has the same signature, summary and results as the saved one."""
     with rammer_mlir.load(saved) as loaded:
         assert loaded.signature == executable.signature
         assert loaded.num_veus == executable.num_veus
@@ -58,14 +58,14 @@ def test_round_trip(executable: Executable, saved: Path) -> None:
 
 
 def test_a_loaded_executable_can_be_saved(saved: Path, tmp_path: Path) -> None:
-    """The copy is the same file."""
+    """Saving a loaded executable writes the same file."""
     with rammer_mlir.load(saved) as loaded:
         loaded.save(tmp_path / "copy.rammer")
     assert (tmp_path / "copy.rammer").read_bytes() == saved.read_bytes()
 
 
 def test_saving_over_a_loaded_artifact(saved: Path, tmp_path: Path) -> None:
-    """The weights are mapped from the file, and stay right when it is replaced."""
+    """An executable whose weights are mapped from a file can replace that file and still run."""
     path = tmp_path / "again.rammer"
     path.write_bytes(saved.read_bytes())
     with rammer_mlir.load(path) as loaded:
@@ -90,7 +90,7 @@ print(*sorted(ours & {"bindings", "dialects", "passes", "lowering", "compiler", 
 
 
 def test_running_an_artifact_needs_no_compiler(saved: Path, tmp_path: Path) -> None:
-    """Neither the bindings nor llvmlite nor onnx is imported."""
+    """Loading and running an artifact imports neither the MLIR bindings nor llvmlite nor onnx."""
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
     np.save(x, RING.input())
     command = [sys.executable, "-c", DEPLOYED, *map(str, (saved, x, y, tmp_path / "t.json"))]
@@ -105,7 +105,7 @@ def test_running_an_artifact_needs_no_compiler(saved: Path, tmp_path: Path) -> N
     ids=["empty", "zero", "text", "begin of a ZIP", "empty ZIP", "ELF"],
 )
 def test_foreign_files(content: bytes, tmp_path: Path) -> None:
-    """They are refused whatever they hold."""
+    """Files that are no artifacts are refused, whatever their content."""
     path = tmp_path / "foreign.rammer"
     path.write_bytes(content)
     assert "is not a compiled model" in refusal(path)
@@ -119,7 +119,7 @@ def test_foreign_archives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("manifest", ["[]", "{}", "null", '{"format": "onnx"}', "{", "\x80", "7"])
 def test_foreign_manifests(manifest: str, tmp_path: Path) -> None:
-    """So is one with a manifest that is not ours."""
+    """An archive whose manifest is not that of an artifact is refused."""
     path = tmp_path / "foreign.rammer"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", manifest)
@@ -127,13 +127,13 @@ def test_foreign_manifests(manifest: str, tmp_path: Path) -> None:
 
 
 def test_missing_files_and_directories(tmp_path: Path) -> None:
-    """The system's reason is given."""
+    """Loading a missing file or a directory reports the system's reason."""
     assert refusal(tmp_path / "none").endswith("No such file or directory")
     assert refusal(tmp_path).endswith("Is a directory")
 
 
 def test_truncated_files(saved: Path, tmp_path: Path) -> None:
-    """Wherever the file ends too early."""
+    """An artifact that is cut off at any byte is refused."""
     content = saved.read_bytes()
     path = tmp_path / "short.rammer"
     generator = np.random.default_rng(0)
@@ -144,7 +144,10 @@ def test_truncated_files(saved: Path, tmp_path: Path) -> None:
 
 
 def test_flipped_bits(saved: Path, tmp_path: Path) -> None:
-    """A damaged file is refused, or the damage is where nothing is read, and results are right."""
+    """An artifact with a flipped bit is refused, or still gives right results.
+
+    The latter happens if nothing reads the damaged byte.
+    """
     content = saved.read_bytes()
     path = tmp_path / "flipped.rammer"
     generator = np.random.default_rng(1)
@@ -168,7 +171,7 @@ def test_flipped_bits(saved: Path, tmp_path: Path) -> None:
 
 
 def refused_saving(executable: RunnableModel, path: Path, reason: str) -> None:
-    """Require that saving fails for this reason and leaves nothing behind."""
+    """Check that saving to ``path`` fails with ``reason`` in the message and leaves no file."""
     before = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     with pytest.raises(ArtifactError) as caught:
         executable.save(path)
@@ -178,7 +181,7 @@ def refused_saving(executable: RunnableModel, path: Path, reason: str) -> None:
 
 
 def test_saving_where_there_is_no_space(executable: Executable) -> None:
-    """A full device."""
+    """Saving to a full device reports the system's reason."""
     with pytest.raises(ArtifactError) as caught:
         executable.save("/dev/full")
     reason = "cannot write '/dev/full': No space left on device; choose another place"
@@ -186,7 +189,7 @@ def test_saving_where_there_is_no_space(executable: Executable) -> None:
 
 
 def test_saving_fails_midway(executable: Executable, saved: Path, tmp_path: Path) -> None:
-    """What was there before stays, and no part of the new file does."""
+    """If writing fails midway, the old file stays as it was, and no temporary file remains."""
     path = tmp_path / "model.rammer"
     path.write_bytes(b"before")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -200,7 +203,7 @@ def test_saving_fails_midway(executable: Executable, saved: Path, tmp_path: Path
 
 
 def test_saving_to_bad_places(executable: Executable, tmp_path: Path) -> None:
-    """A directory, a directory that is missing, a name that is too long."""
+    """Saving to a directory, into a missing directory, or under a too long name is refused."""
     (tmp_path / "folder").mkdir()
     refused_saving(executable, tmp_path / "folder", "Is a directory")
     refused_saving(executable, tmp_path / "none" / "m.rammer", "No such file or directory")
@@ -209,7 +212,7 @@ def test_saving_to_bad_places(executable: Executable, tmp_path: Path) -> None:
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A directory that this process may not write, also when it began as the superuser."""
+    """A directory that this process may not write, even if it runs as the superuser."""
     nobody, user = 65534, os.geteuid()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -224,12 +227,12 @@ def read_only() -> Iterator[Path]:
 
 
 def test_saving_to_a_read_only_directory(executable: Executable, read_only: Path) -> None:
-    """The system's reason is given."""
+    """Saving to a read-only directory reports the system's reason."""
     refused_saving(executable, read_only / "m.rammer", "Permission denied")
 
 
 def test_saving_without_a_linker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Only saving needs one: compiling and running went without."""
+    """Without a linker, compiling and running work, and saving fails with a hint to install one."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "ziglang", None)
     path = tmp_path / "model.rammer"

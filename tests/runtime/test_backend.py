@@ -1,4 +1,4 @@
-"""The ONNX backend interface."""
+"""Tests of the ONNX backend interface, ``rammer_mlir.backend``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 
 
 def model(operator: str = "Neg", *, shaped: bool = True) -> onnx.ModelProto:
-    """Return a model of one node, whose output's shape is declared or not."""
+    """Return a model of one node; ``shaped`` is whether it declares the shape of its output."""
     shape = [2, 3]
     graph = helper.make_graph(
         [helper.make_node(operator, ["x"], ["y"])],

@@ -1,4 +1,4 @@
-"""What goes into a run and comes out of it: element types, shapes, layouts, buffers."""
+"""Inputs and outputs of runs: element types, shapes, layouts, and buffers of the caller."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ SHAPES: list[tuple[int, ...]] = [(), (1,), (0,), (3, 0, 2), (7,), (3, 5), (2, 3,
 
 
 def program(element: str, shape: tuple[int, ...]) -> Elementwise:
-    """Return the program that doubles floats and squares integers."""
+    """Return a program that doubles floats or squares integers, elementwise."""
     dtype, body = TYPES[element]
     return Elementwise(shape, element, np.dtype(dtype), body.format(element))
 
 
 def values(dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return values that every type holds exactly, as are their doubles; squares wrap."""
+    """Return small integers as an array of type ``dtype``, which every type represents exactly."""
     return np.arange(-7, -7 + int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("element", TYPES)
 @pytest.mark.parametrize("shape", [(3, 5), (2, 67)], ids=str)
 def test_element_types(element: str, shape: tuple[int, ...]) -> None:
-    """Results are exact, and of the signature's type."""
+    """Results of every element type are exact, and have the type of the signature."""
     dtype, body = TYPES[element]
     x = values(dtype, shape)
     with program(element, shape).build() as executable:
@@ -61,7 +61,7 @@ def test_element_types(element: str, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 5), (2, 67)], ids=str)
 def test_booleans(shape: tuple[int, ...]) -> None:
-    """A boolean is a byte, 0 or 1."""
+    """A boolean is stored as a byte that is 0 or 1."""
     x = values(np.int64, shape) % 3 == 0
     with Elementwise(shape, "i1", np.dtype(np.bool_), NOT).build() as executable:
         y = executable(x)
@@ -71,7 +71,7 @@ def test_booleans(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_shapes(shape: tuple[int, ...]) -> None:
-    """Also scalars and tensors without elements."""
+    """Programs run on tensors of any rank, on scalars, and on tensors without elements."""
     x = values(np.float32, shape)
     with program("f32", shape).build() as executable:
         y = executable(x)
@@ -81,7 +81,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
 
 @pytest.fixture(scope="module")
 def doubler() -> Iterator[Executable]:
-    """``y = x + x`` on 3x5 floats."""
+    """A compiled program ``y = x + x`` on 3x5 floats."""
     with program("f32", (3, 5)).build() as executable:
         yield executable
 
@@ -105,12 +105,12 @@ def misaligned(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtyp
     ids=["column-major", "strided", "reversed twice", "misaligned"],
 )
 def test_inputs_of_any_layout(doubler: Executable, x: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """What is not dense is copied."""
+    """Inputs that are not dense, row-major and aligned are copied before a run."""
     assert np.array_equal(doubler(x), X + X)
 
 
 def test_read_only_inputs_and_lists_of_arrays(doubler: Executable) -> None:
-    """Inputs are only read, and need not be arrays where their type fits."""
+    """Read-only arrays and lists of arrays of the right type are accepted as inputs."""
     x = X.copy()
     x.flags.writeable = False
     assert np.array_equal(doubler(x), X + X)
@@ -118,7 +118,7 @@ def test_read_only_inputs_and_lists_of_arrays(doubler: Executable) -> None:
 
 
 def test_output_buffers_are_written_and_returned(doubler: Executable) -> None:
-    """``out`` saves the allocation; without it every run has an array of its own."""
+    """A run writes to the arrays in ``out``; without ``out``, each run allocates new arrays."""
     y = np.full((3, 5), np.nan, dtype=np.float32)
     assert doubler.run({"x": X}, out={"y": y})["y"] is y
     assert np.array_equal(y, X + X)
@@ -127,7 +127,7 @@ def test_output_buffers_are_written_and_returned(doubler: Executable) -> None:
 
 
 def test_runs_leave_memory_around_the_buffers_alone(doubler: Executable) -> None:
-    """Tiles are clipped to the tensor."""
+    """A run writes no byte before or after an output buffer."""
     frame = np.full(15 + 32, 7, dtype=np.float32)
     doubler.run({"x": X}, out={"y": frame[16:31].reshape(3, 5)})
     assert np.array_equal(frame[:16], np.full(16, 7)) and np.array_equal(frame[31:], np.full(16, 7))
@@ -152,7 +152,7 @@ BAD_FEEDS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("feeds", "message"), BAD_FEEDS.values(), ids=BAD_FEEDS)
 def test_bad_inputs_are_refused(doubler: Executable, feeds: Any, message: str) -> None:
-    """In one line that says which input, what was expected and what was found."""
+    """A wrong input is refused with a line that has its name, the expected and the found value."""
     with pytest.raises(InputError) as caught:
         doubler.run(feeds)
     assert str(caught.value).startswith(message)
@@ -173,14 +173,14 @@ BAD_OUTPUTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("out", "message"), BAD_OUTPUTS.values(), ids=BAD_OUTPUTS)
 def test_bad_output_buffers_are_refused(doubler: Executable, out: Any, message: str) -> None:
-    """Nothing is run then."""
+    """A wrong output buffer is refused before anything runs."""
     with pytest.raises(InputError) as caught:
         doubler.run({"x": X}, out=out)
     assert str(caught.value).startswith(message)
 
 
 def test_an_output_may_not_overlap_an_input() -> None:
-    """Writing would change what later rTasks read."""
+    """An output buffer that overlaps an input is refused: writing it would change the input."""
     ring = Ring(rows=2, columns=8)
     memory = np.zeros(24, dtype=np.float32)
     x, y = memory[:16].reshape(2, 8), memory[8:].reshape(2, 8)
@@ -192,7 +192,10 @@ def test_an_output_may_not_overlap_an_input() -> None:
 
 
 class Foreign:
-    """A tensor of another library, which speaks DLPack alone: of version 1, or the older form."""
+    """A tensor of another library, which supports DLPack only.
+
+    ``versioned`` chooses version 1 of the protocol over the older form.
+    """
 
     def __init__(self, array: Any, *, versioned: bool = False, device: int = 1) -> None:
         self.array, self._versioned, self._device = array, versioned, device
@@ -207,7 +210,7 @@ class Foreign:
 
 
 class ForeignExtension(Foreign):
-    """What NumPy does not know: the same bytes under DLPack's name."""
+    """A tensor of an element type that NumPy cannot export by DLPack, such as bfloat16."""
 
     def __dlpack__(self, **options: Any) -> object:
         spec = TensorSpec("x", self.array.shape, self.array.dtype)
@@ -219,7 +222,10 @@ class ForeignExtension(Foreign):
 def test_tensors_of_other_libraries_are_taken(
     doubler: Executable, x: np.ndarray[Any, np.dtype[Any]], versioned: bool
 ) -> None:
-    """By DLPack; outputs are written where they are, and leave in the same way."""
+    """Tensors of other libraries are accepted as inputs and as outputs by DLPack.
+
+    Outputs are written in place.
+    """
     y = np.zeros((3, 5), np.float32)
     out = Foreign(y, versioned=versioned)
     found = doubler.run({"x": Foreign(x, versioned=versioned)}, out={"y": out})
@@ -230,7 +236,7 @@ def test_tensors_of_other_libraries_are_taken(
 
 
 def test_element_types_that_numpy_lacks_are_taken() -> None:
-    """NumPy hands bfloat16 neither out nor in."""
+    """Tensors of bfloat16 are accepted by DLPack, although NumPy's own DLPack refuses them."""
     x = values(ml_dtypes.bfloat16, (2, 67))
     y = np.zeros_like(x)
     with program("bf16", (2, 67)).build() as executable:
@@ -250,7 +256,7 @@ def test_floats_of_eight_bits_are_handed_over_and_narrower_elements_are_not() ->
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2)], ids=str)
 def test_foreign_tensors_of_any_size(shape: tuple[int, ...]) -> None:
-    """Also scalars and tensors without elements."""
+    """Scalars and tensors without elements are accepted by DLPack."""
     x, y = values(np.float32, shape), np.zeros(shape, np.float32)
     with program("f32", shape).build() as executable:
         executable.run({"x": Foreign(x)}, out={"y": Foreign(y)})
@@ -270,7 +276,7 @@ BAD_FOREIGN: dict[str, tuple[Any, Any, str]] = {
 
 @pytest.mark.parametrize(("x", "y", "message"), BAD_FOREIGN.values(), ids=BAD_FOREIGN)
 def test_bad_foreign_tensors_are_refused(doubler: Executable, x: Any, y: Any, message: str) -> None:
-    """In one line."""
+    """A wrong tensor of another library is refused with a message of one line."""
     with pytest.raises(InputError) as caught:
         doubler.run({"x": x}, out={"y": y})
     assert str(caught.value).startswith(message)
@@ -278,13 +284,13 @@ def test_bad_foreign_tensors_are_refused(doubler: Executable, x: Any, y: Any, me
 
 
 def test_an_output_that_is_none_is_allocated(doubler: Executable) -> None:
-    """As if it had not been named."""
+    """None in ``out`` has the same effect as leaving the output out."""
     out: Any = {"y": None}
     assert np.array_equal(doubler.run({"x": X}, out=out)["y"], X + X)
 
 
 def test_runs_with_buffers_of_their_own_allocate_nothing(doubler: Executable) -> None:
-    """Neither arrays nor anything else that stays."""
+    """Runs that are given inputs and outputs allocate no memory that stays."""
     feeds, out = {"x": X}, {"y": np.zeros((3, 5), np.float32)}
     for _ in range(10):
         doubler.run(feeds, out=out)
@@ -300,7 +306,7 @@ def test_runs_with_buffers_of_their_own_allocate_nothing(doubler: Executable) ->
 
 
 def test_nan_and_infinity_pass_through(doubler: Executable) -> None:
-    """Nothing is assumed about values."""
+    """NaN, infinities and signed zeros are computed as IEEE arithmetic demands."""
     x = np.array([[np.nan, np.inf, -np.inf, -0.0, 1e38]] * 3, dtype=np.float32)
     with np.errstate(over="ignore"):
         expected = x + x
@@ -310,6 +316,6 @@ def test_nan_and_infinity_pass_through(doubler: Executable) -> None:
 
 
 def test_positional_calls_check_the_number_of_arrays(doubler: Executable) -> None:
-    """One array for each input."""
+    """A call with positional arrays needs exactly one array for each input."""
     with pytest.raises(InputError, match="expected 1 inputs, found 2"):
         doubler(X, X)

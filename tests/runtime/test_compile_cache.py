@@ -1,4 +1,7 @@
-"""The cache of compiled models: found only if nothing has changed, harmless where it fails."""
+"""The cache of compiled programs: entries are used only if nothing has changed.
+
+A cache that cannot be read or written does no harm.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ DEVICES = Path(compile_cache.__file__).parents[1] / "scheduling" / "devices"
 
 
 def product(seed: int = 0, size: int = 8) -> onnx.ModelProto:
-    """Return ``y = x @ w`` with random weights."""
+    """Return a model ``y = x @ w`` with random weights, which ``seed`` determines.
+
+    The weights are ``w [size, size]``.
+    """
     w = np.random.default_rng(seed).standard_normal((size, size)).astype(np.float32)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -51,14 +57,14 @@ def product(seed: int = 0, size: int = 8) -> onnx.ModelProto:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a cache of this test's own, for small programs too."""
+    """The folder of a cache for this test alone, which also stores small programs."""
     monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
     return tmp_path / "cache"
 
 
 def compiled(model: onnx.ModelProto | Path | None = None, **options: Any) -> Executable:
-    """Compile the product on two vEUs."""
+    """Compile a model for two vEUs; by default, the product."""
     options = {"num_veus": 2, "shapes": {"x": (4, 8)}, **options}
     found = rammer_mlir.compile(product() if model is None else model, **options)
     assert isinstance(found, Executable)
@@ -79,7 +85,7 @@ def edit(folder: Path, statement: str, *values: object) -> None:
 
 
 def test_the_second_compilation_is_found(folder: Path) -> None:
-    """It computes the same, and knows what the compiler measured."""
+    """A second compilation comes from the cache, with equal results and statistics."""
     first, second = compiled(), compiled()
     assert not was_found(first)
     assert was_found(second)
@@ -92,7 +98,7 @@ def test_the_second_compilation_is_found(folder: Path) -> None:
 
 
 def test_a_model_is_the_same_as_a_file_only_by_its_bytes(folder: Path, tmp_path: Path) -> None:
-    """Bytes and files of them share an entry, wherever the file is."""
+    """A file that was moved shares its entry, since the key depends on the bytes only."""
     path = tmp_path / "product.onnx"
     path.write_bytes(product().SerializeToString())
     assert not was_found(compiled(path))
@@ -131,7 +137,7 @@ def test_a_device_file_counts_by_its_figures(folder: Path, tmp_path: Path) -> No
 
 
 def test_external_data_counts(folder: Path, tmp_path: Path) -> None:
-    """The model's own file stays as it is; the weights beside it change."""
+    """A change of the weights in an external data file compiles the model again."""
     path = tmp_path / "product.onnx"
     onnx.save(
         product(size=32), path, save_as_external_data=True, location="w.bin", size_threshold=0
@@ -163,7 +169,10 @@ def test_another_processor_has_entries_of_its_own(
 
 
 def test_policies_of_the_users_are_not_kept(folder: Path) -> None:
-    """Their source may change under the same name."""
+    """Programs that a user's policy has scheduled are not stored.
+
+    The source of the policy may change under the same name.
+    """
 
     class Mine(Sequential):
         name: ClassVar[str] = "mine"
@@ -195,7 +204,7 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -
 
 @pytest.mark.parametrize("damage", ["not a database", "torn", "other tables"])
 def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
-    """One warning says so; the next compilation is kept again."""
+    """A damaged cache file is replaced after one warning, and works again."""
     compiled()
     path = folder / FILE
     if damage == "not a database":
@@ -211,7 +220,10 @@ def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file stands where the folder should be: models compile as without a cache."""
+    """If the cache's folder cannot be created, models compile without a cache.
+
+    There is a single warning.
+    """
     monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "file" / "cache"))
@@ -222,7 +234,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_full_disk(folder: Path) -> None:
-    """Writing fails in the middle: one warning, and what was kept before is still found."""
+    """If writing an entry fails midway, there is one warning, and old entries are still found."""
     compiled()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -241,7 +253,7 @@ def test_a_full_disk(folder: Path) -> None:
 
 
 def test_a_file_that_may_only_be_read(folder: Path) -> None:
-    """Entries are found; nothing is written, and nobody is told so."""
+    """A read-only cache finds its entries and gives no warning."""
     compiled()
     (entry,) = entries(folder)
     folder.chmod(0o500)
@@ -253,7 +265,7 @@ def test_a_file_that_may_only_be_read(folder: Path) -> None:
 
 
 def test_several_writers(tmp_path: Path) -> None:
-    """Each keeps its own entries in one file, whoever comes first."""
+    """Several threads can store entries in one cache file at the same time."""
     problems: list[BaseException] = []
 
     def write(writer: int) -> None:
@@ -280,7 +292,7 @@ def test_several_writers(tmp_path: Path) -> None:
 
 
 def test_the_file_stays_within_its_bound(tmp_path: Path) -> None:
-    """Room is made by what was not used for longest, and the file does not grow on."""
+    """The least recently used entries are removed, so that the file stays below its size limit."""
     file = CacheFile(tmp_path, 3 << 20)
     for number in range(30):
         assert file.keep(ARTIFACT, str(number), b"", bulk=[memoryview(bytes(1 << 20))])
@@ -309,7 +321,7 @@ def test_small_programs_are_not_worth_a_file(folder: Path, monkeypatch: pytest.M
 
 
 def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
-    """Three programs where there is room for two: the one in the middle was not used again."""
+    """Of three programs in a cache with room for two, the least recently used one is removed."""
     cache = CompileCache(folder, 1 << 40)
     options = check_options("cpu", policy="sequential", num_veus=1)
     found: list[str] = []
@@ -339,7 +351,7 @@ def test_a_model_that_is_missing_is_refused_as_ever(folder: Path, tmp_path: Path
 
 
 def test_numbers_of_numpy(folder: Path) -> None:
-    """They are the same numbers."""
+    """Options given as NumPy integers have the same key as Python integers."""
     compiled()
     assert was_found(compiled(shapes={"x": np.array([4, 8])}, num_veus=np.int64(2)))
 
@@ -358,7 +370,7 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_every_source_of_the_compiler_is_in_the_key() -> None:
-    """Also what is neither Python nor a device: the runtime is a linked file of IR."""
+    """The key depends on all source files of the compiler, including MLIR and TOML files."""
     package = Path(compile_cache.__file__).parents[1]
     names = {str(file.relative_to(package)) for file in keys.source_files(package)}
     assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names

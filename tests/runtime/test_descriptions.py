@@ -1,4 +1,4 @@
-"""``repr`` of compiled models: one line that says what a model takes, gives, and runs on."""
+"""``repr`` of compiled models: one line with inputs, outputs, target, policy and vEUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ EXPECTED = "inputs: 'x' 4x8 float32, 'n' scalar int64; outputs: 'y' 4x8 float32"
 
 
 def model(first: int | str | None = 4, name: str = "y") -> onnx.ModelProto:
-    """Return ``y = relu(x)`` with an unused scalar input beside ``x``."""
+    """Return a model ``y = relu(x)`` with a second, unused scalar input.
+
+    ``first`` is the first dimension of ``x``, a number or open; ``name`` is the output's name.
+    """
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [first, 8]) for n in ("x", name))
     n = helper.make_tensor_value_info("n", TensorProto.INT64, [])
     graph = helper.make_graph([helper.make_node("Relu", ["x"], [name])], "relu", [x, n], [y])

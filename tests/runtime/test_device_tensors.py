@@ -1,4 +1,4 @@
-"""Tensors that live on the device, and come and go by the protocols of other packages."""
+"""Tensors in device memory, exchanged with other packages by their protocols."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_device_tensors_are_not_copied(executable: EmulatedExecutable) -> None:
 
 
 class OnlyDlpack:
-    """A tensor of another package."""
+    """A tensor of another package that supports the protocol DLPack only."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -54,7 +54,10 @@ class OnlyDlpack:
 
 
 class OnlyInterface:
-    """A tensor of a package that knows Numba's interface alone."""
+    """A tensor of another package that has ``__cuda_array_interface__`` only.
+
+    ``changes`` replaces entries of that interface.
+    """
 
     def __init__(self, array: Any, **changes: Any) -> None:
         self.kept = kept = array

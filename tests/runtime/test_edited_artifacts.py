@@ -1,4 +1,4 @@
-"""Artifacts that were changed since they were written: every change is found, or is harmless."""
+"""Artifacts that were edited after they were written: every edit is detected, or is harmless."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.runtime.artifacts import (
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The artifact of a program in the table form with a weight."""
+    """The path of the artifact of a program with a weight, in the form of a dispatch loop."""
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     with RING.build() as executable:
         executable.save(path)
@@ -34,29 +34,32 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def unchanged(_: dict[str, Any]) -> None:
-    """Leave the manifest as it is."""
+    """Leave the manifest unchanged, as an edit for ``rewritten``."""
 
 
 def test_a_rewritten_artifact_still_loads(saved: Path, tmp_path: Path) -> None:
-    """The tests below change one thing at a time of a file that is good otherwise."""
+    """An artifact that is rewritten without an edit loads.
+
+    So the other tests' files are refused for their edits, not for being rewritten.
+    """
     assert loads_and_runs(rewritten(saved, tmp_path / "same.rammer", unchanged))
 
 
 def test_another_version(saved: Path, tmp_path: Path) -> None:
-    """The versions found and expected are named."""
+    """An artifact of another format version is refused, with the found and the expected version."""
     path = rewritten(saved, tmp_path / "new.rammer", lambda m: m.update(version=99))
     assert "has format version 99: expected 5; compile the model again" in refusal(path)
 
 
 def test_another_machine(saved: Path, tmp_path: Path) -> None:
-    """Code for another processor family is not run."""
+    """An artifact for another processor architecture is refused."""
     path = rewritten(saved, tmp_path / "other.rammer", lambda m: m.update(machine="riscv64"))
     message = refusal(path)
     assert "was compiled for riscv64, and this machine is " + platform.machine() in message
 
 
 def test_a_processor_that_lacks_an_instruction_set(saved: Path, tmp_path: Path) -> None:
-    """Nor code that uses instructions which this one lacks."""
+    """An artifact that needs an instruction set which this processor lacks is refused."""
     path = rewritten(saved, tmp_path / "wide.rammer", lambda m: m["features"].append("avx4096"))
     assert "needs a processor with avx4096, which this one lacks" in refusal(path)
 
@@ -66,18 +69,18 @@ MEMBERS = ["code", "records", "starts", "constants", "program", "proof", "boxes"
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_missing_members(member: str, saved: Path, tmp_path: Path) -> None:
-    """Every part is needed."""
+    """An artifact without one of its members is refused."""
     refusal(rewritten(saved, tmp_path / "part.rammer", unchanged, **{member: None}))
 
 
 def test_code_that_is_no_library(saved: Path, tmp_path: Path) -> None:
-    """The system's loader refuses it."""
+    """An artifact whose code is no shared library is refused."""
     path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=b"no code")
     assert "its code cannot be loaded" in refusal(path)
 
 
 def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
-    """A library without our functions is not called."""
+    """An artifact whose code is another shared library, without our functions, is refused."""
     library = next(Path(sys.modules["_ctypes"].__file__ or "").parent.glob("_ctypes*.so"))
     path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=library.read_bytes())
     assert "its code lacks 'rammer_start'" in refusal(path)
@@ -85,7 +88,7 @@ def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [b"\0", b"PK\5\6", b"x" * 70_000])
 def test_bytes_in_front_and_behind(more: bytes, saved: Path, tmp_path: Path) -> None:
-    """A ZIP archive may have both; an artifact is read whole, as it was written."""
+    """An artifact with bytes added before or after it is refused, although ZIP allows both."""
     path, whole = tmp_path / "more.rammer", saved.read_bytes()
     for content in (whole + more, more + whole):
         path.write_bytes(content)
@@ -95,7 +98,7 @@ def test_bytes_in_front_and_behind(more: bytes, saved: Path, tmp_path: Path) -> 
 
 
 def test_a_comment(saved: Path, tmp_path: Path) -> None:
-    """Nor has it one of those that ZIP archives may end with."""
+    """An artifact with an added ZIP comment is refused."""
     path = tmp_path / "comment.rammer"
     path.write_bytes(saved.read_bytes())
     with zipfile.ZipFile(path, "a") as archive:
@@ -108,7 +111,7 @@ Edit = Callable[[Any, Any], object]
 
 
 def entries(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every list and dictionary in a JSON value with each of its entries' places."""
+    """Yield all entries of nested lists and dictionaries, as the container and the key or index."""
     places: Iterable[Any] = ()
     if isinstance(value, dict | list):
         places = value if isinstance(value, dict) else range(len(value))
@@ -118,17 +121,17 @@ def entries(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def delete(value: Any, place: Any) -> None:
-    """Leave an entry out."""
+    """Delete the entry at key or index ``place`` of ``value``."""
     del value[place]
 
 
 def set_to(new: Any) -> Edit:
-    """Write something else."""
+    """Return an edit that replaces an entry by ``new``."""
     return lambda value, place: value.__setitem__(place, new)
 
 
 def rename(value: Any, place: Any) -> None:
-    """Give an entry another name, or put it at another place."""
+    """Rename an entry of a dictionary, or move an entry of a list to its end and add a 0."""
     if isinstance(value, dict):
         value[f"{place}_"] = value.pop(place)
     else:
@@ -137,7 +140,7 @@ def rename(value: Any, place: Any) -> None:
 
 
 def increase(value: Any, place: Any) -> None:
-    """Write a number that is one larger, and a longer text or list."""
+    """Increase a number by 1, or make a text, list or dictionary longer by an element."""
     old = value[place]
     if isinstance(old, dict):
         old["further"] = 0
@@ -155,7 +158,7 @@ EDITS: dict[str, Edit] = {
 
 @pytest.mark.parametrize("kind", EDITS)
 def test_edited_manifests(kind: str, saved: Path, tmp_path: Path) -> None:
-    """Whatever is changed anywhere in the manifest is found, whatever it would have led to."""
+    """Each edit of any entry of the manifest is detected."""
     members = contents(saved)
     whole = members["manifest.json"]
     number = sum(1 for _ in entries(json.loads(whole)))
@@ -171,7 +174,7 @@ def test_edited_manifests(kind: str, saved: Path, tmp_path: Path) -> None:
 
 
 def test_members_of_another_model(saved: Path, tmp_path: Path) -> None:
-    """Each is whole, and none is taken for this model's."""
+    """An artifact with a member of another valid artifact is refused."""
     with SMALL.build() as other:
         other.save(tmp_path / "other.rammer")
     members, others = contents(saved), contents(tmp_path / "other.rammer")

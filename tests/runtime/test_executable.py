@@ -1,4 +1,7 @@
-"""Executables under threads, forks, interrupts and garbage collection."""
+"""Executables used from several threads, in forked processes, and under interrupts.
+
+Also tested is their garbage collection.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +30,24 @@ RING = Ring(num_veus=3, layers=8)
 
 @pytest.fixture(scope="module")
 def executable() -> Iterator[Executable]:
-    """A program on three vEUs."""
+    """A compiled program on three vEUs."""
     with RING.build() as built:
         yield built
 
 
 def check(executable: Executable, seed: int) -> bool:
-    """Run once and return whether the result is exact."""
+    """Run the program on the random input of ``seed``; return whether the result is exact."""
     x = RING.input(seed)
     return np.array_equal(executable.run({"x": x})["y"], RING.expected(x))
 
 
 def threads_of_process() -> int:
-    """Return the number of threads of this process, ours and others'."""
+    """Return the number of threads of this process, including Python's own."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
 def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
-    """Fork, and require that ``body`` returns True in the child before the time is up."""
+    """Fork, and check that ``body`` returns True in the child within ``seconds`` seconds."""
     child = os.fork()
     if child == 0:
         signal.alarm(int(seconds))  # ends a child that hangs
@@ -54,27 +57,27 @@ def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def test_concurrent_runs_each_get_their_own_result(executable: Executable) -> None:
-    """Runs from several Python threads follow each other."""
+    """Runs of an executable from several Python threads are serialised, with right results."""
     with ThreadPoolExecutor(5) as pool:
         assert all(pool.map(partial(check, executable), range(200)))
 
 
 def test_executables_run_beside_each_other() -> None:
-    """Two executables have threads and memory of their own."""
+    """Two executables run at the same time, each with its own threads and memory."""
     with RING.build() as first, RING.build() as second, ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(check, exe, seed) for seed in range(100) for exe in (first, second)]
         assert all(run.result() for run in runs)
 
 
 def test_a_forked_child_runs(executable: Executable) -> None:
-    """The child makes its own threads, and the parent's go on."""
+    """A forked child runs with new threads, and the parent's threads continue to work."""
     assert check(executable, 0)
     in_child(lambda: all(check(executable, seed) for seed in range(20)))
     assert check(executable, 1)
 
 
 def test_a_child_that_was_forked_during_a_run_runs(executable: Executable) -> None:
-    """The lock that another thread held at the time of the fork does not block the child."""
+    """A child forked while another thread runs the executable is not blocked by that run's lock."""
     stop = threading.Event()
 
     def keep_running() -> None:
@@ -92,7 +95,7 @@ def test_a_child_that_was_forked_during_a_run_runs(executable: Executable) -> No
 
 
 def test_a_child_may_close_and_leave_the_parent_alone(executable: Executable) -> None:
-    """Closing in the child ends the child's threads only."""
+    """Closing the executable in a forked child leaves the parent's threads running."""
 
     def body() -> bool:
         executable.close()
@@ -104,7 +107,7 @@ def test_a_child_may_close_and_leave_the_parent_alone(executable: Executable) ->
 
 
 def test_closing_ends_the_threads() -> None:
-    """A closed executable refuses to run, and closing twice does no harm."""
+    """Closing ends the threads; a closed executable refuses to run, and may be closed again."""
     before = threads_of_process()
     built = RING.build()
     assert check(built, 0)
@@ -118,7 +121,10 @@ def test_closing_ends_the_threads() -> None:
 
 @pytest.mark.parametrize(("rows", "threads"), [(1, 0), (2, 1), (5, 3)])
 def test_idle_veus_get_no_thread(rows: int, threads: int) -> None:
-    """Threads are made up to the last vEU with work; pinning and recording take all vEUs."""
+    """Threads are created only up to the last vEU that has rTasks.
+
+    Pinning and recording still name all vEUs.
+    """
     program = Elementwise((rows, 3), "f32", np.dtype(np.float32), "%q = arith.addf %p, %p : f32")
     before = threads_of_process()
     with program.build(num_veus=4) as built:
@@ -134,7 +140,7 @@ def test_idle_veus_get_no_thread(rows: int, threads: int) -> None:
 
 
 def test_collected_executables_end_their_threads() -> None:
-    """Nobody has to close them."""
+    """The garbage collector ends the threads of executables that were not closed."""
     before = threads_of_process()
     for seed in range(5):
         assert check(RING.build(), seed)
@@ -143,11 +149,11 @@ def test_collected_executables_end_their_threads() -> None:
 
 
 class Interrupt(BaseException):
-    """Not an Exception, because NumPy's comparison swallows those."""
+    """An interrupt that is no ``Exception``, because NumPy's comparison swallows exceptions."""
 
 
 def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) -> None:
-    """An exception may strike between any two steps of a run; step counters stay in order."""
+    """An exception at any time during a run leaves the step counters valid for the next run."""
 
     def interrupt(*_: object) -> None:
         raise Interrupt
@@ -173,7 +179,7 @@ def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) ->
 
 
 def run_script(script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    """Run Python code that may use RING, in a process of its own, from the repository's root."""
+    """Run Python code in a separate process, with ``RING`` and ``check`` imported."""
     root = Path(__file__).resolve().parents[2]
     head = "from tests.runtime.test_executable import RING, check\n"
     return subprocess.run(
@@ -204,13 +210,16 @@ time.sleep(0.3)
 
 @pytest.mark.parametrize("script", EXITS.values(), ids=EXITS)
 def test_the_interpreter_exits(script: str) -> None:
-    """Whatever the executable's state, the process ends, and ends well."""
+    """The interpreter exits without an error or a hang, whatever the executable's state."""
     result = run_script(script)
     assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_threads_that_cannot_be_created_are_reported() -> None:
-    """The threads made so far end, and the error says how many there were."""
+    """If the system cannot create all threads, the error has the number of created threads.
+
+    The created threads are ended.
+    """
     result = run_script(
         """
 import resource
@@ -233,7 +242,7 @@ except TargetError as error:
 
 
 def test_idle_threads_sleep(executable: Executable) -> None:
-    """Waiting for the next run costs no processor time."""
+    """Threads that wait for the next run use no processor time."""
     assert check(executable, 0)
     time.sleep(0.05)
     before = time.process_time()

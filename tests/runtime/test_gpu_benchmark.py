@@ -1,4 +1,4 @@
-"""The GPU benchmark's own parts, on the emulator."""
+"""The parts of the GPU benchmark that need no GPU, tested on the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drivers' calls against the installed bindings, as far as that goes without a GPU."""
+"""The GPU drivers' calls, checked against the installed CUDA and HIP bindings without a GPU."""
 
 from __future__ import annotations
 
@@ -88,7 +88,12 @@ def test_attributes_of_hip() -> None:
 
 
 class Recorded:
-    """Bindings that record calls and answer from a table: success and a number otherwise."""
+    """A fake of CUDA's or HIP's bindings that records all calls, and reports success.
+
+    Attributes:
+        answers: results of functions by name; other functions return 7.
+        calls: name and arguments of each call so far.
+    """
 
     def __init__(self, real: Any, success: tuple[str, str], answers: dict[str, Any]) -> None:
         self._real, self.answers = real, answers
@@ -189,7 +194,7 @@ def test_a_launch_passes_addresses_of_addresses(recorded: Recorded) -> None:
 def test_numbers_of_arguments_are_the_bindings(
     driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every function of the table is called, with as many arguments as it takes."""
+    """Every function in the driver's table is called with the number of arguments that it takes."""
     recorded = record(driver, monkeypatch)
     calls_everything(driver(0))
     real = api_of(driver)
@@ -220,7 +225,10 @@ def calls_everything(driver: VendorDriver) -> None:
 
 
 def test_hip_waits_for_what_cuda_has_staged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HIP reads pageable memory after the call; CUDA has copied it by then."""
+    """After an upload, the HIP driver synchronises, and the CUDA driver does not.
+
+    HIP may read pageable memory after the call has returned; CUDA has copied it by then.
+    """
     array = np.zeros(4, np.float32)
     last: list[str] = []
     for driver in (cuda.CudaDriver, hip.HipDriver):
@@ -279,7 +287,7 @@ def test_missing_bindings_say_what_to_install(
 
 
 def test_loading_an_artifact_needs_no_bindings() -> None:
-    """What runs on the CPU never imports a GPU's bindings."""
+    """The loader of artifacts can be imported without the bindings of a GPU."""
     code = (
         "import sys; sys.modules['cuda'] = sys.modules['hip'] = None; "
         "from rammer_mlir.runtime import loader"
@@ -288,7 +296,7 @@ def test_loading_an_artifact_needs_no_bindings() -> None:
 
 
 def test_time_between_events(recorded: Recorded) -> None:
-    """Events that are asked for their time are created for it, and destroyed."""
+    """Events for timing are created with timing enabled, and destroyed after they are read."""
     recorded.answers["cuEventElapsedTime"] = 1.5  # milliseconds
     driver = cuda.CudaDriver(0)
     begin, end = (driver.record_event("stream") for _ in range(2))

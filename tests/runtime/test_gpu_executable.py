@@ -1,4 +1,4 @@
-"""Launching GPU programs: everything but the GPU, whose driver the emulator stands in for."""
+"""Launching GPU programs, with the emulator's driver in place of a GPU's."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_outputs_go_where_the_caller_says(executable: EmulatedExecutable) -> Non
 
 
 def test_one_launch_per_operator_gives_the_same() -> None:
-    """Its numbers are those of the same policy's whole program, whose rKernels are the same."""
+    """A launch for each operator gives bitwise the results of a launch of the whole program."""
     for policy in ("sequential", "wavefront"):
         split = compiled(per_operator=True, policy=policy, check=True)
         found = split.run(feeds_of(5))
@@ -69,7 +69,11 @@ def test_one_launch_per_operator_gives_the_same() -> None:
 
 
 def test_launches_per_operator_have_memory_of_their_own() -> None:
-    """Operators run in another order than in the schedule, which decides who may share memory."""
+    """A launch for each operator gives right results, with memory planned for its order.
+
+    Operators run in another order than in the schedule, so that other intermediates are live
+    together.
+    """
     model = build("nas_cell", scale="small")
     feeds = random_feeds(model, 5)
     for policy in ("wavefront", "ios"):
@@ -97,7 +101,7 @@ def test_a_captured_run_repeats(executable: EmulatedExecutable) -> None:
 
 
 class Ordered(EmulatedDriver):
-    """Notes on which streams work is put, and which wait for which."""
+    """An emulated driver that records launches, waits, and dependencies between streams."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -123,7 +127,10 @@ class Ordered(EmulatedDriver):
 
 
 def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutable) -> None:
-    """Step counters are shared, so each run waits for the one before, launched or replayed."""
+    """A run on any stream waits for the previous run, launched or replayed.
+
+    All runs share the step counters.
+    """
     own = executable.program.driver
     assert isinstance(own, EmulatedDriver)
     driver = Ordered("sm_90", own.kernels)
@@ -184,7 +191,7 @@ def test_the_chip_has_to_fit(
 
 @pytest.mark.parametrize(("target", "package"), [("nvvm:sm_90", "NVIDIA"), ("rocdl:gfx90a", "AMD")])
 def test_no_driver(target: str, package: str) -> None:
-    """Compiling for a GPU works everywhere; running says in one line what is missing."""
+    """A program compiles for a GPU without a driver; running it reports that it lacks one."""
     found = rammer_mlir.compile(MODEL, target=target, num_veus=2)
     try:
         outputs = found.run(feeds_of(3))
@@ -217,7 +224,10 @@ def test_a_watchdog_lets_good_runs_be(watched: EmulatedExecutable) -> None:
 
 
 def awaits_one_step_more(image: GpuImage) -> tuple[GpuImage, int, int]:
-    """Let the last barrier of a program await a step that never comes; name both vEUs."""
+    """Return a program whose last barrier never ends, and the waiting and the awaited vEU.
+
+    The barrier waits for a step that the awaited vEU does not have.
+    """
     tables = image.tables.copy()
     table = tables[0]
     placed = place_records(image.program.launches[0])

@@ -1,4 +1,4 @@
-"""The launch benchmark works; what it measures is printed by ``make bench``, not tested."""
+"""The launch benchmark runs; ``make bench`` prints its times, which are not tested."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from rammer_mlir.benchmarks import launch
 
 
 def test_launches_of_an_empty_program_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Both ways take time; which takes longer says little on a busy machine."""
+    """Both ways to launch a program have a positive time.
+
+    Which is faster is not tested, since that varies on a busy machine.
+    """
     measured = launch.measure_launch(2, samples=5)
     assert 0 < measured.native < 1e9
     assert 0 < measured.run < 1e9

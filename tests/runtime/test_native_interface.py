@@ -1,4 +1,4 @@
-"""What the runtime writes is what compiled code reads, and both take it from one definition."""
+"""The memory layouts that the runtime writes are those that compiled code reads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SYMBOLS = (
 
 
 def lowered_ring() -> tuple[ir.Module, CpuImage]:
-    """Return the ring as LLVM functions with a dispatch loop, in a context of its own."""
+    """Return the ring program as LLVM functions with a dispatch loop, and its image."""
     context = ir.Context()
     dialects.register(context)
     with context, ir.Location.unknown():
@@ -62,18 +62,18 @@ def lowered_ring() -> tuple[ir.Module, CpuImage]:
 
 
 def function(module: ir.Module, name: str) -> ir.Operation:
-    """Return a function of a module."""
+    """Return the function ``name`` of a module."""
     (found,) = (op.operation for op in module.body.operations if symbol_name(op) == name)
     return found
 
 
 def width(kind: ir.Type) -> int:
-    """Return the bytes of a scalar in memory."""
+    """Return the size in bytes of a scalar type in memory."""
     return ir.IntegerType(kind).width // 8 if isinstance(kind, ir.IntegerType) else 8
 
 
 def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
-    """Yield loads and stores: the base pointer, the constant offset in bytes, and the bytes."""
+    """Yield all loads and stores in ``scope``: base pointer, constant offset and size in bytes."""
     for operation in walk(scope):
         if operation.name in ("llvm.load", "llvm.atomicrmw"):
             address, kind = operation.operands[0], operation.results[0].type
@@ -92,7 +92,7 @@ def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
 
 
 def fields(layout: np.dtype[np.void]) -> set[tuple[int, int]]:
-    """Return offset and bytes of each field."""
+    """Return the offset and the size in bytes of each field of a structure."""
     return {(offset, kind.itemsize) for kind, offset, *_ in (layout.fields or {}).values()}
 
 
@@ -133,7 +133,10 @@ RETURNED = {"rammer_thread": "thread", "rammer_veu_state": "veu"}
 
 
 def structure_of(name: str, base: ir.Value) -> str | None:
-    """Return which structure a function of the runtime has the address of, if it is one."""
+    """Return the name of the structure that the pointer ``base`` in function ``name`` points to.
+
+    The result is None if it points to no structure of the pool.
+    """
     owner = base.owner
     if isinstance(owner, ir.Block):
         number, structure = POINTERS[name]
@@ -144,7 +147,7 @@ def structure_of(name: str, base: ir.Value) -> str | None:
 
 
 def test_code_reads_the_fields_of_the_pool() -> None:
-    """Offsets and sizes of all accesses are those of the structures, and none is missing."""
+    """The runtime's code accesses exactly the fields of its structures, and each field is used."""
     found: dict[str, set[tuple[int, int]]] = {"pool": set(), "thread": set(), "veu": set()}
     with ir.Context(), ir.Location.unknown():
         module = runtime.runtime_module("x86_64")
@@ -235,7 +238,7 @@ def test_a_gpu_kernel_counts_where_the_interface_says() -> None:
 
 
 def test_no_symbol_is_spelled_twice() -> None:
-    """Each is a literal of the native interface's file, and of no other file."""
+    """Each symbol of the native interface is a literal in ``native_interface.py`` only."""
     for folder in ("rammer_mlir", "lowering", "passes"):
         for file in sorted((PACKAGE / folder).rglob("*.py")):
             if file.name == "native_interface.py":

@@ -1,4 +1,4 @@
-"""Models that were loaded are pickled by the path of their file; others are refused."""
+"""Loaded models are pickled as the path of their file; other models cannot be pickled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_BYTES = 1000
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the artifact of a model of two layers."""
+    """The path of the artifact of a model of two layers."""
     folder = tmp_path_factory.mktemp("artifacts")
     with rammer_mlir.compile(save_layer(folder / "layer.onnx"), num_veus=1) as made:
         made.save(folder / "layer.rammer")
@@ -32,12 +32,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output(model: RunnableModel) -> np.ndarray:
-    """Run the model; return its only output."""
+    """Run the model on ``X``, and return its only output."""
     return model.run({"x": X})["y"]
 
 
 def copied(model: Any) -> Any:
-    """Return what comes out of a pickle, which is small."""
+    """Return a copy of a model by pickling, and check that the pickle is small."""
     data = pickle.dumps(model)
     assert len(data) < MOST_BYTES
     return pickle.loads(data)
@@ -108,7 +108,10 @@ def test_a_model_that_was_compiled_here_is_refused(saved: Path) -> None:
 def test_whether_the_cache_had_the_model_makes_no_difference(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An entry of the cache may be gone before a pickle of it is read."""
+    """A model that came from the cache cannot be pickled either.
+
+    Its cache entry might be removed before the pickle is read.
+    """
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     model = saved.with_name("layer.onnx")

@@ -1,4 +1,4 @@
-"""VEUs bound to cores, several of them to one if it is named so."""
+"""VEUs pinned to cores; several vEUs may share a core."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CORES = sorted(os.sched_getaffinity(0))
 
 
 def threads() -> set[int]:
-    """Return the numbers of this process's threads."""
+    """Return the IDs of this process's threads."""
     return {int(entry.name) for entry in Path("/proc/self/task").iterdir()}
 
 
 def check(executable: Executable) -> bool:
-    """Run once and return whether the result is exact."""
+    """Run the program once, and return whether the result is exact."""
     x = RING.input(1)
     return np.array_equal(executable.run({"x": x})["y"], RING.expected(x))
 
 
 @pytest.mark.parametrize("runs_before", [0, 1], ids=["before threads exist", "later"])
 def test_threads_run_on_the_cores_that_are_named(runs_before: int) -> None:
-    """The caller's own thread may go where it could before."""
+    """Worker threads are pinned to the given cores; the caller's thread keeps its cores."""
     others = threads()
     cores = [CORES[0], CORES[-1], CORES[0]]
     with RING.build() as executable:

@@ -1,4 +1,4 @@
-"""Hand-written rPrograms, run many times, against NumPy."""
+"""Hand-written rPrograms, run many times, and compared with NumPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ FORMS = pytest.mark.parametrize("limit", [TABLE, STRAIGHT_LINE], ids=["table", "
 
 
 def count_wrong(executable: Executable, ring: Ring, runs: int) -> int:
-    """Run on changing inputs and count the runs whose result is not NumPy's, bit for bit."""
+    """Return the number of runs, of ``runs``, whose results differ from NumPy's in any bit.
+
+    The inputs change from run to run.
+    """
     inputs = [ring.input(seed) for seed in range(4)]
     results = [ring.expected(x) for x in inputs]
     return sum(
@@ -30,7 +33,7 @@ def count_wrong(executable: Executable, ring: Ring, runs: int) -> int:
 @FORMS
 @pytest.mark.parametrize("num_veus", [1, 2, 3, 8])
 def test_results_are_exact_in_every_run(num_veus: int, limit: int) -> None:
-    """Also with more vEUs than cores: waiting threads give way."""
+    """Results are exact in every run, also with more vEUs than cores."""
     ring = Ring(num_veus)
     with ring.build(limit) as executable:
         assert count_wrong(executable, ring, RUNS) == 0
@@ -39,7 +42,7 @@ def test_results_are_exact_in_every_run(num_veus: int, limit: int) -> None:
 @FORMS
 @pytest.mark.parametrize("num_veus", [2, 4])
 def test_programs_follow_each_other(num_veus: int, limit: int) -> None:
-    """A program reads what the one before wrote on any vEU, with no barrier of its own."""
+    """An rProgram reads results of the previous rProgram from any vEU, without a barrier."""
     ring = Ring(num_veus, layers=9, programs=4)
     assert ring.text().count("rtask.program") == 4
     with ring.build(limit) as executable:
@@ -48,14 +51,17 @@ def test_programs_follow_each_other(num_veus: int, limit: int) -> None:
 
 @pytest.mark.parametrize("num_veus", [2, 3])
 def test_a_long_table(num_veus: int) -> None:
-    """Thousands of records take the table form by themselves."""
+    """A program of thousands of records is compiled to a dispatch loop by default, and is right."""
     ring = Ring(num_veus, layers=500, rows=7, columns=8)
     with ring.build() as executable:
         assert count_wrong(executable, ring, RUNS // 10) == 0
 
 
 def test_both_forms_agree_with_barriers_in_both_directions() -> None:
-    """The vEUs wait for each other in turn, with waits for several vEUs at once."""
+    """A dispatch loop and straight-line code give equal results.
+
+    In this program, vEUs wait for each other in turn, and for several vEUs at once.
+    """
     ring = Ring(4, layers=12, rows=6)
     assert ring.text().count("rtask.barrier") > 40
     with ring.build(TABLE) as table, ring.build(STRAIGHT_LINE) as straight:
@@ -65,7 +71,10 @@ def test_both_forms_agree_with_barriers_in_both_directions() -> None:
 
 
 def test_a_program_without_its_barriers_is_caught_by_these_tests() -> None:
-    """The rings are sensitive: with the waits taken out, results are wrong."""
+    """A ring program without its barriers gives wrong results.
+
+    So the tests with ring programs would detect missing waits.
+    """
     ring = Ring(3, layers=40, columns=400, without_barriers=True)
     assert "rtask.barrier" not in ring.text()
     with ring.build(TABLE) as executable:
@@ -73,7 +82,7 @@ def test_a_program_without_its_barriers_is_caught_by_these_tests() -> None:
 
 
 def test_code_of_the_table_form_does_not_grow_with_the_program() -> None:
-    """Only the data does."""
+    """The code of a dispatch loop has the same size for a longer program; only the table grows."""
     sizes: list[int] = []
     records: list[int] = []
     for layers in (50, 1000):
@@ -86,7 +95,7 @@ def test_code_of_the_table_form_does_not_grow_with_the_program() -> None:
 
 
 def test_few_records_become_straight_line_code() -> None:
-    """The default limit chooses by the number of records."""
+    """By default, programs with few records become straight-line code, others a dispatch loop."""
     few, many = Ring(2, layers=4), Ring(2, layers=40)
     sizes = {
         (ring, limit): len(

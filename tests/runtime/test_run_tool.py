@@ -22,7 +22,7 @@ RING = Ring(2, layers=4)
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a saved ring."""
+    """The path of the artifact of a ring program."""
     path = tmp_path_factory.mktemp("run") / "ring.rammer"
     with RING.build() as executable:
         executable.save(path)
@@ -31,14 +31,14 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a file with the ring's input."""
+    """The path of an .npz file with the ring program's input."""
     path = tmp_path_factory.mktemp("inputs") / "in.npz"
     np.savez(path, x=RING.input())
     return str(path)
 
 
 def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Run the tool, require exit code 1 and one line of error, and return it."""
+    """Run the tool; check that it fails with exit code 1 and one line of error; return the line."""
     capsys.readouterr()
     assert main(arguments) == 1
     errors = capsys.readouterr().err
@@ -184,7 +184,7 @@ def test_input_files_that_hold_no_arrays(
 def test_damaged_input_files(
     artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whichever byte of a compressed file is wrong, there is one line of error or none at all."""
+    """A compressed input file with a damaged byte gives at most one line of error."""
     source, bad = tmp_path / "in.npz", tmp_path / "bad.npz"
     np.savez_compressed(source, x=RING.input())
     data = source.read_bytes()
@@ -228,7 +228,7 @@ def test_bad_options(artifact: str, tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_outputs_are_found_unwritable_before_anything_is_run(
     option: str, artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a run nothing is printed, nor left behind."""
+    """An output path that cannot be written is refused before the run, and no file is left."""
     for name, reason in ((tmp_path / "absent" / "out", "No such file"), (tmp_path, "directory")):
         assert main([artifact, option, str(name)]) == 1
         printed = capsys.readouterr()

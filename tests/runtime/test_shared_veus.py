@@ -1,4 +1,4 @@
-"""Threads that share vEUs: the same bits whoever ran which part, also on a busy machine."""
+"""Threads that share vEUs: results are bitwise equal, whichever thread runs which part."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ while time.monotonic() < end:
 
 @contextmanager
 def busy_processes(count: int) -> Generator[None]:
-    """Keep processors busy; the processes end by themselves, should the test not end them."""
+    """Run ``count`` processes that keep cores busy while the context is open.
+
+    They also end by themselves after some seconds.
+    """
     command = [sys.executable, "-c", SPIN, str(5 * SECONDS)]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:
@@ -49,7 +52,7 @@ def busy_processes(count: int) -> Generator[None]:
 
 
 def head_of(executable: Executable) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
-    """Return the head of the memory of a program's pool."""
+    """Return the first structure in the memory of an executable's thread pool."""
     executable.prepare()
     pool: ThreadPool = vars(executable)["_pool"]
     memory: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = vars(pool)["_memory"]
@@ -57,14 +60,17 @@ def head_of(executable: Executable) -> np.ndarray[tuple[int, ...], np.dtype[np.v
 
 
 def threads() -> set[str]:
-    """Return the numbers of this process's threads."""
+    """Return the IDs of this process's threads."""
     return {entry.name for entry in Path("/proc/self/task").iterdir()}
 
 
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["table", "straight-line"])
 @pytest.mark.parametrize("patience", [1, 32])
 def test_results_are_exact_beside_busy_processes(limit: int, patience: int) -> None:
-    """Two for each core, so that threads lose their cores anywhere; vEUs change hands at once."""
+    """Results are exact while two busy processes for each core make threads lose their cores.
+
+    ``patience`` is how often a thread has to find a vEU of another thread ready before it takes it.
+    """
     cores = len(os.sched_getaffinity(0))
     with RING.build(limit) as executable, busy_processes(2 * cores):
         head = head_of(executable)
@@ -111,7 +117,10 @@ UPWARD = {"x86_64": 0x800, "aarch64": 0x400000}
 
 
 def test_every_veu_rounds_as_the_caller_does() -> None:
-    """A thread that was created before computes in the mode of the thread that runs the model."""
+    """All threads of a run use the rounding mode of the thread that called it.
+
+    That holds even if they were created under another rounding mode.
+    """
     library = ctypes.CDLL("libm.so.6")
     x = RING.input()
     nearest = RING.expected(x)

@@ -1,4 +1,4 @@
-"""Signed artifacts: loaded by the right key, refused in one line otherwise."""
+"""Signed artifacts are loaded with the right public key, and otherwise refused in one line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ X = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
 
 
 def pem_of(key: Ed25519PrivateKey | X25519PrivateKey) -> tuple[bytes, bytes]:
-    """Return a private and its public key."""
+    """Return a private key and its public key in the PEM format."""
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -51,7 +51,7 @@ OTHER_PRIVATE, OTHER_PUBLIC = pem_of(Ed25519PrivateKey.generate())
 
 @pytest.fixture(scope="module", params=["one program", "several programs"])
 def signed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a signed artifact."""
+    """The path of a signed artifact, of one program or of several."""
     folder = tmp_path_factory.mktemp("signed")
     several = request.param == "several programs"
     model = save_layer(folder / "layer.onnx", ("n", 8) if several else (4, 8))
@@ -93,7 +93,7 @@ def test_a_missing_signature_is_refused(signed: Path, tmp_path: Path) -> None:
 
 
 def test_content_with_a_seal_of_its_own_is_refused(signed: Path, tmp_path: Path) -> None:
-    """Who changes a file on purpose seals it again, and keeps the signature."""
+    """An artifact with foreign content, a valid seal and a copied signature is refused."""
     path = tmp_path / "other.rammer"
     model = save_layer(tmp_path / "layer.onnx")
     with rammer_mlir.compile(model, num_veus=1) as compiled:
@@ -129,7 +129,7 @@ def test_a_signature_of_another_size_is_refused(signed: Path, tmp_path: Path, si
 
 
 def test_what_is_checked_is_what_is_loaded(signed: Path, tmp_path: Path) -> None:
-    """Nothing is mapped: a change in place after the check changes no result."""
+    """A change of the file after it was verified changes no result, since nothing is mapped."""
     path = tmp_path / "layer.rammer"
     shutil.copy(signed, path)
     with rammer_mlir.load(path, verify=PUBLIC) as model:

@@ -1,4 +1,4 @@
-"""How an artifact's members are stored, and files that change while their program is in use."""
+"""How an artifact's members are stored, and files that change while their program is loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = np.random.default_rng(0).integers(-4, 4, (2, 1024)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The artifact of a product with 2 MiB of weights."""
+    """The path of the artifact of a matrix product with 2 MiB of weights."""
     path = tmp_path_factory.mktemp("artifacts") / "product.rammer"
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 512))
@@ -44,7 +44,7 @@ def is_right(loaded: RunnableModel) -> bool:
 
 
 def compressed(saved: Path, path: Path, *names: str) -> Path:
-    """Write the artifact with some members compressed."""
+    """Write a copy of an artifact with the members ``names`` compressed; return its path."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in contents(saved).items():
             kind = zipfile.ZIP_DEFLATED if name in names else zipfile.ZIP_STORED
@@ -53,7 +53,7 @@ def compressed(saved: Path, path: Path, *names: str) -> Path:
 
 
 def test_compressed_members_are_refused(saved: Path, tmp_path: Path) -> None:
-    """Whichever they are: constants are mapped as they lie in the file."""
+    """An artifact with any compressed member is refused, because constants are mapped as stored."""
     names = list(contents(saved))
     for chosen in (*((name,) for name in names), names):
         path = compressed(saved, tmp_path / "compressed.rammer", *chosen)
@@ -61,7 +61,7 @@ def test_compressed_members_are_refused(saved: Path, tmp_path: Path) -> None:
 
 
 def test_members_at_other_places(saved: Path, tmp_path: Path) -> None:
-    """Constants at an address that no vector register is loaded from are read to another one."""
+    """Constants at an address without the alignment for vector loads are copied, not mapped."""
     for padding in range(1, 64, 13):
         members = {"manifest.json": contents(saved)["manifest.json"] + b" " * padding}
         path = write_members(tmp_path / "stored.rammer", contents(saved) | members)
@@ -78,7 +78,7 @@ def test_large_constants_are_mapped_unless_somebody_minds(saved: Path, mapped: b
 
 @pytest.mark.parametrize("size", [0, 100])
 def test_a_file_that_is_truncated_under_a_program(saved: Path, tmp_path: Path, size: int) -> None:
-    """What was read stays as it was."""
+    """A program that was loaded without mapping runs on after its file is truncated."""
     path = tmp_path / "truncated.rammer"
     path.write_bytes(saved.read_bytes())
     with rammer_mlir.load(path, mapped=False) as loaded:
@@ -91,7 +91,7 @@ def test_a_file_that_is_truncated_under_a_program(saved: Path, tmp_path: Path, s
 
 
 def test_a_file_that_is_replaced_under_a_program(saved: Path, tmp_path: Path) -> None:
-    """Replacing it as ``save`` does leaves the mapped file as it is."""
+    """A program whose file is mapped runs on after the file is replaced as ``save`` does."""
     path = tmp_path / "replaced.rammer"
     path.write_bytes(saved.read_bytes())
     with rammer_mlir.load(path) as loaded:
@@ -102,7 +102,10 @@ def test_a_file_that_is_replaced_under_a_program(saved: Path, tmp_path: Path) ->
 def test_written_files_get_the_rights_of_new_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without changing the process's mask, under which other threads may make files."""
+    """Written files have the permissions of the process's umask, which is never changed.
+
+    Changing it would affect files that other threads create.
+    """
     path = tmp_path / "file"
     mask = os.umask(0o027)
     try:

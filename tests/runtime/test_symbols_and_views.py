@@ -1,4 +1,4 @@
-"""Programs that others write: rKernels of any name, and buffers that begin anywhere."""
+"""Hand-written programs: rKernels of any name, and views of buffers with any offset."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ RING = Ring(2, layers=4)
 
 
 def long_ring(kernel: str) -> str:
-    """Return the ring with its rKernel renamed and too long to be inlined."""
+    """Return the text of the ring program with its rKernel renamed to ``kernel`` and made long.
+
+    It is then too long to be inlined, so that the program calls it by name.
+    """
     text = RING.text().replace("@step", f"@{kernel}")
     statement = text[text.index("  linalg.generic") : text.index("  return\n}")]
     return text.replace(statement, statement * 30)
 
 
 def compile_save_load(kernel: str, path: Path) -> list[bool]:
-    """Return whether the program is right when compiled here, and when loaded from a file."""
+    """Return whether the long ring is right when compiled, and when loaded from a file."""
     with build(long_ring(kernel), {1: RING.weights()}, RING.signature, 2, TABLE) as built:
         results = [RING.is_right(built, 0)]
         built.save(path)
@@ -38,9 +41,9 @@ def compile_save_load(kernel: str, path: Path) -> list[bool]:
 
 @pytest.mark.parametrize("kernel", ["free", "sin", "memcpy", "rammer_wait"])
 def test_an_rkernel_may_have_a_name_that_the_process_uses(kernel: str, tmp_path: Path) -> None:
-    """The program calls the rKernel, not the function of libc or of the runtime.
+    """An rKernel with the name of a function of libc or of the runtime is called correctly.
 
-    In a process of its own: the wrong call crashes it.
+    The test runs in a separate process, since calling the wrong function would crash it.
     """
     code = (
         "import json, sys\nfrom pathlib import Path\n"
@@ -61,9 +64,13 @@ LINE = "memref<4xf32, strided<[{stride}], offset: {offset}>>"
 
 
 def doubling(source: str, target: str, views: str, types: tuple[str, str]) -> str:
-    """Return a program that writes twice the view %a of %x to the view %b of %y.
+    """Return the text of a program that writes twice the view ``%a`` of ``%x`` to ``%b`` of ``%y``.
 
-    ``source`` and ``target`` are the types of the rKernel's buffers, ``types`` those of the views.
+    Args:
+        source: type of the rKernel's input buffer.
+        target: type of the rKernel's output buffer.
+        views: MLIR operations that define ``%a`` and ``%b``.
+        types: types of ``%a`` and of ``%b``.
     """
     box = "offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>"
     return f"""
@@ -93,12 +100,15 @@ func.func @main(%x: {MATRIX} {{rtask.name = "x"}}, %y: {MATRIX} {{rtask.name = "
 
 
 def strided(offset: int | str, stride: int = 1) -> str:
-    """Return the type of four elements of a matrix."""
+    """Return the memref type of four elements of a matrix.
+
+    ``offset`` and ``stride`` are in elements.
+    """
     return LINE.format(stride=stride, offset=offset)
 
 
 def cast(name: str, root: str, offset: int, stride: int = 1) -> str:
-    """Return the definition of a view."""
+    """Return an MLIR operation that defines ``%name`` as a view of four elements of ``%root``."""
     return (
         f"%{name} = memref.reinterpret_cast %{root} to offset: [{offset}], sizes: [4], "
         f"strides: [{stride}] : {MATRIX} to {strided(offset, stride)}"
@@ -106,7 +116,10 @@ def cast(name: str, root: str, offset: int, stride: int = 1) -> str:
 
 
 def run_doubling(text: str, limit: int) -> tuple[Array, Array]:
-    """Run a program on 0 to 15; return the input and the output, -1 where nothing is written."""
+    """Run a program of ``doubling`` on the numbers 0 to 15; return the input and the output.
+
+    Both are flattened. Elements of the output that the program does not write are -1.
+    """
     spec = (4, 4), np.dtype(np.float32)
     signature = Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
@@ -120,7 +133,7 @@ def run_doubling(text: str, limit: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("stride", [1, 4], ids=["row", "column"])
 @pytest.mark.parametrize("inside", [(0, 0), (3, 1), (2, 0)], ids=["start", "own", "mixed"])
 def test_views_may_begin_anywhere(limit: int, stride: int, inside: tuple[int, int]) -> None:
-    """Offsets count once, whether the rKernel's own buffer types have them or only the views."""
+    """The offset of a view is applied once, whether or not the rKernel's buffer types have it."""
     text = doubling(
         strided(inside[0], stride),
         strided(inside[1], stride),

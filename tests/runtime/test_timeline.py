@@ -1,4 +1,4 @@
-"""Timelines: what a run's trace says, and that it can be read."""
+"""Timelines of recorded runs: their events, and the JSON format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Events = list[dict[str, Any]]
 
 
 def trace(ring: Ring, path: Path, limit: int = 0) -> Events:
-    """Record a run and return the events."""
+    """Record a run of the ring program to the file ``path``, and return the trace events."""
     with ring.build(limit) as executable:
         executable.run({"x": ring.input()})
         executable.timeline(path, {"x": ring.input()})
@@ -29,7 +29,7 @@ def trace(ring: Ring, path: Path, limit: int = 0) -> Events:
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["table", "straight-line"])
 @pytest.mark.parametrize("num_veus", [1, 3])
 def test_one_event_for_each_record(num_veus: int, limit: int, tmp_path: Path) -> None:
-    """Every rTask appears once, by its layer's name, on the vEU that runs it."""
+    """Every rTask has one event, with its layer's name, on the vEU that runs it."""
     ring = Ring(num_veus, layers=7, programs=2)
     events = trace(ring, tmp_path / "trace.json", limit)
     rtasks = [event for event in events if event.get("cat") == "rtask"]
@@ -44,7 +44,7 @@ def test_one_event_for_each_record(num_veus: int, limit: int, tmp_path: Path) ->
 
 
 def test_barriers_have_another_colour(tmp_path: Path) -> None:
-    """There is one for each barrier of the program."""
+    """Every barrier has one event, whose colour differs from that of rTasks."""
     ring = Ring(2, layers=6)
     events = trace(ring, tmp_path / "trace.json")
     barriers = [event for event in events if event.get("cat") == "barrier"]
@@ -54,7 +54,7 @@ def test_barriers_have_another_colour(tmp_path: Path) -> None:
 
 
 def test_times_are_in_order(tmp_path: Path) -> None:
-    """The records of a vEU follow each other; the first of the run begins at zero."""
+    """Events of a vEU do not overlap, and the first event of a run begins at time zero."""
     events = [event for event in trace(Ring(3), tmp_path / "trace.json") if event["ph"] == "X"]
     assert min(event["ts"] for event in events) == 0
     assert all(event["dur"] >= 0 for event in events)
@@ -82,7 +82,7 @@ def test_a_reader_begins_after_its_writers(tmp_path: Path) -> None:
 
 
 def test_errors_leave_no_file(tmp_path: Path) -> None:
-    """Neither bad inputs nor a full device."""
+    """Neither wrong inputs nor a full device leave a file."""
     ring = Ring()
     path = tmp_path / "trace.json"
     with ring.build() as executable:

@@ -1,4 +1,4 @@
-"""Code of loaded artifacts leaves the process with the executables, and not before their runs."""
+"""The code of a loaded artifact is unmapped when its executable ends, but not during a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.runtime.artifacts import RING, loads_and_runs
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An artifact with a weight."""
+    """The path of the artifact of a program with a weight."""
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     with RING.build() as built:
         built.save(path)
@@ -29,7 +29,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mapped_libraries() -> int:
-    """Return how many parts of artifacts' code are mapped."""
+    """Return the number of memory mappings of artifacts' code in this process."""
     return sum("/rammer-" in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
@@ -46,7 +46,7 @@ def test_closing_unmaps_the_code(saved: Path) -> None:
 
 
 def test_collected_executables_unmap_their_code(saved: Path) -> None:
-    """Also those that never ran."""
+    """The garbage collector unmaps the code of executables, whether or not they ran."""
     before = mapped_libraries()
     for _ in range(20):
         assert RING.is_right(rammer_mlir.load(saved))
@@ -56,14 +56,17 @@ def test_collected_executables_unmap_their_code(saved: Path) -> None:
 
 
 def test_one_of_two_executables_is_closed(saved: Path) -> None:
-    """The other one keeps its own copy."""
+    """Closing an executable leaves the code of another executable of the same file mapped."""
     with rammer_mlir.load(saved) as kept:
         loads_and_runs(saved)
         assert RING.is_right(kept)
 
 
 def run_until_closed(loaded: RunnableModel, started: threading.Event) -> None:
-    """Run as long as the executable does, once at least."""
+    """Run an executable repeatedly until it is closed, and check the results.
+
+    Sets ``started`` after the first run.
+    """
     x = RING.input(1)
     expected = RING.expected(x)
     while True:

@@ -1,4 +1,7 @@
-"""The cores that a process may use: control groups of both versions, as files of a test."""
+"""The number of cores that a process may use, by affinity and by the quotas of control groups.
+
+Test files stand for the control groups of versions 1 and 2.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,15 @@ V1, V2 = "cgroup cgroup rw,cpu,cpuacct", "cgroup2 cgroup2 rw"
 
 
 def process(folder: Path, kind: str, group: str, files: Mapping[str, str], root: str = "/") -> Path:
-    """Return a folder as ``/proc/self`` of a process whose groups have these files."""
+    """Write files in ``folder`` that look like ``/proc/self`` of a process in a control group.
+
+    Args:
+        folder: the folder, which is returned.
+        kind: mount type of the control groups, version 1 or 2.
+        group: path of the process's group.
+        files: contents of the groups' files by path.
+        root: path of the group that is mounted.
+    """
     names = "4:cpu,cpuacct" if kind == V1 else "0:"
     for name, text in files.items():
         file = folder / "mounted" / name
@@ -57,7 +68,10 @@ def test_without_proc_nothing_is_limited(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("quota", "least"), [(0.5, 1), (1.99, 1), (1.0, 1), (1000.0, 1000)])
 def test_whole_cores_are_used(quota: float, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fraction is left over, and affinity counts too; both decide the default number of vEUs."""
+    """The usable cores are the quota rounded down, at least 1 and at most the affinity.
+
+    They are the default number of vEUs.
+    """
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setattr(module, "cpu_quota", lambda: quota)
     assert usable_cores() == min(cores, least)

@@ -1,4 +1,7 @@
-"""Every interleaving of threads that share vEUs: each record once, in order, after its waits."""
+"""All interleavings of threads that share vEUs, by exhaustive search.
+
+In each, every record is executed once, in order, and after its waits.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,24 @@ FOUND = {
 
 @pytest.mark.parametrize("is_guided", [True, False], ids=["ready ones", "any"])
 def test_three_threads_execute_three_veus_twice(is_guided: bool) -> None:
-    """The numbers of states show that vEUs were left and taken by others."""
+    """The protocol is correct for three threads, three vEUs and two runs.
+
+    The large number of states shows that threads leave vEUs, and others take them.
+    """
     states = search(Protocol(VEUS, is_guided=is_guided))
     assert states > 50_000
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 def test_fewer_and_more_threads_than_veus(num_threads: int) -> None:
-    """One thread alone is enough, wherever it begins."""
+    """The protocol is correct for fewer and for more threads than vEUs."""
     assert search(Protocol(VEUS, num_threads, num_runs=3 if num_threads < 3 else 1)) > 50
     two = ((None, (1, 1), None), ((0, 1), None))
     assert search(Protocol(two, num_threads)) > 50
 
 
 def test_threads_that_wait_for_each_other_are_found() -> None:
-    """No schedule has such barriers; the search would tell."""
+    """The search detects a deadlock of two vEUs that wait for each other."""
     with pytest.raises(Violation, match="for ever"):
         search(Protocol((((1, 1), None), ((0, 1), None)), num_threads=2, num_runs=1))
 

@@ -1,4 +1,4 @@
-"""An installation without the compiler's packages runs artifacts, and says what it lacks."""
+"""An installation without the compiler's packages runs artifacts, and reports missing packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ sys.meta_path.insert(0, Blocked())
 def python(
     command: str, *arguments: str | Path, without: tuple[str, ...] = COMPILER
 ) -> tuple[int, str, str]:
-    """Run a command in a process that lacks packages; return its code, output and errors."""
+    """Run Python code in a process in which the packages ``without`` cannot be imported.
+
+    Returns its exit code, output and errors.
+    """
     done = subprocess.run(
         [sys.executable, "-c", BLOCK.format(blocked=without) + command, *map(str, arguments)],
         capture_output=True,
@@ -45,7 +48,7 @@ def python(
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a model of two layers; its artifact is beside it."""
+    """The path of an ONNX file of two layers; its artifact has the same name with ``.rammer``."""
     path = save_layer(tmp_path_factory.mktemp("models") / "layer.onnx")
     with rammer_mlir.compile(path) as compiled:
         compiled.save(path.with_suffix(".rammer"))

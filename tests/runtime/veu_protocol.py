@@ -1,9 +1,9 @@
-"""The protocol by which threads share vEUs, as a transition system small enough to be searched.
+"""A model of the protocol by which threads share vEUs, small enough to search all its states.
 
-A step of a thread is one access to shared memory, of those in ``lowering/cpu/veus.mlir`` and
-``runtime.mlir``; accesses that only the holder of a vEU makes are one step with the next visible
-one. Numbers of polls are left out: wherever code polls for a while, a step may go on or not, so
-that the search covers every number. Ghost variables, which no code has, say what must hold.
+A step of a thread is one access to shared memory in ``lowering/cpu/veus.mlir`` or ``runtime.mlir``.
+Accesses that only the holder of a vEU makes are merged with the next access that others can see. A
+thread that polls may continue or stop after any poll, so that all numbers of polls are covered.
+Ghost variables, which the real code does not have, state the conditions to check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Thread = tuple[object, ...]
 
 
 class Mutation(Enum):
-    """Errors that the search has to find."""
+    """Errors that can be built into the protocol, each of which the search has to find."""
 
     NONE = "none"
     RELEASE_BEFORE_POSITION = "give the vEU back before its position is stored"
@@ -39,22 +39,24 @@ class Mutation(Enum):
 
 
 class Violation(Exception):
-    """A state that must not be."""
+    """The error of a state that violates a condition of the protocol."""
 
 
 class State(NamedTuple):
-    """Shared memory, the threads, and ghosts.
+    """The state of the model: shared memory, threads, and ghost variables.
 
     Attributes:
-        epoch: of the pool; ``stop`` and ``sleepers`` are the pool's too.
-        run: the number of the run in the context, from 0.
-        owners: of each vEU the last epoch that it has ended, and whether it is held.
-        positions: of each vEU, as stored.
-        hints: the record that each vEU waits at for all to see, or -1.
-        counters: the step counters.
-        threads: what each does next; the first is the caller's.
-        executed: ghost, the records that each vEU has completed in this run.
-        is_running: ghost, whether a launch has begun and not returned.
+        epoch: number of launches that the pool has begun, including the last to stop it.
+        stop: whether the pool's threads shall end.
+        sleepers: number of threads that sleep or are about to.
+        run: number of the current run, from 0.
+        owners: for each vEU, the last epoch that it has completed, and whether a thread holds it.
+        positions: for each vEU, the stored index of its next record.
+        hints: for each vEU, the index of the record at which it was left, or -1.
+        counters: step counter of each vEU.
+        threads: the next action of each thread, with its variables; the first is the caller's.
+        executed: ghost: number of records that each vEU has executed in this run.
+        is_running: ghost: whether a launch has begun and has not returned.
     """
 
     epoch: int
@@ -76,15 +78,16 @@ def _put(values: tuple[object, ...], place: int, value: object) -> tuple[object,
 
 @dataclass(frozen=True)
 class Protocol:
-    """Threads that execute the same records in several runs, and then end.
+    """The protocol for threads that execute the same records in several runs, and then end.
 
     Attributes:
-        veus: the records of each.
-        num_threads: with the caller's.
-        num_runs: launches.
-        is_guided: whether threads take only what they find ready, as the code does, or anything;
-            the latter allows whatever a hint may say, the former shows that hints suffice.
-        mutation: an error, or none.
+        veus: records of each vEU.
+        num_threads: number of threads, including the caller's.
+        num_runs: number of launches.
+        is_guided: whether threads take only vEUs that seem ready, as the real code does. Otherwise
+            they may take any vEU: that allows for any wrong hint, while the former shows that hints
+            are enough to reach the end.
+        mutation: an error that is built in.
     """
 
     veus: tuple[Sequence[Record], ...]
@@ -95,7 +98,7 @@ class Protocol:
     totals: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the steps of each vEU in a run."""
+        """Count the rTasks of each vEU in a run."""
         totals = tuple(sum(record is None for record in veu) for veu in self.veus)
         object.__setattr__(self, "totals", totals)
 
@@ -113,19 +116,19 @@ class Protocol:
         return all(thread == ("gone",) for thread in state.threads)
 
     def steps(self, state: State) -> Iterator[State]:
-        """Yield every state that one step of a thread leads to.
+        """Yield every state that a single step of some thread leads to.
 
         Raises:
-            Violation: if what that step does must not happen.
+            Violation: if the step violates a condition of the protocol.
         """
         for number, thread in enumerate(state.threads):
             yield from getattr(self, f"_{thread[0]}")(state, number, *thread[1:])
 
     def check(self, state: State) -> None:
-        """Check what must hold in every state.
+        """Check the condition that must hold in every state: no wake-up is lost.
 
         Raises:
-            Violation: if a thread sleeps though an epoch has begun and nobody is about to wake it.
+            Violation: if a thread sleeps although an epoch has begun and nothing will wake it.
         """
         caller = state.threads[0][0]
         for thread in state.threads[1:]:
@@ -140,7 +143,7 @@ class Protocol:
     # The caller.
 
     def _bind(self, state: State, number: int) -> Iterator[State]:
-        """The host counts the run; nobody may be at work."""
+        """Prepare the next run, or the end, in the caller's thread; no vEU may be held."""
         if any(held for _, held in state.owners):
             raise Violation("a run begins while a vEU is held")
         if state.run + 1 == self.num_runs:
@@ -163,11 +166,11 @@ class Protocol:
         yield self._go(state, number, *following, epoch=state.epoch + 1)
 
     def _wake(self, state: State, number: int) -> Iterator[State]:
-        """Read how many sleep."""
+        """Read the number of sleeping threads, in the caller's thread."""
         yield self._go(state, number, "call", state.sleepers)
 
     def _call(self, state: State, number: int, sleepers: int) -> Iterator[State]:
-        """Wake those that sleep."""
+        """Wake all sleeping threads, in the caller's thread, if ``sleepers`` is above 0."""
         following: Thread = ("join",) if state.stop else ("part", state.epoch, 0)
         state = self._go(state, number, *following)
         if sleepers and self.mutation is not Mutation.NOBODY_WAKES:
@@ -192,7 +195,10 @@ class Protocol:
     # Any thread in an epoch.
 
     def _part(self, state: State, number: int, epoch: int, seen: int) -> Iterator[State]:
-        """Look at all vEUs: try one, end, or, as a worker, sleep."""
+        """Look at all vEUs: take one, leave the epoch if all are completed, or go to sleep.
+
+        Only workers sleep; the caller's thread keeps looking.
+        """
         for veu in range(len(self.veus)):
             if not self.is_guided:
                 yield from self._take(state, number, epoch, seen, veu)
@@ -246,7 +252,7 @@ class Protocol:
     def _hold(
         self, state: State, number: int, epoch: int, seen: int, veu: int, place: int, goes_on: bool
     ) -> Iterator[State]:
-        """Execute the next record; leave at a barrier that is not met."""
+        """Execute the next record of a held vEU, or leave the vEU at a barrier that must wait."""
         if place == len(self.veus[veu]):
             position = place - 1 if self.mutation is Mutation.POSITION_STAYS else 0
             positions = _put(state.positions, veu, position)
@@ -271,7 +277,7 @@ class Protocol:
     def _executed(
         self, state: State, number: int, epoch: int, seen: int, veu: int, place: int, goes_on: bool
     ) -> State:
-        """Complete a record, and publish its step."""
+        """Return the state after a record is executed and, for an rTask, its step is published."""
         self._check_record(state, veu, place)
         counters = state.counters
         if self.veus[veu][place] is None:
@@ -322,7 +328,7 @@ class Protocol:
         yield self._go(state, number, "sleep", seen, known, sleepers=state.sleepers + 1)
 
     def _sleep(self, state: State, number: int, seen: int, known: int) -> Iterator[State]:
-        """The system compares the epoch and puts the thread to sleep, at once."""
+        """Sleep if the epoch is still ``known``; the system compares and sleeps atomically."""
         compares = self.mutation is not Mutation.SLEEP_UNCONDITIONALLY
         if compares and state.epoch != known:
             yield self._go(state, number, "woken", seen)
@@ -340,10 +346,10 @@ class Protocol:
 
 
 def search(protocol: Protocol) -> int:
-    """Visit every state; return their number.
+    """Visit every state that the protocol can reach; return their number.
 
     Raises:
-        Violation: if a state must not be, or one has no way to the end.
+        Violation: if a state violates a condition, or the end cannot be reached from it.
     """
     first = protocol.first()
     before: dict[State, list[State]] = {first: []}
@@ -363,7 +369,10 @@ def search(protocol: Protocol) -> int:
 
 
 def _check_ways(before: dict[State, list[State]], last: list[State]) -> None:
-    """Check that the end can be reached from everywhere: neither deadlock nor endless polling."""
+    """Check that the end can be reached from every state, so that no threads wait for ever.
+
+    ``before`` has the predecessors of each state; ``last`` has the final states.
+    """
     ending, pending = set(last), list(last)
     while pending:
         for state in before[pending.pop()]:

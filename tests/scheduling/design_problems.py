@@ -1,4 +1,4 @@
-"""Groups to search designs of: the paper's, and random ones."""
+"""Groups of loops for tests of the design search (Dali): the paper's examples and random groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from rammer_mlir.scheduling.designs.space import DesignSpace
 
 
 def spaces_of(problem: Problem, machine: Machine, *, tiles: bool = False) -> list[DesignSpace]:
-    """Return the coupled designs under each decision."""
+    """Return a search space for each combination of decisions about the values of ``problem``.
+
+    Loops that must have equal choices are coupled. With ``tiles``, loops may be tiled.
+    """
     return [DesignSpace(d, machine, couple(d.problem), tiles) for d in decide(problem)]
 
 
@@ -38,9 +41,9 @@ CHEAP, DEAR = 2, 20
 
 
 def softmax_cross_entropy() -> Problem:
-    """Return the paper's example (section 2.4): four assignments with 14 loops.
+    """Return the example of Dali, section 2.4: softmax cross-entropy, 4 assignments with 14 loops.
 
-    Reduced dimensions are kept, with one element, and the result is gathered by labels.
+    A reduced dimension is kept with size 1. The last assignment gathers the result by labels.
     """
     loops = {
         "max": [("kept", 1), ("reduce", VOCABULARY)],
@@ -90,11 +93,11 @@ def softmax_cross_entropy() -> Problem:
 
 
 def transformer_kernel() -> Problem:
-    """Return a group with the counts of the paper's Transformer kernel: 36 loops, 12 assignments.
+    """Return a group with the numbers of loops of Dali's Transformer kernel: 36 in 12 assignments.
 
-    Its sizes are not given. Here seven assignments have a loop that may be spread, of one size, and
-    all have a reduction of one size; along a chain of values each is coupled. The other 17 loops
-    are reductions of sizes of their own.
+    The paper does not give the loops' sizes, so they are invented. Seven loops may be distributed
+    over rTasks, and have one size. Each assignment has a reduction of the same size. These loops
+    are coupled along a chain of values. The other 17 loops are reductions of different sizes.
     """
     spread, reduced, own = range(7), range(7, 19), range(19, 36)
     extents = [8] * 7 + [16] * 12 + list(range(100, 117))
@@ -115,7 +118,7 @@ def transformer_kernel() -> Problem:
 
 
 def random_machine(rng: random.Random) -> Machine:
-    """Return a machine of few units and lanes."""
+    """Return a machine of at most 6 units and 8 lanes, with random costs."""
     bandwidth = rng.choice([0.5, 4.0, float("inf")])
     return Machine(
         units=rng.randint(1, 6),
@@ -131,7 +134,10 @@ def random_machine(rng: random.Random) -> Machine:
 
 
 def random_problem(rng: random.Random, num_loops: int, *, decide: bool = False) -> Problem:
-    """Return a group of at most so many loops, whose assignments read some of the earlier ones."""
+    """Return a random group of ``num_loops`` loops, whose assignments read earlier ones' values.
+
+    With ``decide``, each value may be stored, recomputed, or end a unit; otherwise it is stored.
+    """
     owned: list[tuple[int, ...]] = []
     total = 0
     while total < num_loops:
@@ -168,7 +174,10 @@ def _random_loop(rng: random.Random, number: int) -> Loop:
 def _index(
     rng: random.Random, loops: tuple[Loop, ...], produced: int, reading: tuple[int, ...]
 ) -> int | None:
-    """Return a loop that indexes a dimension: mostly one of its size, seldom another or none."""
+    """Return a loop of the reader for a dimension that the loop ``produced`` writes.
+
+    It is mostly a loop of equal size, seldom another loop or None for no loop.
+    """
     equal = [loop for loop in reading if loops[loop].extent == loops[produced].extent]
     if equal and rng.random() < 0.8:
         return rng.choice(equal)
@@ -176,7 +185,10 @@ def _index(
 
 
 def _random_traffic(rng: random.Random, loops: tuple[int, ...]) -> tuple[Traffic, ...]:
-    """Return up to two tensors in memory, indexed by sums of loops, windows among them."""
+    """Return up to two tensors in memory, whose indices are weighted sums of loops.
+
+    Sums of two loops are windows, as of a convolution.
+    """
     return tuple(
         Traffic(
             tuple(

@@ -31,7 +31,7 @@ Reader = Callable[[Tile], Tile]
 
 @dataclass(frozen=True)
 class Tensor:
-    """A strided view of a buffer, all numbers in elements."""
+    """A strided view of a buffer; shape, strides and offset are in elements."""
 
     buffer: int
     shape: Shape
@@ -45,7 +45,7 @@ class Tensor:
         return replace(self, shape=shape, strides=row_major(shape))
 
     def part(self, *ranges: Range) -> Tensor:
-        """Return a sub-view."""
+        """Return the view of a part: each range is a first index and a number of indices."""
         start = sum(first * stride for (first, _), stride in zip(ranges, self.strides, strict=True))
         shape = tuple(count for _, count in ranges)
         return replace(self, shape=shape, offset=self.offset + start)
@@ -57,7 +57,7 @@ def row_major(shape: Shape) -> Shape:
 
 
 def tiles(shape: Shape, tile: Shape) -> list[Tile]:
-    """Cut a shape into tiles, the last ones of each dimension smaller where they do not divide."""
+    """Cut a shape into tiles of shape ``tile``; the last tile of a dimension may be smaller."""
     parts = [
         [(first, min(step, size - first)) for first in range(0, size, step)]
         for size, step in zip(shape, tile, strict=True)
@@ -66,7 +66,7 @@ def tiles(shape: Shape, tile: Shape) -> list[Tile]:
 
 
 def boxes(tensor: Tensor, parts: Sequence[Tile]) -> Boxes:
-    """Return the boxes of parts of a tensor, counted from its first element."""
+    """Return the boxes of ``parts`` of a tensor, with offsets from the tensor's first element."""
     starts = [[first for first, _ in part] for part in parts]
     sizes = [[count for _, count in part] for part in parts]
     rank = len(tensor.shape)
@@ -78,18 +78,21 @@ def boxes(tensor: Tensor, parts: Sequence[Tile]) -> Boxes:
 
 @dataclass
 class GraphMaker:
-    """Writes a task graph operator by operator; equal rKernels become one object."""
+    """A builder of task graphs, to which operators are added one by one.
+
+    Operators with equal rKernels share an object.
+    """
 
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     operators: list[ROperator] = field(default_factory=list[ROperator])
     kernels: dict[str, RKernel] = field(default_factory=dict[str, RKernel])
 
     def graph(self) -> TaskGraph:
-        """Return what was written."""
+        """Return the task graph of all operators that were added."""
         return TaskGraph(tuple(self.buffers), tuple(self.operators))
 
     def tensor(self, *shape: int, kind: BufferKind = "intermediate") -> Tensor:
-        """Add a buffer of 4-byte elements."""
+        """Add a buffer of 4-byte elements, and return a view of the whole buffer."""
         number = len(self.buffers)
         self.buffers.append(Buffer(f"{kind}{number}", prod(shape), 4, kind))
         return Tensor(number, shape, row_major(shape))
@@ -101,7 +104,11 @@ class GraphMaker:
         out: Tensor,
         candidates: Sequence[Shape],
     ) -> Tensor:
-        """Add an operator whose rTasks each write a tile of ``out``; one rKernel per tile shape."""
+        """Add an operator whose rTasks each write a tile of ``out``; return ``out``.
+
+        ``candidates`` are tile shapes, each of which gives a candidate rKernel. Each input has a
+        function that maps the written tile to the part of the input that is read.
+        """
         operands = [tensor for tensor, _ in inputs] + [out]
         found = [self._kernel(kind, inputs, out, tile) for tile in candidates]
         name = f"{kind}{len(self.operators)}"
@@ -128,36 +135,36 @@ class GraphMaker:
         return self.kernels[name]
 
     def elementwise(self, *xs: Tensor, tile: Shape, out: Tensor | None = None) -> Tensor:
-        """Read of every operand the tile that is written."""
+        """Add an elementwise operator: an rTask reads the tile of every operand that it writes."""
         out = self.tensor(*xs[0].shape) if out is None else out
         return self.operator("map", [(x, lambda part: part) for x in xs], out, [tile])
 
     def stencil(self, x: Tensor, halo: int, tile: Shape, out: Tensor | None = None) -> Tensor:
-        """Read the tile and its surroundings, clipped to the operand."""
+        """Add a stencil: an rTask reads its tile and up to ``halo`` elements around it."""
         out = self.tensor(*x.shape) if out is None else out
         return self.operator(f"stencil{halo}_", [(x, _around(x.shape, halo))], out, [tile])
 
     def window(self, x: Tensor, size: int, tile: Shape) -> Tensor:
-        """Read windows inside the operand, as a convolution without padding does."""
+        """Add an operator that reads windows of ``size`` elements, as an unpadded convolution."""
         out = self.tensor(*(extent - size + 1 for extent in x.shape))
         return self.operator(
             f"window{size}_", [(x, lambda t: tuple((a, n + size - 1) for a, n in t))], out, [tile]
         )
 
     def reduce(self, x: Tensor, tile: int) -> Tensor:
-        """Reduce all dimensions but the first."""
+        """Add a reduction of all dimensions but the first."""
         out = self.tensor(x.shape[0])
         rest = tuple((0, extent) for extent in x.shape[1:])
         return self.operator("reduce", [(x, lambda part: (part[0], *rest))], out, [(tile,)])
 
     def normalize(self, x: Tensor, tile: Shape) -> Tensor:
-        """Read the whole operand for every tile."""
+        """Add an operator whose rTasks each read the whole operand."""
         everything = tuple((0, extent) for extent in x.shape)
         out = self.tensor(*x.shape)
         return self.operator("norm", [(x, lambda _: everything)], out, [tile])
 
     def matmul(self, a: Tensor, b: Tensor, candidates: Sequence[Shape]) -> Tensor:
-        """Multiply two matrices; one rKernel for each tile shape."""
+        """Add a product of two matrices, with a candidate rKernel for each tile shape."""
         inner = a.shape[1]
         rows: Reader = lambda part: (part[0], (0, inner))  # noqa: E731
         columns: Reader = lambda part: ((0, inner), part[1])  # noqa: E731
@@ -165,7 +172,11 @@ class GraphMaker:
         return self.operator("matmul", [(a, rows), (b, columns)], out, candidates)
 
     def pad(self, x: Tensor, width: int, tile: Shape) -> Tensor:
-        """Copy a matrix into the interior of a larger one, whose frame one rTask fills."""
+        """Add a padding of a matrix by ``width`` on each side; return the larger matrix.
+
+        A single rTask writes the border; an elementwise operator copies the matrix into the
+        interior.
+        """
         rows, columns = (extent + 2 * width for extent in x.shape)
         out = self.tensor(rows, columns)
         inner = tuple((width, extent) for extent in x.shape)
@@ -183,7 +194,10 @@ class GraphMaker:
         return out
 
     def concat(self, xs: Sequence[Tensor], tile: Shape) -> Tensor:
-        """Write several matrices side by side into one buffer, each by its own operator."""
+        """Add a concatenation of matrices along the columns; return the result.
+
+        An elementwise operator for each matrix copies it into its part of the result.
+        """
         out = self.tensor(xs[0].shape[0], sum(x.shape[1] for x in xs))
         start = 0
         for x in xs:
@@ -195,9 +209,10 @@ class GraphMaker:
     def update(
         self, target: Tensor, *xs: Tensor, tile: Shape, halo: int = 0, shared: bool = False
     ) -> None:
-        """Change ``target`` in place, tile by tile; of every operand, read the tile.
+        """Add an operator that updates ``target`` in place, tile by tile.
 
-        An rTask may touch ``halo`` elements around its tile too, or, ``shared``, everything.
+        An rTask reads the tile of each operand. It may touch ``halo`` elements around its tile of
+        ``target``, or, if ``shared``, all of ``target``.
         """
         parts = tiles(target.shape, tile)
         whole = tuple((0, extent) for extent in target.shape)
@@ -215,7 +230,7 @@ class GraphMaker:
         self.operators.append(ROperator(f"update{len(self.operators)}", kernels, views))
 
     def output(self, x: Tensor, tile: Shape) -> Tensor:
-        """Copy to an output of the model."""
+        """Add a copy of ``x`` to an output of the model."""
         return self.elementwise(x, tile=tile, out=self.tensor(*x.shape, kind="output"))
 
 
@@ -229,7 +244,7 @@ def _around(shape: Shape, halo: int) -> Reader:
 
 
 def chain(length: int = 3, size: int = 12, tile: int = 4) -> TaskGraph:
-    """Return elementwise operators on vectors, one after the other."""
+    """Return a chain of elementwise operators on vectors."""
     maker = GraphMaker()
     x = maker.tensor(size, kind="input")
     for _ in range(length):
@@ -239,7 +254,7 @@ def chain(length: int = 3, size: int = 12, tile: int = 4) -> TaskGraph:
 
 
 def stencils(length: int = 3, size: int = 12, tile: int = 3) -> TaskGraph:
-    """Return stencils on vectors, one after the other."""
+    """Return a chain of stencils on vectors."""
     maker = GraphMaker()
     x = maker.tensor(size, kind="input")
     for _ in range(length):
@@ -249,7 +264,10 @@ def stencils(length: int = 3, size: int = 12, tile: int = 3) -> TaskGraph:
 
 
 def perceptron() -> TaskGraph:
-    """Return two matrix products with candidates, an addition between and a reduction after."""
+    """Return a graph of matmul, elementwise operator, matmul and reduction.
+
+    The matmuls have several candidate rKernels.
+    """
     maker = GraphMaker()
     x, w0 = maker.tensor(4, 6, kind="input"), maker.tensor(6, 8, kind="constant")
     hidden = maker.matmul(x, w0, [(2, 4), (4, 2), (4, 8)])
@@ -261,7 +279,7 @@ def perceptron() -> TaskGraph:
 
 
 def convolution() -> TaskGraph:
-    """Return a padded window, reshaped and normalised."""
+    """Return a graph of padding, window operator, reshape and normalisation."""
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(4, 4, kind="input"), tile=(2, 2))
     y = maker.window(maker.pad(x, 1, (2, 4)), 3, (2, 2))
@@ -270,7 +288,7 @@ def convolution() -> TaskGraph:
 
 
 def branches() -> TaskGraph:
-    """Return parallel branches that are concatenated in place, and a sum of both ends."""
+    """Return parallel branches that are concatenated in place, and read through two views."""
     maker = GraphMaker()
     x = maker.tensor(4, 4, kind="input")
     left = maker.elementwise(x, tile=(2, 4))
@@ -282,7 +300,7 @@ def branches() -> TaskGraph:
 
 
 def in_place() -> TaskGraph:
-    """Return updates of a state that outlives the run, and of an intermediate that all add to."""
+    """Return a graph of updates in place: of a state that is kept between runs, and of a sum."""
     maker = GraphMaker()
     x, state = maker.tensor(8, kind="input"), maker.tensor(8, kind="inout")
     a = maker.stencil(state, 1, (4,))

@@ -1,8 +1,8 @@
-"""What a plan does in every execution: all interleavings of its vEUs' steps, tried one by one.
+"""Execute a plan in every possible order: all interleavings of the steps of its vEUs.
 
-The reference for the verifier on small programs. rTasks are bits of a mask, numbered through all
-operators; a state is how far each vEU has come. Two rTasks that may overlap in time can also be
-executed in either order, so executing rTasks one at a time misses nothing.
+This is the reference for the verifier on small programs. A state of the search is the number of
+completed steps of each vEU; sets of rTasks are bit masks. Two rTasks that may overlap in time can
+also be executed in either order, so executing rTasks one at a time covers all behaviours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Steps = list[tuple[Waits, int | None]]
 
 
 def elements(boxes: Boxes, rtask: int) -> set[int]:
-    """List the elements of a box, from the definition of strided boxes."""
+    """Return the elements of the box of ``rtask``, by the definition of strided boxes."""
     ranges = [range(size) for size in boxes.sizes[rtask].tolist()]
     return {
         int(boxes.offsets[rtask]) + sum(k * s for k, s in zip(index, boxes.strides, strict=True))
@@ -31,10 +31,16 @@ def elements(boxes: Boxes, rtask: int) -> set[int]:
 
 
 class Tasks:
-    """The rTasks of a graph with its chosen rKernels, and what they need of each other."""
+    """The rTasks of a graph with chosen rKernels, and the rTasks that each depends on.
+
+    rTasks are numbered through all operators in order.
+    """
 
     def __init__(self, graph: TaskGraph, kernels: tuple[int, ...]) -> None:
-        """Number the rTasks and find who reads what whom."""
+        """Number the rTasks, and find the dependencies by listing the elements that each touches.
+
+        ``kernels`` has the index of the chosen candidate of each operator.
+        """
         self.graph = graph
         self._kernels = [o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True)]
         counts = [kernel.num_rtasks for kernel in self._kernels]
@@ -51,7 +57,10 @@ class Tasks:
                     self.needs[task] |= 1 << first
 
     def _touched(self) -> Iterator[tuple[tuple[int, int], tuple[int, int, bool]]]:
-        """Yield buffer and element with operator, rTask and whether it may write, in order."""
+        """Yield each access of each rTask to an element, in the operators' order.
+
+        An access is ``(buffer, element), (operator, rtask, writes)``.
+        """
         for number, kernel in enumerate(self._kernels):
             accesses = [(access, False) for access in kernel.reads]
             accesses += [(access, True) for access in (*kernel.writes, *kernel.updates)]
@@ -63,7 +72,7 @@ class Tasks:
                         yield (view.buffer, view.offset + element), use
 
     def users(self, buffer: int) -> int:
-        """Return the mask of all rTasks of operators that work on a buffer."""
+        """Return the mask of all rTasks of operators with an operand in a buffer."""
         mask = 0
         for number, operator in enumerate(self.graph.operators):
             if any(view.buffer == buffer for view in operator.operands):
@@ -71,20 +80,21 @@ class Tasks:
         return mask
 
     def name(self, task: int) -> str:
-        """Return how messages name an rTask."""
+        """Return the name of an rTask in messages, such as ``map0[1]``."""
         operator = next(o for o, first in reversed(list(enumerate(self.base))) if first <= task)
         return self.graph.task_name(operator, task - self.base[operator])
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong with a plan, in some execution of it.
+    """The faults of a plan, over all its executions.
 
     Attributes:
-        exactly_once: whether the plan holds every rTask once.
-        deadlock: whether an execution comes to a stop early.
-        ahead: for each rTask, the mask of those that ran before it in every execution.
-        disordered: pairs in the order that is needed, of which an execution runs the second first.
+        exactly_once: whether the plan executes every rTask exactly once.
+        deadlock: whether some execution stops before its end.
+        ahead: for each rTask, the mask of the rTasks that run before it in every execution.
+        disordered: pairs of rTasks whose order is a dependency, but which some execution runs in
+            the opposite order.
     """
 
     exactly_once: bool
@@ -94,12 +104,12 @@ class Verdict:
 
     @property
     def harmful(self) -> bool:
-        """Whether anything is wrong."""
+        """Whether the plan has a fault."""
         return not self.exactly_once or self.deadlock or bool(self.disordered)
 
 
 def judge(tasks: Tasks, plan: Plan) -> Verdict:
-    """Execute a plan in every way."""
+    """Execute a plan in every possible order, and return the faults that are found."""
     if not _complete(tasks, plan):
         return Verdict(False, False, (), frozenset())
     ahead = [(1 << tasks.count) - 1] * tasks.count
@@ -116,7 +126,10 @@ def judge(tasks: Tasks, plan: Plan) -> Verdict:
 def in_use_together(
     tasks: Tasks, verdict: Verdict, arena: Mapping[int, int]
 ) -> set[tuple[int, int]]:
-    """Return pairs of buffers that share bytes of the arena although their uses are not ordered."""
+    """Return pairs of buffers that share bytes of the arena although their uses are not ordered.
+
+    ``arena`` has the offset of each buffer in bytes; ``verdict`` has the order of rTasks.
+    """
     found: set[tuple[int, int]] = set()
     for a, b in combinations(sorted(arena), 2):
         ends = [arena[n] + tasks.graph.buffers[n].num_bytes for n in (a, b)]
@@ -159,7 +172,10 @@ def _complete(tasks: Tasks, plan: Plan) -> bool:
 
 
 def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
-    """Return the steps of a vEU, barriers joined with the rTask after them."""
+    """Return the steps of a vEU: for each, the waits of the barriers before it, and its rTask.
+
+    The last element has the waits at the end of the list, and no rTask.
+    """
     steps: Steps = []
     waits: Waits = ()
     for item in program.veus[veu]:
@@ -173,7 +189,11 @@ def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
 
 
 def _execute(tasks: Tasks, program: RProgram, done: int, ahead: list[int]) -> tuple[int, bool]:
-    """Narrow down ``ahead``; return the mask of all that is done, and whether it can get stuck."""
+    """Execute an rProgram in every order, starting with the mask ``done`` of completed rTasks.
+
+    Removes from ``ahead`` the rTasks that do not precede in every order. Returns the mask of
+    completed rTasks, and whether an execution can get stuck.
+    """
     steps = [steps_of(tasks, program, veu) for veu in range(program.num_veus)]
     masks: list[list[int]] = [[0] for _ in steps]
     for mask, own in zip(masks, steps, strict=True):

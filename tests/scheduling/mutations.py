@@ -1,4 +1,4 @@
-"""Small changes of a plan, some harmful and some not."""
+"""Random small changes of a plan, some of which make it wrong, to test the verifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Mutation = Callable[[random.Random, Program], None]
 
 
 def mutants(plan: Plan, seed: int, rounds: int) -> Iterator[tuple[str, Plan]]:
-    """Yield changed plans with the name of the change; every mutation once a round."""
+    """Yield changed plans, each with the name of the mutation that changed it.
+
+    Each of ``rounds`` rounds applies every mutation once to the original plan.
+    """
     rng = random.Random(seed)
     for _ in range(rounds):
         for name, mutation in MUTATIONS.items():
@@ -29,9 +32,10 @@ def mutants(plan: Plan, seed: int, rounds: int) -> Iterator[tuple[str, Plan]]:
 
 
 def replace_program(plan: Plan, number: int, program: Program) -> Plan | None:
-    """Return the plan with another program; None where that is malformed and not only wrong.
+    """Return the plan with rProgram ``number`` replaced; None if the new one is malformed.
 
-    A vEU never waits for itself, orders count from 0, and a run is never empty.
+    Malformed are waits of a vEU for itself, negative step numbers, and empty runs: such programs
+    are impossible rather than wrong.
     """
     for veu, items in enumerate(program):
         for item in items:
@@ -48,7 +52,10 @@ def replace_program(plan: Plan, number: int, program: Program) -> Plan | None:
 def _place(
     rng: random.Random, program: Program, kind: type[Run] | type[Barrier] | None = None
 ) -> tuple[list[Item], int] | None:
-    """Choose an item: the list of its vEU and its place there."""
+    """Choose a random item, of type ``kind`` unless that is None.
+
+    Returns the list of the item's vEU and the item's index there; None if there is no such item.
+    """
     places = [
         (items, at)
         for items in program
@@ -64,7 +71,10 @@ _Kind = TypeVar("_Kind", Run, Barrier)
 def _item(
     rng: random.Random, program: Program, kind: type[_Kind]
 ) -> tuple[list[Item], int, _Kind] | None:
-    """Choose an item of a kind: its place as above, and the item."""
+    """Choose a random item of type ``kind``.
+
+    Returns the list of its vEU, its index there, and the item; None if there is no such item.
+    """
     place = _place(rng, program, kind)
     if place is None:
         return None
@@ -78,40 +88,40 @@ def _insert(rng: random.Random, items: list[Item], item: Item) -> None:
 
 
 def drop_run(rng: random.Random, program: Program) -> None:
-    """Take a run out."""
+    """Remove a run."""
     if place := _item(rng, program, Run):
         del place[0][place[1]]
 
 
 def shrink_run(rng: random.Random, program: Program) -> None:
-    """Take the first or the last rTask out of a run."""
+    """Remove the first or the last rTask of a run."""
     if place := _item(rng, program, Run):
         items, at, run = place
         items[at] = Run(run.operator, run.first + rng.randint(0, 1), run.count - 1)
 
 
 def shift_run(rng: random.Random, program: Program) -> None:
-    """Run the rTasks next to the right ones."""
+    """Shift the rTasks of a run by one: execute the next or the previous numbers."""
     if place := _item(rng, program, Run):
         items, at, run = place
         items[at] = replace(run, first=run.first + rng.choice((-1, 1)))
 
 
 def duplicate_run(rng: random.Random, program: Program) -> None:
-    """Do a run again somewhere."""
+    """Execute a run a second time, at a random place."""
     if place := _item(rng, program, Run):
         _insert(rng, rng.choice(program), place[2])
 
 
 def exchange_operators(rng: random.Random, program: Program) -> None:
-    """Exchange two runs, each taking the other's place."""
+    """Exchange the places of two runs."""
     first, second = _item(rng, program, Run), _item(rng, program, Run)
     if first and second:
         first[0][first[1]], second[0][second[1]] = second[2], first[2]
 
 
 def swap_neighbours(rng: random.Random, program: Program) -> None:
-    """Exchange two items that follow each other on one vEU."""
+    """Exchange two adjacent items of a vEU."""
     place = _place(rng, program)
     if place and place[1] + 1 < len(place[0]):
         items, at = place
@@ -119,19 +129,19 @@ def swap_neighbours(rng: random.Random, program: Program) -> None:
 
 
 def move_on_veu(rng: random.Random, program: Program) -> None:
-    """Move an item to another place on its vEU."""
+    """Move an item to a random place on its vEU."""
     if place := _place(rng, program):
         _insert(rng, place[0], place[0].pop(place[1]))
 
 
 def move_to_other_veu(rng: random.Random, program: Program) -> None:
-    """Move an item to a place on some vEU."""
+    """Move an item to a random place on a random vEU."""
     if place := _place(rng, program):
         _insert(rng, rng.choice(program), place[0].pop(place[1]))
 
 
 def split_run(rng: random.Random, program: Program) -> None:
-    """Write a run as two: harmless."""
+    """Split a run into two runs, which is harmless."""
     if place := _item(rng, program, Run):
         items, at, run = place
         cut = rng.randint(1, max(1, run.count - 1))
@@ -142,7 +152,7 @@ def split_run(rng: random.Random, program: Program) -> None:
 
 
 def split_and_move(rng: random.Random, program: Program) -> None:
-    """Move a part of a run to a place on some vEU."""
+    """Split a run, and move its second part to a random place on a random vEU."""
     if place := _item(rng, program, Run):
         items, at, run = place
         cut = rng.randint(1, max(1, run.count - 1))
@@ -151,13 +161,13 @@ def split_and_move(rng: random.Random, program: Program) -> None:
 
 
 def drop_barrier(rng: random.Random, program: Program) -> None:
-    """Take a barrier out."""
+    """Remove a barrier."""
     if place := _item(rng, program, Barrier):
         del place[0][place[1]]
 
 
 def drop_wait(rng: random.Random, program: Program) -> None:
-    """Take one pair out of a barrier."""
+    """Remove one of a barrier's waits."""
     if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
@@ -166,7 +176,7 @@ def drop_wait(rng: random.Random, program: Program) -> None:
 
 
 def shift_wait(rng: random.Random, program: Program) -> None:
-    """Wait for the rTask before or after the right one."""
+    """Let a barrier wait for the rTask before or after the awaited one, on the same vEU."""
     if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
@@ -177,7 +187,7 @@ def shift_wait(rng: random.Random, program: Program) -> None:
 
 
 def redirect_wait(rng: random.Random, program: Program) -> None:
-    """Wait for another vEU, which need not exist."""
+    """Let a barrier wait for another vEU, which need not exist."""
     if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
@@ -188,7 +198,7 @@ def redirect_wait(rng: random.Random, program: Program) -> None:
 
 
 def add_wait(rng: random.Random, program: Program) -> None:
-    """Wait for any rTask at any place."""
+    """Add a barrier that waits for a random rTask, at a random place."""
     waiting, other = rng.randrange(len(program)), rng.randrange(len(program))
     length = sum(item.count for item in program[other] if isinstance(item, Run))
     order = rng.randint(0, max(0, length - 1))
@@ -196,13 +206,16 @@ def add_wait(rng: random.Random, program: Program) -> None:
 
 
 def duplicate_barrier(rng: random.Random, program: Program) -> None:
-    """Wait again somewhere on the same vEU: harmless after the first, perhaps not before it."""
+    """Copy a barrier to a random place on its vEU.
+
+    The copy is harmless after the original, but may be harmful before it.
+    """
     if place := _item(rng, program, Barrier):
         _insert(rng, place[0], place[2])
 
 
 def split_barrier(rng: random.Random, program: Program) -> None:
-    """Write a barrier as two: harmless."""
+    """Split a barrier into two consecutive barriers, which is harmless."""
     if place := _item(rng, program, Barrier):
         items, at, barrier = place
         cut = rng.randint(0, len(barrier.waits))
@@ -210,13 +223,13 @@ def split_barrier(rng: random.Random, program: Program) -> None:
 
 
 def swap_veus(rng: random.Random, program: Program) -> None:
-    """Exchange two vEUs' lists without changing what the others wait for."""
+    """Exchange the lists of two vEUs, but leave the numbers in the waits of others as they are."""
     a, b = rng.randrange(len(program)), rng.randrange(len(program))
     program[a], program[b] = program[b], program[a]
 
 
 def rename_veus(rng: random.Random, program: Program) -> None:
-    """Exchange vEUs and what waits for them: harmless."""
+    """Permute the numbers of vEUs, in lists and in waits, which is harmless."""
     names = rng.sample(range(len(program)), len(program))
     # A redirected wait may name a vEU that does not exist.
     names.append(len(program))

@@ -1,4 +1,4 @@
-"""Random graphs of a few rTasks of unequal cost, and every way to place them."""
+"""Random graphs of few rTasks, and an exhaustive enumeration of their placements and plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of
 
 
 def one_rtask_operators(seed: int, length: int, edge_share: float = 0.4) -> TaskGraph:
-    """Return operators of one rTask and one output element, taking 1 to 40 us on ``cpu_device``."""
+    """Return a random graph of operators with one rTask each, of 1 to 40 us on ``cpu_device``.
+
+    ``edge_share`` is the probability that an operator reads the element of an earlier one.
+    """
     rng = random.Random(seed)
     buffers = tuple(Buffer(f"b{i}", 1, 4, "intermediate") for i in range(length))
     operators: list[ROperator] = []
@@ -44,7 +47,10 @@ def one_rtask_operators(seed: int, length: int, edge_share: float = 0.4) -> Task
 
 
 def small_operators(seed: int, total: int = 5) -> TaskGraph:
-    """Return operators of one to three equal rTasks, ``total`` in all, reading parts of others."""
+    """Return a random graph of operators of one to three equal rTasks, ``total`` rTasks in all.
+
+    An rTask reads a random interval of earlier operators' elements.
+    """
     rng = random.Random(seed)
     counts: list[int] = []
     while sum(counts) < total:
@@ -71,7 +77,7 @@ def _interval(rng: random.Random, size: int) -> tuple[int, int]:
 
 
 def _parts(intervals: list[tuple[int, int]]) -> Boxes:
-    """Return boxes of one dimension: first element and number of elements of each."""
+    """Return one-dimensional boxes, given the first element and the number of elements of each."""
     table = np.array(intervals, dtype=np.int64)
     return Boxes(table[:, 0], table[:, 1:], (1,))
 
@@ -81,7 +87,7 @@ def _element() -> Boxes:
 
 
 def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
-    """Yield every placement that respects the dependencies."""
+    """Yield every placement that respects the dependencies: the rTasks of each vEU in order."""
     seen: set[tuple[tuple[int, ...], ...]] = set()
 
     def extend(veus: tuple[tuple[int, ...], ...], done: frozenset[int]) -> Iterator[Placement]:
@@ -100,7 +106,10 @@ def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
 
 
 def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
-    """Yield what each rTask may wait for: its sources, and those of rTasks after it on its vEU."""
+    """Yield every sensible choice of the rTasks that each rTask of a placement waits for.
+
+    An rTask waits for its sources, and may wait already for sources of later rTasks of its vEU.
+    """
     choices: list[list[set[int]]] = [[] for _ in table.seconds]
     for tasks in placement:
         for position, task in enumerate(tasks):
@@ -115,7 +124,7 @@ def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
 def all_plans(
     graph: TaskGraph, device: Device, table: TaskTable
 ) -> Iterator[tuple[Placement, Plan]]:
-    """Yield the plans of all placements, with every way to wait."""
+    """Yield every placement with each of its plans: one for each choice of ``waits``."""
     for placement in placements(table, device.num_veus):
         for awaited in waits(table, placement):
             try:
@@ -126,5 +135,5 @@ def all_plans(
 
 
 def best_seconds(graph: TaskGraph, device: Device, table: TaskTable) -> float:
-    """Return the smallest predicted time of all placements, with every way to wait."""
+    """Return the smallest predicted time of all the plans that ``all_plans`` enumerates."""
     return min(plan.predicted_seconds for _, plan in all_plans(graph, device, table))

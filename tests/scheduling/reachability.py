@@ -1,4 +1,4 @@
-"""Happens-before by transitive closure of the edges that a program's order and waits are."""
+"""The happens-before order of a program, as the transitive closure of its orders and waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Relation = NDArray[np.bool_]
 
 
 def first_steps(program: RProgram) -> Int64Array:
-    """Return the number of each vEU's first rTask, and of all at the end."""
+    """Return the number of the first rTask of each vEU, followed by the number of all rTasks.
+
+    The rTasks are numbered vEU by vEU.
+    """
     counts = [
         sum(item.count for item in items if not isinstance(item, Barrier)) for items in program.veus
     ]
@@ -25,7 +28,10 @@ def first_steps(program: RProgram) -> Int64Array:
 
 
 def happens_before(program: RProgram) -> Relation:
-    """Return whether rTask a ends before b starts, rTasks numbered vEU by vEU (Floyd-Warshall)."""
+    """Return a matrix of bools: whether rTask ``a`` ends before rTask ``b`` starts, at ``[a, b]``.
+
+    rTasks are numbered vEU by vEU. The closure is computed by Floyd and Warshall's algorithm.
+    """
     base = first_steps(program)
     before = np.zeros((int(base[-1]), int(base[-1])), dtype=bool)
     for veu, items in enumerate(program.veus):
@@ -45,7 +51,7 @@ def happens_before(program: RProgram) -> Relation:
 
 
 def without_one_wait(program: RProgram) -> Iterator[RProgram]:
-    """Yield the program without each of its waits in turn."""
+    """Yield copies of a program, each of which lacks one of its waits."""
     for veu, items in enumerate(program.veus):
         for at, item in enumerate(items):
             if isinstance(item, Barrier):
@@ -55,7 +61,11 @@ def without_one_wait(program: RProgram) -> Iterator[RProgram]:
 
 
 def with_more_waits(plan: Plan, rng: random.Random, count: int) -> Plan:
-    """Add waits that one order of execution satisfies, most of them redundant or unneeded."""
+    """Add random waits that cannot deadlock; most of them are redundant.
+
+    ``count`` is the number of vEUs drawn for each item. Each wait is for an rTask that one order of
+    execution has completed by then.
+    """
     return replace(plan, programs=tuple(_more(program, rng, count) for program in plan.programs))
 
 

@@ -1,4 +1,4 @@
-"""Shared constants in the vEUs' caches: what they cost, and schedules that keep them there."""
+"""Constants in the vEUs' caches: the cost of loading them, and schedules that reuse them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ MATRIX = HIDDEN * HIDDEN * 4
 
 
 def device(num_veus: int, matrices: float) -> Device:
-    """Return vEUs whose caches hold so many matrices; a matrix takes 10 times its arithmetic."""
+    """Return a device whose vEUs have caches of the size of ``matrices`` weight matrices.
+
+    Loading a matrix takes 10 times as long as the arithmetic with it.
+    """
     seconds = HIDDEN * 1000 / 1e12
     bandwidth = MATRIX / (10 * seconds)
     return Device(
@@ -39,7 +42,11 @@ def device(num_veus: int, matrices: float) -> Device:
 
 
 def recurrent(layers: int, steps: int, tile: int = HIDDEN) -> TaskGraph:
-    """Return layers of cells, layer after layer: state = f(input @ W + state @ R)."""
+    """Return a graph of recurrent layers, layer after layer, each with ``steps`` cells.
+
+    A cell computes ``state = f(input @ W + state @ R)``, with ``W`` and ``R`` shared by a layer.
+    ``tile`` is the number of columns of a matmul's tile.
+    """
     maker = GraphMaker()
     inputs = [maker.tensor(1, HIDDEN, kind="input") for _ in range(steps)]
     for _ in range(layers):
@@ -57,7 +64,10 @@ def recurrent(layers: int, steps: int, tile: int = HIDDEN) -> TaskGraph:
 
 
 def misses(graph: TaskGraph, plan: Plan, matrices: int) -> int:
-    """Count how often a vEU reads a matrix that is not among the last ones it read."""
+    """Count the reads of matrices that their vEU's cache does not have.
+
+    A cache is assumed to hold the last ``matrices`` matrices that the vEU has read.
+    """
     total = 0
     for veu in plan.programs[0].veus:
         last: list[int] = []
@@ -74,7 +84,10 @@ def misses(graph: TaskGraph, plan: Plan, matrices: int) -> int:
 
 
 def test_one_veu_reads_every_matrix_once() -> None:
-    """By waves, or in the graph's order, a cache of one matrix is never hit."""
+    """On one vEU, `wavefront` loads each of the 6 matrices once.
+
+    In the graph's order, each of the 48 products has to load its matrix.
+    """
     graph, one = recurrent(layers=3, steps=8), device(1, 2)
     plan = Wavefront().schedule(graph, one)
     assert misses(graph, plan, 1) == 6
@@ -85,7 +98,11 @@ def test_one_veu_reads_every_matrix_once() -> None:
 @pytest.mark.parametrize("num_veus", [2, 3])
 @pytest.mark.parametrize("parts", [1, 2])
 def test_layers_overlap_without_losing_their_weights(num_veus: int, parts: int) -> None:
-    """A cache holds one part of a matrix, and a cell of one layer reads parts of two matrices."""
+    """Layers run on several vEUs at once, and their weights stay in the vEUs' caches.
+
+    A cache has room for 2.4 parts of a matrix, of which one is kept for sure; a cell reads parts of
+    two matrices.
+    """
     graph = recurrent(layers=4, steps=20, tile=HIDDEN // parts)
     several = device(num_veus, 2.4 / parts)
     shared = SharedConstants(graph, several)
@@ -108,7 +125,10 @@ def test_waves_are_kept_where_the_weights_fit_or_nothing_is_cached() -> None:
 
 
 def loads(graph: TaskGraph, plan: Plan, capacity: float) -> float:
-    """Count the matrices that one vEU loads: one that was used long ago is there in part."""
+    """Return how many matrices a single vEU loads in a run, as a sum of fractions.
+
+    A matrix that was used long ago is loaded in part, since the cache still has the rest.
+    """
     used: list[int] = []
     total = 0.0
     for item in (item for program in plan.programs for item in program.veus[0]):
@@ -123,7 +143,7 @@ def loads(graph: TaskGraph, plan: Plan, capacity: float) -> float:
 
 @pytest.mark.parametrize("capacity", [1.5, 2.0, 3.0, 5.5])
 def test_a_replayed_run_loads_as_much_as_counted_by_hand(capacity: float) -> None:
-    """On one vEU the time is the arithmetic of all, and what is loaded."""
+    """The predicted time on one vEU is that of the arithmetic plus that of the loads."""
     graph, one = recurrent(layers=3, steps=5), device(1, capacity)
     shared, choices = SharedConstants(graph, one), tuple([0] * 46)
     cold, hot = MATRIX / one.bytes_per_second, HIDDEN * 1000 / one.flops_per_second
@@ -140,7 +160,10 @@ def test_a_replayed_run_loads_as_much_as_counted_by_hand(capacity: float) -> Non
 
 
 def test_the_rkernel_whose_parts_stay_in_cache_is_kept() -> None:
-    """More rTasks cost nothing here, but a whole matrix is half the first cache and not of all."""
+    """Of two rKernels, the one whose part of the weights fits the cache is chosen.
+
+    A cache of two matrices keeps a whole matrix; a cache of half a matrix keeps only parts.
+    """
     maker = GraphMaker()
     weights = maker.tensor(HIDDEN, HIDDEN, kind="constant")
     for _ in range(2):

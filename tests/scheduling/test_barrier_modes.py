@@ -1,4 +1,4 @@
-"""Three sorts of barriers for one placement: each correct, each as strict as it says."""
+"""Barriers between waves, operators or tiles of one placement: correct, and fewest by tiles."""
 
 from __future__ import annotations
 

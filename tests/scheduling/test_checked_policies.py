@@ -1,4 +1,4 @@
-"""Policies that return nonsense or fail; a search that is shared with other processes."""
+"""Policies that return invalid plans or fail, and a search that uses threads and processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.scheduling.graphs import random_graph
 
 @dataclass(frozen=True)
 class Changed:
-    """What `sequential` returns, after a change."""
+    """A policy that returns the plan of `sequential` after applying the function ``change``."""
 
     change: Callable[[Plan], Any]
     name: ClassVar[str] = "changed"
@@ -40,7 +40,7 @@ class Changed:
 
 
 def first_item(item: Any) -> Callable[[Plan], Plan]:
-    """Return a change that puts an item first on the first vEU."""
+    """Return a change of a plan that inserts ``item`` before all items of vEU 0."""
 
     def change(plan: Plan) -> Plan:
         program = plan.programs[0]
@@ -116,7 +116,7 @@ def test_what_is_well_formed_passes() -> None:
 
 
 def test_compiling_with_a_policy_of_ones_own() -> None:
-    """It is registered and chosen by name; a wrong schedule of it never runs."""
+    """A user's policy is registered and chosen by name; its wrong schedule is refused."""
 
     class Empty:
         name: ClassVar[str] = "empty"
@@ -162,7 +162,10 @@ def test_a_search_on_a_dask_cluster_finds_the_same() -> None:
 
 
 def test_a_search_ends_with_its_budget() -> None:
-    """What others have not begun by then is given up, and the first policy's plan is there."""
+    """A search stops when its time is over, even if no other thread has begun its share of it.
+
+    The result is then the plan of the first policy, `wavefront`.
+    """
     graph, device = random_graph(3, length=10), cpu_device(3)
     with ThreadPoolExecutor(1) as busy:
         busy.submit(time.sleep, 0.5)
@@ -173,7 +176,10 @@ def test_a_search_ends_with_its_budget() -> None:
 
 
 def test_large_graphs_take_linear_time() -> None:
-    """The full sizes are measured by rammer_mlir.benchmarks.experiments.scale."""
+    """The benchmark of large graphs works at a small size.
+
+    The module ``rammer_mlir.benchmarks.experiments.scale`` measures its full sizes.
+    """
     found = measure((60, 16))
     assert (found.operators, found.rtasks) == (60, 6000)
     assert len(layered_graph(60).operators) == 60

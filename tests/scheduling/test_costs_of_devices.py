@@ -1,4 +1,4 @@
-"""Schedules follow the costs of the device that is named, from every way in."""
+"""Schedules follow the costs of the named device, whichever interface names it."""
 
 from __future__ import annotations
 

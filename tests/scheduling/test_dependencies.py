@@ -1,4 +1,4 @@
-"""Dependencies between rTasks of whole graphs, against who writes and reads each element."""
+"""Dependencies between rTasks of whole graphs, compared with the elements that each touches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ GRAPHS = {
 
 
 def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
-    """Return what each rTask waits for as a mask, rTasks numbered as in ``Tasks``."""
+    """Return for each rTask the mask of rTasks that ``Dependencies`` lets it wait for.
+
+    rTasks are numbered as in ``Tasks``.
+    """
     tasks, dependencies = Tasks(graph, kernels), Dependencies(graph)
     masks = [0] * tasks.count
     for consumer in range(len(graph.operators)):
@@ -30,7 +33,10 @@ def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
 
 
 def closure(masks: list[int]) -> list[int]:
-    """Return what each rTask waits for directly or not; all of it has smaller numbers."""
+    """Return for each rTask the mask of rTasks that it waits for, directly or through others.
+
+    ``masks`` has the direct waits, which are for rTasks of smaller numbers.
+    """
     found: list[int] = []
     for mask in masks:
         found.append(mask)
@@ -43,7 +49,10 @@ def closure(masks: list[int]) -> list[int]:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> None:
-    """Exact but for tiles of a reshaped matrix that begin or end inside one of its rows."""
+    """The dependencies are exact, with one exception.
+
+    Tiles of a reshaped matrix that begin or end inside a row may depend on more rTasks than needed.
+    """
     graph = GRAPHS[name]
     kernels = tuple(len(o.kernels) - 1 if last else 0 for o in graph.operators)
     expected = Tasks(graph, kernels).needs
@@ -78,7 +87,10 @@ def test_producers_are_found_through_every_operand() -> None:
 
 
 def recurrence(num_steps: int) -> tuple[TaskGraph, int]:
-    """Return cells that read their row of one buffer, and their predecessor's row of another."""
+    """Return the graph of a recurrence, and the number of its first cell.
+
+    Each cell reads its row of the inputs and the previous cell's row of the states.
+    """
     maker = GraphMaker()
     inputs = maker.elementwise(maker.tensor(num_steps, 16, kind="input"), tile=(1, 16))
     states = maker.tensor(num_steps + 1, 16)
@@ -95,9 +107,9 @@ def row(tensor: Tensor, number: int) -> Tensor:
 
 
 def test_cells_of_a_recurrence_share_one_pattern() -> None:
-    """However many steps there are, the dependency of a cell on the one before is worked out once.
+    """The dependency of a cell on the previous cell is computed once for all steps.
 
-    The cells write one buffer, and only the writers of the row that is read are looked at.
+    All cells write one buffer; only the writers of the row that is read are considered.
     """
     graph, first = recurrence(200)
     dependencies = Dependencies(graph)
@@ -113,7 +125,10 @@ def test_cells_of_a_recurrence_share_one_pattern() -> None:
 
 
 def test_updates_wait_for_the_latest_only() -> None:
-    """A chain of updates has as many dependencies as links, also with tiles of other shapes."""
+    """Each update in a chain of updates depends on the previous update alone.
+
+    Updates with tiles of different shapes depend on the previous one, too.
+    """
     maker = GraphMaker()
     x, state = maker.tensor(8, 8, kind="input"), maker.tensor(8, 8, kind="inout")
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Costs of designs by hand, and what becomes of a group whose values are decided."""
+"""Costs of designs, calculated by hand, and groups after the decision about each value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ ROWS = (Loop("rows", 10), Loop("columns", 64), Loop("sum", 64, LoopKind.REDUCTIO
 
 
 def sums_of_rows(*decisions: Decision) -> Problem:
-    """Return an element-wise assignment of three operations, and one that adds rows."""
+    """Return a group of an element-wise assignment and of a sum over the rows of its result.
+
+    ``decisions`` are the allowed decisions for the result; by default it is stored.
+    """
     loops = (ROWS[0], ROWS[1], ROWS[0], ROWS[2])
     return Problem(
         loops,
@@ -46,7 +49,7 @@ MACHINE = Machine(
 
 
 def cost_of(space: DesignSpace, rows: str, columns: str) -> float:
-    """Return the cost with the choices of these names."""
+    """Return the cost of the design that has the named choices for rows and for columns."""
     wanted = {10: rows, 64: columns}
     names = [[choice.name for choice in options] for options in space.choices]
     pairs = zip(space.variables, names, strict=True)
@@ -75,7 +78,11 @@ def test_vectors_are_of_contiguous_loops() -> None:
 
 
 def test_a_window_is_read_with_its_border() -> None:
-    """Rows 2 i + k of a tensor: an rTask of one i reads three, of which neighbours share one."""
+    """Windows at rows ``2 i + k``, with ``k`` below 3, overlap in a row.
+
+    A single rTask reads 21 rows; an rTask for each ``i`` reads 3 rows, so that the shared rows are
+    read twice.
+    """
     loops = (Loop("i", 10), Loop("k", 3, LoopKind.REDUCTION))
     rows = Traffic((Span(((0, 2), (1, 1))),), 4)
     problem = Problem(loops, (Assignment("window", (0, 1), 1, (rows,)),))
@@ -88,7 +95,10 @@ def test_a_window_is_read_with_its_border() -> None:
 
 
 def test_a_recomputed_value_is_work_of_its_reader() -> None:
-    """The reader's loops are free of the value's; each of its points does the value's work."""
+    """A recomputed value adds its operations to its reader, and has no loops of its own.
+
+    A value that ends a unit is written to memory, and its reader reads it from there.
+    """
     stored, recomputed, ended = decide(sums_of_rows(*Decision))
     assert stored.problem == sums_of_rows(*Decision)
     gone, reader = recomputed.problem.assignments
@@ -103,7 +113,7 @@ def test_a_recomputed_value_is_work_of_its_reader() -> None:
 
 
 def broadcast_sums(*decisions: Decision) -> Problem:
-    """Return rows that are divided by their sums: the sums are broadcast over the columns."""
+    """Return a group that divides rows by their sums, which are broadcast over the columns."""
     loops = (ROWS[0], ROWS[2], ROWS[0], ROWS[1])
     return Problem(
         loops,
@@ -133,7 +143,10 @@ def test_a_returned_value_is_computed_all_the_same() -> None:
 
 
 def test_units_that_would_wait_for_each_other_are_no_design() -> None:
-    """The unit cannot end at the sums of exponentials that are read again, and go on."""
+    """Decisions that make two units depend on each other are refused.
+
+    If the sums end a unit, then the exponentials, which are read after the sums, must end it too.
+    """
     problem = softmax_cross_entropy()
     decisions = (Decision.STORED, Decision.ENDED)
     values = tuple(replace(value, decisions=decisions) for value in problem.values)

@@ -1,4 +1,4 @@
-"""Design search: against exhaustion, its bounds, and the counts of the paper (Dali)."""
+"""The design search, compared with exhaustive search and with the numbers of the Dali paper."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ MOST_EXHAUSTED = 1 << 12
 
 
 def all_designs(space: DesignSpace) -> Iterator[Prefix]:
-    """Yield each complete design."""
+    """Yield each complete design of a space: the number of the choice of each variable."""
     yield from product(*map(range, space.num_choices))
 
 
 def exhausted(spaces: list[DesignSpace]) -> float:
-    """Return the least cost of all designs."""
+    """Return the least cost of all designs of all ``spaces``, by trying each design."""
     return min(space.bound(design) for space in spaces for design in all_designs(space))
 
 
 def random_spaces(seeds: range, num_loops: int) -> Iterator[list[DesignSpace]]:
-    """Yield the spaces of random groups that have few enough designs to try all."""
+    """Yield the design spaces of random groups that have few enough designs to try all of them."""
     for seed in seeds:
         rng = random.Random(seed)
         problem = random_problem(rng, num_loops, decide=seed % 3 == 0)
@@ -65,7 +65,7 @@ def random_spaces(seeds: range, num_loops: int) -> Iterator[list[DesignSpace]]:
 
 
 def test_the_papers_example() -> None:
-    """14 loops, 4,194,304 designs; coupled 7 variables, 512 designs (section 2.4)."""
+    """The example of section 2.4 has 14 loops with 4,194,304 designs; coupling leaves 7 and 512."""
     problem = softmax_cross_entropy()
     outcome = find_design(problem, TITAN_X)
     assert len(problem.used_loops) == 14
@@ -84,7 +84,7 @@ def test_the_papers_example() -> None:
 
 
 def test_the_papers_example_without_an_incumbent() -> None:
-    """The paper's search evaluated 155 of the 512 designs."""
+    """The search evaluates no more designs than the paper's, which evaluated 155 of the 512."""
     spaces = spaces_of(softmax_cross_entropy(), TITAN_X)
     found = best_first(spaces)
     assert found.taken <= 155 and found.evaluated <= 155
@@ -92,7 +92,10 @@ def test_the_papers_example_without_an_incumbent() -> None:
 
 
 def test_the_access_of_the_papers_example() -> None:
-    """Eight loops may use blocks, those over batch and time; six are beneath a broadcast."""
+    """Of 14 loops, the 8 loops over batch and time may be distributed over blocks.
+
+    The other 6 loops cannot, since a value is broadcast over them.
+    """
     problem = softmax_cross_entropy()
     spread = {problem.loops[n].name for c in couple(problem) if c.may_spread for n in c.loops}
     stages = ("max", "exp", "sum", "out")
@@ -100,7 +103,10 @@ def test_the_access_of_the_papers_example() -> None:
 
 
 def test_the_counts_of_the_papers_transformer() -> None:
-    """36 loops have 2^43 designs, 17 of them are eliminated, and 2^20 designs are left."""
+    """The paper's Transformer kernel has 36 loops and 2^43 designs, of which coupling leaves 2^20.
+
+    Coupling removes 17 loops.
+    """
     fitting = [wide for wide in range(37) if 4**wide * 2 ** (36 - wide) == 2**43]
     gone = [wide for wide in range(18) if 4**wide * 2 ** (17 - wide) == 2**23]
     assert (fitting, gone) == ([7], [6])
@@ -166,7 +172,10 @@ def test_bounds_never_fall_and_are_below_all_completions() -> None:
 
 
 def consistent_designs(problem: Problem, space: DesignSpace) -> Iterator[Prefix]:
-    """Yield choices of single loops in which both ends of each edge of one extent agree."""
+    """Yield designs of uncoupled loops in which loops over the same elements have equal choices.
+
+    These are the two ends of each edge whose loops have equal sizes.
+    """
     position = {c.loops[0]: n for n, c in enumerate(space.variables)}
     edges = [
         sorted((position[a], position[b]))
@@ -186,7 +195,11 @@ def consistent_designs(problem: Problem, space: DesignSpace) -> Iterator[Prefix]
 
 
 def test_coupling_keeps_the_optimum_of_consistent_designs() -> None:
-    """Loops over the same elements agree, as whoever reads an element finds it in its rTask."""
+    """The best coupled design costs as much as the best design that is consistent.
+
+    A design is consistent if loops over the same elements have equal choices, so that an element is
+    read in the rTask that writes it.
+    """
     for seed in range(120):
         rng = random.Random(seed)
         problem = random_problem(rng, 8)
@@ -200,7 +213,7 @@ def test_coupling_keeps_the_optimum_of_consistent_designs() -> None:
 
 
 def test_a_beam_reports_its_gap() -> None:
-    """A beam that drops designs bounds what it may have missed, and never hides it."""
+    """A beam search that drops designs reports a correct lower bound of the best cost."""
     gaps: list[float] = []
     for spaces in random_spaces(range(520, 620), 7):
         found = search(spaces, most=1, width=2)
@@ -235,7 +248,10 @@ def test_more_designs_than_a_search_tries_are_left_to_a_beam() -> None:
 
 
 def test_a_diagonal_is_not_spread() -> None:
-    """An assignment that reads a value by rows and by columns needs elements of other rTasks."""
+    """Loops are not distributed over rTasks if a value is read both by rows and by columns.
+
+    An rTask would need elements of other rTasks.
+    """
     loops = (Loop("i", 8), Loop("j", 8), Loop("k", 8))
     problem = Problem(
         loops,

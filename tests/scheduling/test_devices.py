@@ -1,4 +1,4 @@
-"""Device descriptions: the files that come with the project, and what is refused in others."""
+"""Device descriptions: the files of the project, and errors in other files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_devices_that_are_described() -> None:
 
 @pytest.mark.parametrize(("name", "lanes"), LANES.items())
 def test_figures_agree_with_each_other(name: str, lanes: int) -> None:
-    """Peak arithmetic follows from units, lanes and clock."""
+    """The peak arithmetic rate of a description equals units times lanes times 2 times clock."""
     found = find_device(name)
     peak = found.units * lanes * 2 * found.clock_hertz
     assert found.flops_per_second["f32"] == pytest.approx(peak, rel=0.03)
@@ -79,7 +79,10 @@ def test_targets_have_a_device_like_them() -> None:
 
 
 def test_terms_that_a_file_may_leave_out(tmp_path: Path) -> None:
-    """Without them, a vEU reaches the peak, and every launch costs as much as the first."""
+    """Three fields of a description are optional: two efficiencies, and the cost of later launches.
+
+    Without them, vEUs reach the peak rates, and every launch costs as much as the first.
+    """
     path = tmp_path / "mine.toml"
     terms = ("queued_launch_seconds", "arithmetic_efficiency", "bandwidth_efficiency")
     text = (FOLDER / "v100_rammer.toml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Exclusive rTasks: alone in every policy's plan, and the verifier refuses any other plan."""
+"""Exclusive rTasks run alone in every policy's plan, and the verifier refuses any other plan."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _exclusive(operator: ROperator) -> ROperator:
 
 
 def exclusive_operators(graph: TaskGraph) -> list[int]:
-    """Return the operators of which the first candidate is exclusive."""
+    """Return the numbers of the operators whose first candidate rKernel is exclusive."""
     return [n for n, operator in enumerate(graph.operators) if operator.kernels[0].is_exclusive]
 
 
@@ -105,7 +105,10 @@ def test_predicted_timelines_name_them() -> None:
 
 
 def test_cuts_are_the_fewest() -> None:
-    """One more than the exclusive operators on a path, and each operator after its producers."""
+    """The plan has as few segments as possible.
+
+    There is one more than the exclusive operators on the longest path.
+    """
     maker = GraphMaker()
     x = maker.tensor(*SHAPE, kind="input")
     first = maker.elementwise(x, tile=SHAPE)  # exclusive
@@ -120,7 +123,10 @@ def test_cuts_are_the_fewest() -> None:
 
 
 def test_supersteps() -> None:
-    """Also a device that synchronises as a whole gives each a superstep, on folded vEUs too."""
+    """On a bulk-synchronous device, each exclusive rTask has a superstep of its own.
+
+    It stays alone if the schedule is folded onto fewer vEUs.
+    """
     device = find_device("ipu").device(5)
     for seed in range(8):
         graph = some_exclusive(seed)
@@ -133,7 +139,10 @@ def test_supersteps() -> None:
 
 
 def test_what_runs_beside_one_is_refused() -> None:
-    """Two rPrograms as one: refused where vEUs do not wait, and accepted with a barrier."""
+    """The verifier refuses a plan in which other rTasks may run beside an exclusive rTask.
+
+    Two rPrograms are joined: that is refused without a barrier between them, and accepted with it.
+    """
     refused = 0
     for seed in range(20):
         graph, device = some_exclusive(seed), cpu_device(3)
@@ -154,7 +163,7 @@ def test_what_runs_beside_one_is_refused() -> None:
 
 
 def _joined(first: RProgram, second: RProgram, *, waits: bool) -> RProgram:
-    """Return two rPrograms as one, in which vEU 0 waits between them if asked to."""
+    """Return two rPrograms as one; with ``waits``, vEU 0 waits for all others between them."""
     steps = [sum(item.count for item in v if isinstance(item, Run)) for v in first.veus]
     others = tuple((veu, n - 1) for veu, n in enumerate(steps) if veu and n)
     barrier = [Barrier(others)] if waits and others else []
@@ -172,7 +181,11 @@ def _refusal(graph: TaskGraph, plan: Plan) -> str:
 
 
 def with_both(flops: int) -> tuple[TaskGraph, Device]:
-    """Return a graph whose first operator has three kinds of candidates, in this order."""
+    """Return a device, and a graph whose first operator has three candidates.
+
+    They are a tiled rKernel, an exclusive rKernel of one rTask, and the same without being
+    exclusive. ``flops`` is the work of the last two.
+    """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(*SHAPE, kind="input"), tile=(1, 6))
     maker.output(x, (1, 6))

@@ -1,4 +1,4 @@
-"""Endings and their dynamic programming against brute force; blocks; the counts of small graphs."""
+"""The dynamic programming of IOS, its blocks and its counts, compared with brute force."""
 
 from __future__ import annotations
 
@@ -45,7 +45,11 @@ from tests.scheduling.placements import one_rtask_operators
 
 
 def endings(readers: Sequence[int], rest: int) -> Iterator[int]:
-    """Yield every subset but the empty one that no edge to another unit of the set leaves."""
+    """Yield every ending of the set ``rest``: the non-empty subsets that have no reader outside.
+
+    Only readers in ``rest`` count. Sets are bit masks; ``readers`` has the mask of the readers of
+    each unit.
+    """
     for stage in range(1, rest + 1):
         is_part = stage & rest == stage
         if is_part and not any(readers[n] & rest & ~stage for n in members(stage)):
@@ -61,7 +65,7 @@ def allowed(readers: Sequence[int], stage: int, pruning: Pruning) -> bool:
 
 @dataclass
 class AnyTimes:
-    """Stage times without any structure."""
+    """Arbitrary times of stages: ``cost`` gives the time of each, and no bound is known."""
 
     cost: Callable[[int], float]
 
@@ -86,7 +90,10 @@ def random_readers(rng: random.Random, length: int) -> list[int]:
 
 
 def all_schedules(readers: Sequence[int]) -> list[list[int]]:
-    """Return every division into non-empty stages, by giving each operator a stage's number."""
+    """Return every division of operators into ordered, non-empty stages that keeps the edges.
+
+    A stage is a bit mask. The divisions are enumerated by the stage number of each operator.
+    """
     length = len(readers)
     found: list[list[int]] = []
     for stages in product(range(length), repeat=length):
@@ -121,7 +128,7 @@ def test_dynamic_programming_equals_brute_force(pruning: Pruning | None) -> None
 
 
 def is_rooted(readers: Sequence[int], stage: int) -> bool:
-    """Whether each group of a stage has one operator that reads nothing inside it."""
+    """Return whether each group of a stage has exactly one operator without producers inside it."""
     read = 0
     for number in members(stage):
         read |= readers[number] & stage
@@ -158,7 +165,7 @@ def test_rooted_endings_are_those_endings_whose_groups_have_one_first_operator()
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.network)
 def test_counts_of_the_papers_table_1(block: Block) -> None:
-    """To the digits that the paper prints."""
+    """The counts equal those of IOS's table 1, to the digits that the paper prints."""
     for ours, paper in zip(count(block.readers), (block.transitions, block.schedules), strict=True):
         digits = len(paper.partition("e")[0].replace(".", ""))
         rounded = f"{ours:.{digits - 1}e}"
@@ -166,7 +173,7 @@ def test_counts_of_the_papers_table_1(block: Block) -> None:
 
 
 def test_counts_of_the_papers_figure_5() -> None:
-    """IOS figure 5: a before b, c alone; its path has 12 steps, a transition each."""
+    """The example of IOS's figure 5 has 12 transitions: ``a`` before ``b``, and ``c`` alone."""
     assert count([0b010, 0, 0])[0] == 12
 
 
@@ -186,7 +193,7 @@ def test_groups_are_the_connected_endings() -> None:
 
 
 def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> ConcurrentTimes:
-    """Return times of units, of one to three operators each in a chain, on a device."""
+    """Return random times on a device of units that are chains of one to three operators."""
     units: list[list[int]] = []
     sources: list[list[int]] = []
     for number in range(len(readers)):
@@ -206,7 +213,7 @@ def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> C
 
 @pytest.mark.parametrize("pruning", [None, Pruning(), Pruning(2, 3)])
 def test_stages_of_predicted_times_equal_brute_force(pruning: Pruning | None) -> None:
-    """On the times of the policy, of which the search uses bounds."""
+    """The search finds the best stages with predicted times, whose bounds prune the search."""
     rng = random.Random(5)
     for _ in range(100):
         readers = random_readers(rng, rng.randint(1, 5))
@@ -233,7 +240,7 @@ def test_bounds_on_stages_are_never_above_their_times() -> None:
 
 
 def test_a_stage_takes_as_long_as_its_placed_rtasks() -> None:
-    """The estimate, against a plan of the stage on its own."""
+    """The estimated time of a stage is close to the time of a plan of the stage alone."""
     rng = random.Random(7)
     for seed in range(50):
         graph = random_graph(seed, length=6)
@@ -263,7 +270,10 @@ def test_blocks_are_cut_where_one_value_goes_on() -> None:
 
 
 def test_long_blocks_are_cut_where_the_fewest_values_go_on() -> None:
-    """Cells that read the two before them, as NASNet's: no single value goes on anywhere."""
+    """A chain of NASNet-like cells is cut between cells.
+
+    Each cell reads the two cells before it, so that at no place a single value is used later.
+    """
     cell = [[-2], [-1], [0], [-2, 1], [0, 1], [2, 3]]
     sources: list[list[int]] = [[], []]
     ends = [0, 1]

@@ -1,4 +1,4 @@
-"""Merging as a choice for each stage: against all schedules, and on a device's times."""
+"""Operator merge as a choice for each stage of IOS, compared with brute force and on a device."""
 
 from __future__ import annotations
 

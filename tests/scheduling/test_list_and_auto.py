@@ -1,4 +1,4 @@
-"""The `list` and `auto` policies against brute force and each other; senseless devices."""
+"""The policies `list` and `auto`, compared with brute force and each other; invalid devices."""
 
 from __future__ import annotations
 

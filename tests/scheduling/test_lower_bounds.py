@@ -1,4 +1,4 @@
-"""Bounds of schedules against every placement, order and way to wait of small graphs."""
+"""Lower bounds of schedules, compared with every placement, order and wait in small graphs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ SLACK = 1e-12
 
 
 def device_of(num_veus: int, barrier: float) -> Device:
-    """Return a device without the cost of a launch."""
+    """Return a CPU device whose launches cost nothing.
+
+    ``barrier`` is the cost of a barrier in seconds.
+    """
     return replace(cpu_device(num_veus), barrier_seconds=barrier, launch_seconds=0.0)
 
 
 def work_spans(
     graph: TaskGraph, device: Device, table: TaskTable
 ) -> Iterator[tuple[Placement, list[tuple[float, float]], float]]:
-    """Yield each schedule: the placement, each rTask's begin and end, and the end of all."""
+    """Yield each schedule of a graph with its simulated times in seconds.
+
+    They are the placement, the begin and the end of each rTask, and the end of the program.
+    """
     for placement, plan in all_plans(graph, device, table):
         spans = [(0.0, 0.0)] * len(table.seconds)
         run = simulate(graph, plan, device)

@@ -1,4 +1,4 @@
-"""The arena, the lifetimes after it and happens-before, against all executions of small plans."""
+"""The arena, lifetimes and happens-before order, compared with all executions of small plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ GRAPHS = {
 
 
 def plans(graph: TaskGraph) -> list[Plan]:
-    """Return some plans of a graph, also of several programs."""
+    """Return eight plans of a graph, by two policies on several devices.
+
+    One device makes barriers expensive, so that its plans have several rPrograms.
+    """
     devices = [cpu_device(num_veus) for num_veus in (1, 2, 3)]
     devices.append(replace(cpu_device(3), launch_seconds=1e-9, barrier_seconds=1.0))
     names = ("wavefront", "sequential")
@@ -74,7 +77,7 @@ def test_happens_before_is_exact(name: str) -> None:
 
 
 def test_memory_is_shared_along_a_chain() -> None:
-    """Two buffers take turns; on one vEU that is the lower bound."""
+    """The nine intermediates of a chain share the memory of two, which is the lower bound."""
     graph = chain(length=9, size=64)
     memory = plan_memory(graph, get_policy("sequential").schedule(graph, cpu_device(1)))
     assert (memory.sizes.arena_bytes, memory.sizes.live_bytes, memory.sizes.sum_bytes) == (
@@ -94,7 +97,10 @@ def test_arena_is_not_below_the_lower_bound_in_sequential_order(name: str) -> No
 
 
 def test_programs_order_uses() -> None:
-    """Between two launches everything is complete, so that memory is free without a wait."""
+    """Intermediates of different rPrograms share memory without waits.
+
+    A launch begins when the previous launch is complete.
+    """
     graph = stencils(length=6, size=64, tile=16)
     device = replace(cpu_device(2), launch_seconds=1e-9, barrier_seconds=1.0)
     plan = get_policy("wavefront").schedule(graph, device)

@@ -1,4 +1,4 @@
-"""Graphs whose intermediates have to fit into a limit: in every schedule they do."""
+"""Graphs whose intermediates have to fit into a memory limit, in every schedule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRAPHS = {
 
 
 def least(graph: TaskGraph) -> int:
-    """Return the smallest limit that is accepted."""
+    """Return the smallest memory limit, in bytes, that a graph can be made to fit."""
     total = sum(aligned(b.num_bytes) for b in graph.buffers if b.kind == "intermediate")
     for limit in range(0, total + 1, 64):
         try:
@@ -55,7 +55,10 @@ def test_no_two_values_that_shared_memory_are_in_use_together(name: str, policy:
 
 
 def branches(count: int) -> TaskGraph:
-    """Return branches of two operators each from one input, and a sum of what each reduces."""
+    """Return a graph of ``count`` branches that read one input, and the sum of their results.
+
+    Each branch is an elementwise operator followed by a reduction.
+    """
     g = GraphMaker()
     x = g.tensor(8, 64, kind="input")
     ends = [g.reduce(g.elementwise(x, tile=(4, 64)), 4) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Fewest waits: the same happens-before order, and none of the waits left can go."""
+"""Removing redundant waits keeps the happens-before order, and leaves no redundant wait."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def rtasks(program: RProgram) -> list[list[tuple[int, int]]]:
-    """Return the rTasks of each vEU in order."""
+    """Return the rTasks of each vEU in order, as pairs of operator and number."""
     return [
         [
             (item.operator, item.first + i)
@@ -41,7 +41,7 @@ def rtasks(program: RProgram) -> list[list[tuple[int, int]]]:
 
 
 def assert_minimal(before: RProgram, after: RProgram) -> None:
-    """Check a program against the transitive reduction."""
+    """Check that ``after`` has the same happens-before order as ``before``, and minimal waits."""
     order = happens_before(before)
     assert rtasks(after) == rtasks(before)
     assert np.array_equal(order, happens_before(after))
@@ -76,7 +76,10 @@ def test_policies_record_no_wait_that_can_go(name: str, policy: str) -> None:
 
 
 def test_waits_on_a_chain_of_veus() -> None:
-    """One vEU knows of another through a third; what is known to be later comes for free."""
+    """A wait is removed if another vEU, for which there is a wait, has waited for the same step.
+
+    A wait for a later step also makes the wait for an earlier step redundant.
+    """
     runs = [Run(0, n, 1) for n in range(5)]
     program = RProgram(
         3,

@@ -1,4 +1,4 @@
-"""The modules of the experiments keep to NAS-Bench-101's limits and every vertex is of use."""
+"""Random modules have NAS-Bench-101's limits, and each of their vertices affects the output."""
 
 from __future__ import annotations
 

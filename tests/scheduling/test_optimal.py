@@ -1,4 +1,4 @@
-"""The `optimal` policy: bounds and plans against brute force, and its errors."""
+"""The policy `optimal`: its bounds and plans, compared with brute force, and its errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_plan_is_the_best_of_all_placements_and_barriers() -> None:
 
 
 def check_proof(seed: int, num_veus: int, barrier: float) -> None:
-    """Compare plan and bound with brute force."""
+    """Check the plan and the lower bound of `optimal` for a random graph against brute force."""
     device = replace(cpu_device(num_veus), barrier_seconds=barrier, launch_seconds=0.0)
     graph = small_operators(seed)
     table = task_table(graph, device, [0] * len(graph.operators))

@@ -1,4 +1,4 @@
-"""Overlap of strided boxes against explicit sets of elements."""
+"""Overlap of strided boxes, compared with explicit sets of elements."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_no_overlap_is_missed(reads: Boxes, writes: Boxes, at: int, start: int) 
 
 
 def tiles(random: Random, shape: tuple[int, ...], dims: tuple[tuple[int, ...], ...]) -> Boxes:
-    """Return random boxes of a row-major array whose adjacent dimensions are collapsed by group.
+    """Return random boxes of a row-major array, some of whose adjacent dimensions are collapsed.
 
-    In a collapsed dimension boxes begin and end at whole multiples of the inner ones, so that they
-    remain boxes of the original array.
+    ``dims`` has the dimensions of each collapsed group. In a collapsed dimension, boxes begin and
+    end at multiples of the inner size, so that they are boxes of the original array too.
     """
     strides = [int(np.prod(shape[d + 1 :])) for d in range(len(shape))]
     count = random.randint(1, 6)
@@ -81,7 +81,7 @@ def test_views_and_reshapes_are_exact(random: Random) -> None:
 
 
 def test_slices_of_one_buffer_are_exact() -> None:
-    """Two results written beside each other: a reader of the left half needs no right half."""
+    """A reader of the left half of a buffer does not depend on the writer of the right half."""
     left = boxes([0, 12], [(2, 3), (2, 3)], (6, 1))
     right = boxes([3, 15], [(2, 3), (2, 3)], (6, 1))
     reader = boxes([0], [(4, 3)], (6, 1))

@@ -1,4 +1,4 @@
-"""Placing blocks in memory, against the best of all orders."""
+"""Placement of blocks in memory, compared with the best of all orders of first fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from rammer_mlir.scheduling.packing import pack
 
 
 def intervals(seed: int, count: int) -> tuple[dict[int, int], dict[int, list[int]], int]:
-    """Return sizes and conflicts of blocks that live in random intervals, and the largest load."""
+    """Return random blocks: sizes, conflicts, and the largest sum of sizes that live at one time.
+
+    Blocks conflict if their random lifetimes overlap.
+    """
     chance = random.Random(seed)
     lives = [sorted(chance.sample(range(3 * count), 2)) for _ in range(count)]
     sizes = {n: chance.randint(1, 9) for n in range(count)}
@@ -35,7 +38,10 @@ def top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
 def lowest_fit(
     order: Sequence[int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
 ) -> int:
-    """Place each block as low as it fits; some order of this gives the smallest memory there is."""
+    """Place blocks in an order, each at the lowest free address; return the memory that they need.
+
+    Some order gives the smallest possible memory.
+    """
     offsets: dict[int, int] = {}
     for block in order:
         taken = sorted(
@@ -63,14 +69,14 @@ def test_blocks_that_conflict_are_apart(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_small_memories_are_as_small_as_can_be(seed: int) -> None:
-    """Six blocks in all 720 orders: pack finds the smallest memory."""
+    """``pack`` finds the smallest memory of six blocks, as trying all 720 orders does."""
     sizes, conflicts, _ = intervals(seed, count=6)
     best = min(lowest_fit(order, sizes, conflicts) for order in itertools.permutations(sizes))
     assert top(pack(sizes, conflicts, least=0), sizes) == best
 
 
 def test_effort_is_limited() -> None:
-    """Without work to spend, the first order stands; the answer is right all the same."""
+    """Without work to spend, ``pack`` returns a valid but possibly larger placement."""
     sizes, conflicts, load = intervals(seed=3, count=200)
     quick = pack(sizes, conflicts, load, work=0)
     better = pack(sizes, conflicts, load)

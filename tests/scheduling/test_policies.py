@@ -1,4 +1,4 @@
-"""Policies: correct plans, the paper's choice of rKernels, and the cut into several rPrograms."""
+"""Policies: correct plans, the choice of rKernels as in the paper, and several rPrograms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GRAPHS = {
 
 
 def device(**changes: float) -> Device:
-    """Return a CPU of two vEUs with some figures changed."""
+    """Return a CPU of two vEUs whose costs in ``changes`` are replaced."""
     return replace(cpu_device(2), **changes)
 
 
@@ -68,18 +68,21 @@ def test_sequential_never_overlaps_operators() -> None:
 
 
 def test_neighbours_stay_on_one_veu() -> None:
-    """Elementwise chains cut alike need no barrier at all."""
+    """A chain of elementwise operators with equal tiles needs no barrier."""
     for num_veus in (2, 3, 8):
         assert get_policy("wavefront").schedule(chain(), cpu_device(num_veus)).num_waits == 0
 
 
 def kernel(name: str, num_rtasks: int, microseconds: float) -> RKernel:
-    """Return an rKernel without operands, whose rTasks take the given time on ``cpu_device``."""
+    """Return an rKernel without operands, whose rTasks take ``microseconds`` on ``cpu_device``."""
     return RKernel(name, num_rtasks, (), (), flops_per_rtask=int(microseconds * 40e3))
 
 
 def test_few_rtasks_take_the_fastest_rkernel() -> None:
-    """Where they do not fill the device, runtime decides; else the product of time and number."""
+    """An rKernel is chosen by its own time if the rTasks do not fill the device.
+
+    If they fill it, the rKernel with the smallest sum of all rTasks' times is chosen.
+    """
     wide, narrow = kernel("wide", 4, 3.0), kernel("narrow", 1, 10.0)
     one = TaskGraph((), (ROperator("a", (narrow, wide), ()),))
     assert get_policy("wavefront").schedule(one, cpu_device(8)).kernels == (1,)
@@ -89,7 +92,10 @@ def test_few_rtasks_take_the_fastest_rkernel() -> None:
 
 
 def test_efficient_rkernels_only_where_they_are_predicted_faster() -> None:
-    """Three thrifty rTasks leave two of eight vEUs much longer at work than twelve fast ones."""
+    """Four short rTasks are chosen over a long one, although their total time is larger.
+
+    Three operators with a single long rTask each would leave five of eight vEUs idle.
+    """
     wide, narrow = kernel("wide", 4, 3.0), kernel("narrow", 1, 10.0)
     graph = TaskGraph((), tuple(ROperator(f"o{i}", (narrow, wide), ()) for i in range(3)))
     plan = get_policy("wavefront").schedule(graph, cpu_device(8))
@@ -141,12 +147,12 @@ def test_prediction_is_what_the_simulator_finds(name: str, policy: str) -> None:
 
 @dataclass(frozen=True)
 class LastVeu:
-    """A user's policy: everything on the last vEU."""
+    """A user's policy that places all rTasks on the last vEU."""
 
     name: ClassVar[str] = "test-last-veu"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return one rProgram."""
+        """Return a plan of one rProgram whose other vEUs are idle."""
         context = Context(graph, device)
         builder = ProgramBuilder(context)
         for number in range(len(graph.operators)):
@@ -190,7 +196,7 @@ def test_empty_graph() -> None:
 
 
 def placed(graph: TaskGraph, num_veus: int, data: st.DataObject) -> Plan:
-    """Place rTasks anywhere, operators in parts and in any valid order, by ``append`` alone."""
+    """Return a plan with random rKernels, order of operators and vEUs, built by ``append``."""
     context = Context(graph, cpu_device(num_veus))
     context.kernels = [data.draw(st.integers(0, len(o.kernels) - 1)) for o in graph.operators]
     builder = ProgramBuilder(context)
@@ -222,7 +228,10 @@ def test_any_placement_by_append_is_correct(seed: int, num_veus: int, data: st.D
 
 
 def test_append_in_parts() -> None:
-    """Half of each operator's rTasks at a time; consumers of what is missing are refused."""
+    """An operator's rTasks can be appended in two halves.
+
+    Appending a consumer before all rTasks of its producer is refused.
+    """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(8, kind="input"), tile=(2,))
     maker.output(maker.normalize(x, (4,)), (8,))

@@ -1,6 +1,7 @@
-"""A search for programs that deceive the verifier, and for inputs on which a policy goes wrong.
+"""A random search for wrong plans that the verifier accepts, or right plans that it refuses.
 
-Hypothesis draws policies that decide at random; every execution of a small program is the judge.
+Hypothesis draws the decisions of a random policy; the reference executes small programs in every
+order.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ draws = st.randoms(use_true_random=False)
 
 
 class Careless:
-    """A policy that decides everything at random, and is careful with waits only so often."""
+    """A policy that decides at random, and respects dependencies with probability ``care``."""
 
     name: ClassVar[str] = "careless"
 
@@ -43,7 +44,7 @@ class Careless:
         self._care = care
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a plan that is right if the care is 1."""
+        """Return a random plan, which is correct if ``care`` is 1."""
         rng = self._rng
         kernels = [rng.randrange(len(o.kernels)) for o in graph.operators]
         table = task_table(graph, device, kernels)
@@ -81,7 +82,7 @@ class Careless:
         return other, self._rng.randrange(done[other])
 
     def _order(self, sources: tuple[tuple[int, ...], ...]) -> list[int]:
-        """Return the rTasks in a random order that respects dependencies if there is care."""
+        """Return the rTasks in a random order, which respects dependencies if ``care`` is 1."""
         left, order = list(range(len(sources))), list[int]()
         while left:
             ready = [t for t in left if not set(sources[t]) & set(left)]
@@ -92,7 +93,10 @@ class Careless:
 
 
 def _small_graph(number: int) -> TaskGraph:
-    """Return the first random graph from a number on that the judge can go through."""
+    """Return the first random graph, from seed ``number`` on, with few enough rTasks to judge.
+
+    The reference executes it in every order, which is possible for few rTasks only.
+    """
     while True:
         graph = random_graph(number, length=3)
         if sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators) <= MOST_RTASKS:
@@ -142,7 +146,10 @@ def test_nor_do_many_of_them(number: int, care: float, rng: random.Random) -> No
 
 
 def test_the_search_finds_right_and_wrong_programs() -> None:
-    """The comparison above would prove little if nearly all programs were of one kind."""
+    """The random policy returns both right and wrong plans often.
+
+    Otherwise the comparison with the verifier would prove little.
+    """
     found: Counter[bool] = Counter()
     for number in range(60):
         graph = _small_graph(number)

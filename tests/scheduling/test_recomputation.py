@@ -1,4 +1,4 @@
-"""Recomputation against interpretation, all choices of small sequences, and a known bound."""
+"""Recomputation, compared with an interpreter, with all choices, and with a known bound."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.recomputation.search import least_cost, search
 
 
 def random_steps(seed: int, length: int) -> Steps:
-    """Return steps that read one or two earlier values each; value 0 is an input."""
+    """Return random steps that each read one or two earlier values; value 0 is an input."""
     rng = random.Random(seed)
     values = [Value(rng.choice((8, 64)), is_counted=False)]
     made: list[Step] = []
@@ -32,7 +32,10 @@ def random_steps(seed: int, length: int) -> Steps:
 
 
 def training(length: int) -> Steps:
-    """Return a chain of layers and its way back, which reads what each layer has computed."""
+    """Return the steps of a network of ``length`` layers, forward and then backward.
+
+    A backward step reads the value that its layer computed.
+    """
     values = [Value(1, is_counted=False)] + [Value(1)] * (2 * length)
     forward = [Step((n,), (n + 1,)) for n in range(length)]
     backward = [
@@ -43,7 +46,10 @@ def training(length: int) -> Steps:
 
 
 def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
-    """Return what each of the model's own steps writes, as terms, by original value number."""
+    """Return for each original step the value that it writes, as a symbolic term, by value number.
+
+    Equal terms mean that the repeated program computes the same as the original.
+    """
     memory: dict[int, object] = {}
     found: list[dict[int, object]] = []
     for step, origin, again in zip(
@@ -63,7 +69,7 @@ def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
 
 
 def naive_peak(steps: Steps) -> int:
-    """Return the most bytes in use at once, step by step."""
+    """Return the most bytes in use at a step, by checking every value at each step."""
     most = 0
     for now in range(len(steps.steps)):
         live = 0
@@ -115,7 +121,10 @@ def test_the_search_finds_the_cheapest_of_all_choices(seed: int) -> None:
 
 @pytest.mark.parametrize("length", [9, 16, 36])
 def test_a_chain_needs_no_more_than_checkpoints_of_it(length: int) -> None:
-    """Every sqrt(n)-th layer kept, the others computed again: 2 sqrt(n) values (Chen et al.)."""
+    """Recomputation in a chain of n layers needs at most about ``2 sqrt(n)`` values (Chen et al.).
+
+    They are every sqrt(n)-th layer's value, and the values that are recomputed between two of them.
+    """
     steps = training(length)
     assert steps.peak >= length
     limit = 2 * isqrt(length) + 3

@@ -1,4 +1,4 @@
-"""What rTasks find in caches when a plan runs again and again, against a plain count of blocks."""
+"""Cache misses of rTasks in repeated runs of a plan, compared with a simple count of blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ BLOCK = KB // 4
 
 
 def device(num_veus: int, cache: int, lost: int = 0) -> Device:
-    """Return vEUs that take a second for each kilobyte, and nothing for arithmetic."""
+    """Return a device whose vEUs load a kilobyte per second, and compute in no time.
+
+    ``cache`` and ``lost`` are working-set sizes in bytes: the largest that is kept, and the
+    smallest of which nothing is kept. If ``lost`` is 0, it is ``cache``.
+    """
     return Device(
         "d", num_veus, 1e30, KB, KB * num_veus, 0.0, 0.0, 0.0,
         cache_bytes=cache, cache_kept_bytes=cache, cache_lost_bytes=lost or cache,
@@ -53,7 +57,7 @@ def _operator(name: str, graph: list[Buffer], reads: list[int], write: int) -> R
 
 
 def _random_chain(seed: int) -> TaskGraph:
-    """Operators that read any constant and the result of an earlier one, as whole blocks."""
+    """Return a chain of operators that each read a random constant and the previous result."""
     generator = random.Random(seed)
     buffers = [Buffer("x", 4 * BLOCK, 4, "input")]
     buffers += [Buffer(f"w{n}", generator.randint(1, 9) * BLOCK, 4, "constant") for n in range(4)]
@@ -73,7 +77,10 @@ def _in_order(graph: TaskGraph) -> Plan:
 
 
 def _plain_misses(graph: TaskGraph, plan: Plan, cache: int) -> list[int]:
-    """Count the blocks that each operator of a third run lacks, from a list of all touches."""
+    """Return the cache misses in blocks of each operator in the third run of a plan.
+
+    They are counted from a list of all accesses. ``cache`` is the size of the cache in bytes.
+    """
     planned = plan_memory(graph, plan)
     address, end = dict(planned.offsets), planned.sizes.arena_bytes
     for number, buffer in enumerate(graph.buffers):
@@ -112,7 +119,7 @@ def test_a_run_lacks_what_a_plain_count_says(seed: int, cache: int) -> None:
 
 
 def test_a_program_that_fits_lacks_nothing_since_results_share_memory() -> None:
-    """Twenty results of 4 blocks each go through an arena of two."""
+    """Twenty results of 4 blocks cause no misses in a cache of 12, as they share an arena of 8."""
     buffers = [Buffer("x", 4 * BLOCK, 4, "input")]
     operators: list[ROperator] = []
     for number in range(20):
@@ -138,7 +145,10 @@ def test_what_another_veu_wrote_is_not_in_the_cache() -> None:
 
 
 def test_measured_times_lie_between_hot_and_far() -> None:
-    """A circle of one operator: its distance is its size."""
+    """An rTask's time is interpolated between its hot and cold times by the reuse distance.
+
+    The only operator of the program runs again and again, so the distance is its size.
+    """
     blocks = 16
     buffers = [Buffer("w", (blocks - 1) * BLOCK, 4, "constant"), Buffer("y", BLOCK, 4, "output")]
     operator = _operator("a", buffers, [0], 1)
@@ -173,7 +183,7 @@ def test_memory_that_was_brought_in_long_ago_is_far() -> None:
 @pytest.mark.parametrize("policy", ["wavefront", "sequential"])
 @pytest.mark.parametrize("seed", range(6))
 def test_any_plan_can_be_replayed(seed: int, policy: str) -> None:
-    """Between all in cache and all from memory, and the same each time."""
+    """A smaller cache never makes a run faster, and a second replay takes the same time."""
     graph = random_graph(seed, length=10)
     times: list[float] = []
     for cache in (1 << 30, 4 * KB, 1):

@@ -1,4 +1,4 @@
-"""Reuse distances against a plain count, and what they and measurements do to costs."""
+"""Reuse distances compared with a simple count, and their effect on costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _whole(argument: int, size: int) -> Access:
 
 
 def _cells(weights: int, count: int, layers: int = 1) -> TaskGraph:
-    """Chains of cells on one weight matrix each, layer after layer."""
+    """Return a graph of layers of ``count`` cells; the cells of a layer share a weight matrix."""
     buffers = [Buffer("x", 100, 4, "input")]
     operators: list[ROperator] = []
     for layer in range(layers):
@@ -52,7 +52,10 @@ def _cells(weights: int, count: int, layers: int = 1) -> TaskGraph:
 
 
 def _plain_distances(graph: TaskGraph) -> list[dict[int, int]]:
-    """For each operator of a second run: bytes of all buffers from a buffer's last use on."""
+    """Return the reuse distance in bytes of each buffer that an operator reads, in a second run.
+
+    It is the size of all buffers that were used since the buffer's last use.
+    """
     uses = [
         {op.operands[a.argument].buffer: 0 for a in (*op.kernels[0].reads, *op.kernels[0].writes)}
         for op in graph.operators

@@ -1,4 +1,4 @@
-"""Large graphs: nothing in scheduling may grow with the square of their size."""
+"""Large graphs: no part of scheduling may take time that grows quadratically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scheduling.graphs import GraphMaker
 
 
 def wide_and_deep(num_operators: int, num_rtasks: int, width: int = 8) -> TaskGraph:
-    """Return lanes of operators on vectors that read their neighbours' halos now and then."""
+    """Return ``width`` parallel chains of operators on vectors, which sometimes read each other."""
     rng = random.Random(0)
     maker = GraphMaker()
     size = num_rtasks * 4
@@ -37,7 +37,10 @@ def wide_and_deep(num_operators: int, num_rtasks: int, width: int = 8) -> TaskGr
 
 
 def test_thousands_of_operators() -> None:
-    """2,000 operators of 50 rTasks; a limit far above what is needed, against quadratic code."""
+    """Scheduling 2,000 operators of 50 rTasks takes less than a minute.
+
+    The limit is generous for the present code, but code of quadratic time would exceed it.
+    """
     graph = wide_and_deep(2000, 50)
     start = time.process_time()
     plan = get_policy("wavefront").schedule(graph, cpu_device(8))
@@ -48,7 +51,11 @@ def test_thousands_of_operators() -> None:
 
 
 def updates(num_updates: int, kind: str) -> TaskGraph:
-    """Return updates of one buffer: of all of it, of a row each, or one that many others read."""
+    """Return a graph of updates in place of one buffer.
+
+    ``kind`` is "whole" for updates of all of it, "rows" for updates of a row each, or "readers" for
+    an update that many operators read.
+    """
     maker = GraphMaker()
     rows = num_updates if kind == "rows" else 8
     x, state = maker.tensor(8, 8, kind="input"), maker.tensor(rows, 8, kind="inout")
@@ -68,7 +75,7 @@ def updates(num_updates: int, kind: str) -> TaskGraph:
 
 @pytest.mark.parametrize("kind", ["whole", "rows", "readers"])
 def test_thousands_of_updates(kind: str) -> None:
-    """Whoever comes late does not look at everyone before: 5,000 in a few seconds."""
+    """Scheduling 5,000 updates takes seconds: an update does not examine all earlier updates."""
     graph = updates(5000, kind)
     start = time.process_time()
     plan = minimize(get_policy("wavefront").schedule(graph, cpu_device(4)))
@@ -77,7 +84,10 @@ def test_thousands_of_updates(kind: str) -> None:
 
 
 def test_latest_uses_against_all_uses() -> None:
-    """Random uses of a buffer; each writes all of what it touches, or only reads it."""
+    """The latest uses of parts of a buffer equal those of a search through all uses.
+
+    Each use writes all elements that it touches, or only reads them.
+    """
     rng = random.Random(3)
     for _ in range(50):
         size = rng.choice([1, 7, 5000])
@@ -102,7 +112,11 @@ def _written(uses: list[tuple[int, int, Interval, bool]], operator: int) -> list
 def _latest(
     uses: list[tuple[int, int, Interval, bool]], consumer: int, part: Interval, reads: bool
 ) -> list[tuple[int, int]]:
-    """Go through elements one by one: uses after the last operator that writes one, and it."""
+    """Return the uses that ``consumer`` must wait for, found element by element.
+
+    For each element, these are the last operator before it that writes, and the uses since; if
+    ``reads`` is False, only writes.
+    """
     found: set[tuple[int, int]] = set()
     for element in range(part[0], part[1] + 1):
         here = [u for u in uses if u[0] < consumer and u[2][0] <= element <= u[2][1]]

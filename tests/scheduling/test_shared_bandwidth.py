@@ -1,4 +1,4 @@
-"""Execution with shared bandwidth, against small time steps and against execution without it."""
+"""Execution with shared bandwidth, compared with a simulation in small time steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ STEP = 1e-9
 
 
 class Stepped:
-    """A program in small steps of time, in which all rTasks that load get equally much."""
+    """A simulation of a program in small time steps.
+
+    All rTasks that load at the same time get an equal part of the bandwidth.
+    """
 
     def __init__(self, graph: TaskGraph, plan: Plan, program: RProgram, device: Device) -> None:
         self._graph, self._plan, self._device = graph, plan, device
@@ -39,7 +42,7 @@ class Stepped:
         self._left = [self._demand(veu) for veu in range(len(self._items))]
 
     def _demand(self, veu: int) -> list[float]:
-        """Return seconds of the start, seconds of arithmetic, and bytes of a vEU's next item."""
+        """Return a vEU's next item: seconds of its start, seconds of arithmetic, and bytes."""
         if self._place[veu] == len(self._items[veu]):
             return [0.0] * 3
         item = self._items[veu][self._place[veu]]
@@ -50,7 +53,7 @@ class Stepped:
         return [self._device.rtask_seconds, seconds, float(kernel.bytes_per_rtask)]
 
     def seconds(self) -> float:
-        """Return when the last item ends."""
+        """Simulate the program, and return the time at which the last item ends."""
         steps = 0
         while running := [v for v, p in enumerate(self._place) if p < len(self._items[v])]:
             steps += 1
@@ -78,7 +81,7 @@ class Stepped:
 
 
 def stepped(graph: TaskGraph, plan: Plan, device: Device) -> float:
-    """Return the seconds of a plan."""
+    """Return the seconds of a plan, simulated in small time steps, with its launches."""
     programs = [program for program in plan.programs if program.num_rtasks]
     launches = sum(device.start_seconds(number) for number in range(len(programs)))
     return launches + sum(Stepped(graph, plan, one, device).seconds() for one in programs)

@@ -1,4 +1,4 @@
-"""Execution, simulation and the summary of plans."""
+"""Tests of the simulator, of its execution order, and of summaries of plans."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GRAPHS = {
 def ends_of_rtasks(
     events: list[Event], graph: TaskGraph, plan: Plan, device: Device
 ) -> list[float]:
-    """Return when each rTask of one vEU ends."""
+    """Return the end of each rTask of a vEU, given the vEU's simulated events."""
     ends: list[float] = []
     for event in events:
         if isinstance(event.item, Run):
@@ -77,13 +77,16 @@ def test_execution_order_meets_every_wait(name: str) -> None:
 
 
 def operators(count: int, num_rtasks: int = 1) -> TaskGraph:
-    """Return independent operators whose rTasks take a microsecond on ``cpu_device``."""
+    """Return ``count`` independent operators, whose rTasks take a microsecond on ``cpu_device``."""
     kernel = RKernel("k", num_rtasks, (), (), flops_per_rtask=38_000)
     return TaskGraph((), tuple(ROperator(f"o{n}", (kernel,), ()) for n in range(count)))
 
 
 def test_times_by_hand() -> None:
-    """Waiting for the first of two rTasks, until 5 microseconds after the launch."""
+    """Simulated times of a small plan equal times that were calculated by hand.
+
+    vEU 1 waits for the first of two rTasks of vEU 0.
+    """
     graph, device = operators(2, num_rtasks=2), cpu_device(2)
     program = RProgram(2, ((Run(0, 0, 2),), (Barrier(((0, 0),)), Run(1, 0, 2))))
     simulation = simulate(graph, Plan((program, program), (0, 0)), device)

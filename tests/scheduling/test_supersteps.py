@@ -1,4 +1,4 @@
-"""Bulk-synchronous schedules: supersteps, their execution on fewer vEUs, and tiles that fit."""
+"""Bulk-synchronous schedules: supersteps, execution on fewer vEUs, and tiles that fit a memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IPU = find_device("ipu")
 
 
 def places(plan: Plan) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the rProgram and vEU of each rTask."""
+    """Return the numbers of the rProgram and the vEU of each rTask, by operator and rTask."""
     return {
         (item.operator, rtask): (number, veu)
         for number, program in enumerate(plan.programs)
@@ -63,7 +63,10 @@ def test_supersteps_are_correct_and_as_few_as_can_be(policy: str) -> None:
 
 
 def most_crossings(plan: Plan, base: tuple[int, ...], sources: tuple[tuple[int, ...], ...]) -> int:
-    """Return one more than the changes of vEU on the worst path of dependencies and orders."""
+    """Return the least number of supersteps of a plan.
+
+    It is one more than the largest number of changes of vEU along a path of dependencies.
+    """
     veu_of: dict[int, int] = {}
     previous: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -88,7 +91,7 @@ def most_crossings(plan: Plan, base: tuple[int, ...], sources: tuple[tuple[int, 
 
 
 def test_each_global_barrier_is_needed() -> None:
-    """Two supersteps that become one are refused, wherever that is: mutants of real schedules."""
+    """A schedule in which two consecutive supersteps are joined is refused."""
     device, found = IPU.device(4), 0
     for seed in range(10):
         graph = random_graph(seed)
@@ -129,7 +132,7 @@ def test_programs_with_barriers_are_not_folded() -> None:
 
 
 def products(rows: int, inner: int) -> onnx.ModelProto:
-    """Return two matrix products, a softmax and a sum of both."""
+    """Return a model of two matrix products, a softmax, and an addition."""
     generator = np.random.default_rng(3)
     weights = [
         onnx.numpy_helper.from_array(
@@ -155,7 +158,7 @@ def products(rows: int, inner: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("policy", ["wavefront", "sequential"])
 def test_a_thousand_tiles_compute_what_onnx_runtime_does(policy: str) -> None:
-    """The IPU's 1,216 vEUs, executed by the CPU back end's few threads."""
+    """A schedule for the IPU's 1,216 vEUs is executed correctly by few threads of a CPU."""
     model = products(512, 768)
     executable = rammer_mlir.compile(model, costs="ipu", policy=policy)
     feeds = random_feeds(model, 1)
@@ -179,7 +182,10 @@ def test_models_on_an_ipu(name: str) -> None:
 
 
 def test_a_tile_that_does_not_fit_is_refused() -> None:
-    """A dot product of 100,000 elements reads 12.8 MB for 32 results."""
+    """Compiling a dot product whose rTask exceeds a tile's memory is refused.
+
+    With 100,000 elements, it reads 12.8 MB for 32 results.
+    """
     generator = np.random.default_rng(4)
     weight = generator.standard_normal((100_000, 32)).astype(np.float32)
     info = onnx.helper.make_tensor_value_info

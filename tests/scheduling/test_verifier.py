@@ -1,4 +1,4 @@
-"""The verifier's rules one by one, and random damage to random plans."""
+"""Each rule of the verifier by example, and random changes of random plans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GRAPH = chain(length=1, size=4, tile=2)
 
 
 def plan_of(*veus: tuple[Item, ...]) -> Plan:
-    """Return a plan of one program for ``GRAPH``."""
+    """Return a plan of one rProgram for ``GRAPH``, given the items of each vEU."""
     return Plan((RProgram(len(veus), veus),), (0, 0))
 
 
@@ -84,7 +84,7 @@ def test_broken_rules(name: str) -> None:
 
 @pytest.mark.parametrize("num_veus", [2, 3, 5])
 def test_waits_in_a_circle_end_with_a_message(num_veus: int) -> None:
-    """All vEUs wait for their neighbour's only rTask."""
+    """A deadlock in which each vEU waits for the next one is reported with all vEUs."""
     graph = chain(length=num_veus - 1, size=2, tile=2)
     items = [(Barrier((((v + 1) % num_veus, 0),)), Run(v, 0, 1)) for v in range(num_veus)]
     with pytest.raises(ScheduleError, match=r"^deadlock") as failure:
@@ -101,7 +101,10 @@ def test_programs_follow_each_other() -> None:
 
 
 def graph_of(kind: BufferKind, *writes: tuple[int, int]) -> TaskGraph:
-    """Return one operator that writes stretches (first element, length) of a buffer of 8."""
+    """Return a graph of an operator whose rTasks each write an interval of a buffer.
+
+    The buffer has 8 elements; ``writes`` has the first element and the length of each interval.
+    """
     offsets = np.array([first for first, _ in writes], dtype=np.int64)
     sizes = np.array([[length] for _, length in writes], dtype=np.int64)
     access = Access(0, Boxes(offsets, sizes, (1,)))
@@ -126,7 +129,11 @@ def test_broken_writes(kind: BufferKind, writes: list[tuple[int, int]], message:
 
 
 def graph_of_updates(kind: BufferKind, *updates: tuple[int, int], reads: bool) -> TaskGraph:
-    """Return operators of one rTask that update stretches of a buffer of 8; another reads it."""
+    """Return a graph of operators that each update an interval of a buffer of 8 elements in place.
+
+    ``updates`` has the first element and the length of each interval; with ``reads``, another
+    operator reads the whole buffer.
+    """
     operators: list[ROperator] = []
     for number, (first, length) in enumerate(updates):
         boxes = Boxes(np.array([first]), np.array([[length]]), (1,))
@@ -159,7 +166,10 @@ def test_broken_updates(
 
 
 def test_updates_keep_their_order() -> None:
-    """Also where nobody reads, and not only between the last one and a reader."""
+    """A plan in which two consecutive updates of a buffer are swapped is refused.
+
+    That holds even if no rTask reads the buffer between them.
+    """
     graph = graph_of_updates("inout", (0, 4), (3, 5), (2, 2), reads=True)
     in_order = Plan((RProgram(1, (tuple(Run(n, 0, 1) for n in range(4)),)),), (0,) * 4)
     verify(graph, in_order)
@@ -176,7 +186,7 @@ def test_updates_keep_their_order() -> None:
 @pytest.mark.parametrize("kind", ["input", "constant", "intermediate"])
 @pytest.mark.parametrize("first", [-1, 5])
 def test_reads_outside_of_a_buffer(kind: BufferKind, first: int) -> None:
-    """Four elements of a buffer of 8, of which one lies before or after it."""
+    """A read of four elements, one of which is outside of the buffer, is refused."""
     offsets, sizes = np.array([0, first], dtype=np.int64), np.array([[4], [4]], dtype=np.int64)
     read = RKernel("read", 2, (Access(0, Boxes(offsets, sizes, (1,))),), ())
     operators = [ROperator("reader", (read,), (View(0),))]
@@ -207,7 +217,7 @@ def test_rtasks_that_touch_nothing() -> None:
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 10_000), num_veus=st.integers(2, 3), rounds=st.integers(1, 3))
 def test_repeated_damage(seed: int, num_veus: int, rounds: int) -> None:
-    """Several changes on top of each other: accepted exactly if all executions are right."""
+    """A plan with several random changes is accepted exactly if all its executions are right."""
     graph = random_graph(seed, length=4)
     plan = get_policy("wavefront").schedule(graph, cpu_device(num_veus))
     tasks = Tasks(graph, plan.kernels)

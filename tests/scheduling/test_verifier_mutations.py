@@ -1,4 +1,4 @@
-"""The verifier by mutation: it refuses a changed plan exactly if some execution of it is wrong."""
+"""The verifier refuses a randomly changed plan exactly if some execution of it is wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.scheduling.mutations import HARMLESS, MUTATIONS, mutants
 
 
 def refusal(graph: TaskGraph, plan: Plan, arena: dict[int, int] | None = None) -> str:
-    """Return the verifier's message, empty if it accepts the plan."""
+    """Return the verifier's error message; empty if it accepts the plan."""
     try:
         verify(graph, plan, arena)
     except ScheduleError as error:
@@ -29,7 +29,10 @@ def refusal(graph: TaskGraph, plan: Plan, arena: dict[int, int] | None = None) -
 
 
 def compare(tasks: Tasks, plan: Plan, what: str) -> Verdict:
-    """Check that the verifier agrees with the executions, and that its message is of use."""
+    """Check that the verifier agrees with all executions of a plan, and return their faults.
+
+    Its message must name an unordered pair of rTasks. ``what`` is named if the check fails.
+    """
     verdict, message = judge(tasks, plan), refusal(tasks.graph, plan)
     assert bool(message) == verdict.harmful, (what, verdict, message, plan)
     assert "\n" not in message
@@ -57,7 +60,7 @@ def test_mutants_of_programs(name: str, policy: str) -> None:
 
 
 def test_every_mutation_is_seen_to_harm_and_not_to_harm() -> None:
-    """The comparison above would prove little if all mutants were of one kind."""
+    """Every mutation makes some plans wrong and leaves others right, except for known mutations."""
     found: Counter[tuple[str, bool]] = Counter()
     for seed in range(10):
         graph = random_graph(seed, length=5)
@@ -87,7 +90,7 @@ def test_mutants_of_programs_that_update_in_place(policy: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_mutants_of_the_arena(name: str) -> None:
-    """Moved buffers: refused exactly if two that share bytes can be in use at the same time."""
+    """Moved buffers are refused exactly if two that share bytes can be in use at the same time."""
     graph = SMALL[name]()
     rng = random.Random(7)
     outcomes: Counter[bool] = Counter()

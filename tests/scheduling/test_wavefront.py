@@ -1,4 +1,4 @@
-"""The choices of the `wavefront` policy: waves, vEUs, and how many barriers they cost."""
+"""The decisions of the policy `wavefront`: waves, vEUs of rTasks, and numbers of barriers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scheduling.graphs import SMALL, GraphMaker, random_graph
 
 
 def names(graph: TaskGraph) -> list[list[str]]:
-    """Return the operators of each wave by name."""
+    """Return the names of the operators of each wave."""
     found = waves(Context(graph, cpu_device(2)))
     return [[graph.operators[number].name for number in wave] for wave in found]
 
@@ -33,7 +33,10 @@ def test_waves_are_the_depths_of_the_graph() -> None:
 
 
 def padded_chain(length: int) -> TaskGraph:
-    """Return windows, each after a padding whose frame reads nothing."""
+    """Return a chain of window operators, each after a padding.
+
+    The operator that writes a padding's border reads nothing.
+    """
     maker = GraphMaker()
     x = maker.tensor(8, 8, kind="input")
     for _ in range(length):
@@ -43,7 +46,10 @@ def padded_chain(length: int) -> TaskGraph:
 
 
 def test_what_reads_nothing_goes_just_before_its_reader() -> None:
-    """Frames written in the first wave would hold the memory of all padded buffers at once."""
+    """An operator without inputs is scheduled in the wave just before its reader.
+
+    In the first wave, the borders of all padded buffers would occupy memory at once.
+    """
     graph = padded_chain(3)
     assert names(graph) == [
         ["frame0", "map1"],
@@ -64,7 +70,10 @@ def test_what_reads_nothing_goes_just_before_its_reader() -> None:
 
 
 def test_rtasks_go_where_they_start_first() -> None:
-    """The vEU that is free at once takes two before the others, busy for 2 rTasks, take one."""
+    """Each rTask is placed on the vEU that can start it first.
+
+    An idle vEU gets two rTasks before the vEUs that are busy for the time of two get one.
+    """
     nothing = Needs(np.zeros((5, 3), dtype=np.int64), np.zeros((5, 3)))
     veus = earliest(nothing, np.array([2.0, 0.0, 2.0]), seconds=1.0, barrier_seconds=0.1)
     assert veus.tolist() == [0, 1, 1, 1, 2]
@@ -74,7 +83,10 @@ def test_rtasks_go_where_they_start_first() -> None:
 def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
     barrier: float, expected: list[int]
 ) -> None:
-    """The producer's vEU is busy with something else for 2 more seconds."""
+    """An rTask moves to an idle vEU if the barrier costs less than waiting for its producer's vEU.
+
+    That vEU is busy with something else for 2 more seconds.
+    """
     needs = Needs(np.array([[1, 0]]), np.array([[1.0, 0.0]]))
     assert earliest(needs, np.array([3.0, 0.0]), 1.0, barrier).tolist() == expected
 
@@ -88,7 +100,7 @@ def test_even_spreading(num_rtasks: int) -> None:
 
 
 def late_consumer() -> TaskGraph:
-    """Return eight rTasks, something long, and eight rTasks that read the first eight."""
+    """Return a graph of eight rTasks, a long rTask, and eight rTasks that read the first eight."""
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(8, kind="input"), tile=(1,))
     maker.output(maker.tensor(80, kind="input"), (80,))
@@ -97,7 +109,7 @@ def late_consumer() -> TaskGraph:
 
 
 def test_one_barrier_for_all_that_is_complete_by_then() -> None:
-    """The rTasks of the consumer each read another one; all ended long before the first starts."""
+    """A single barrier waits for all producers if all have ended long before the first consumer."""
     builder = ProgramBuilder(Context(late_consumer(), cpu_device(2)))
     builder.append(0, np.zeros(8, dtype=np.int64), builder.needs(0))
     builder.append(1, np.ones(1, dtype=np.int64), builder.needs(1))
@@ -106,7 +118,7 @@ def test_one_barrier_for_all_that_is_complete_by_then() -> None:
 
 
 def test_a_barrier_each_where_producers_are_still_at_work() -> None:
-    """Without the long operator, waiting for all producers would delay the first consumers."""
+    """Each consumer has its own barrier if waiting for all producers would delay the first ones."""
     graph = late_consumer()
     device = replace(cpu_device(2), barrier_seconds=0.0)
     builder = ProgramBuilder(Context(graph, device))
@@ -119,7 +131,7 @@ def test_a_barrier_each_where_producers_are_still_at_work() -> None:
 @pytest.mark.parametrize("num_veus", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_bound_of_a_wave_holds(seed: int, num_veus: int) -> None:
-    """A wave is scheduled alone only where its lower bound leaves the comparison open."""
+    """The lower bound of a wave's time is never above the time of its schedule."""
     context = Context(random_graph(seed, length=12), cpu_device(num_veus))
     for wave in waves(context):
         alone = ProgramBuilder(context)

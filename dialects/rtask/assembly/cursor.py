@@ -135,9 +135,10 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the end of an item of a list, or of the whole list if ``within``.
+        """Move to the end of an item of a list, and return the offset of the end in the text.
 
-        Return the position. ``expected`` describes the item in messages.
+        With ``within``, move to the end of the whole list. ``expected`` describes the item in
+        messages.
 
         Raises:
             AssemblyError: if brackets do not match or the text ends.

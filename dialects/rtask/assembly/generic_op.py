@@ -16,9 +16,10 @@ _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
 class Irregular(Exception):
-    """An error that an operation has no readable form.
+    """An error: the readable form cannot represent an operation.
 
-    An attribute is missing or has an unusual type; the operation is then printed in generic form.
+    The reason is that an attribute is missing or has an unusual type; the operation is then printed
+    in the generic form.
     """
 
 
@@ -39,9 +40,9 @@ class GenericOp:
     location: str
 
     def value(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return the part of attribute ``key`` that the last group of a pattern matches.
+        """Return the text in the value of attribute ``key`` that a regular expression matches.
 
-        Without a group, return the whole attribute.
+        It is the text of the last group of ``pattern``, or the whole value if there is no group.
 
         Raises:
             Irregular: if the attribute is missing or does not match.

@@ -64,8 +64,8 @@ def _seconds(cursor: Cursor) -> str:
 def _accesses(cursor: Cursor, output: Output) -> None:
     """Parse accesses up to ``}``, and append them to ``output`` as attributes.
 
-    Each keeps its line if all reads precede all writes, and all writes precede all updates. Raise
-    AssemblyError if other text comes next.
+    The attributes are in the order reads, writes, updates. If the accesses in the text are in this
+    order too, each keeps its line number. Raise AssemblyError if other text comes next.
     """
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):

@@ -56,7 +56,11 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 
 
 class _Records:
-    """The parser of an rProgram's vEUs, with the types of its buffers by name for the runs."""
+    """The parser of the vEUs in an rProgram, and of their runs and barriers.
+
+    It has the type of each buffer of the rProgram, by the buffer's name: the text of a run names
+    its buffers without types.
+    """
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:
         self._cursor = cursor

@@ -58,7 +58,10 @@ def _costs(op: GenericOp) -> Iterator[str]:
 
 
 def _printed_accesses(op: GenericOp) -> list[str]:
-    """Return the keys ``reads``, ``writes`` and, unless it is missing or empty, ``updates``."""
+    """Return the keys of the attributes that list accesses, in the order in which they are printed.
+
+    These are ``reads``, ``writes``, and ``updates`` if it is not empty.
+    """
     return [key for key in ACCESSES if key != "updates" or op.attributes.get(key, "[]") != "[]"]
 
 

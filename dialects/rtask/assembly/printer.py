@@ -21,8 +21,9 @@ def to_readable(text: str, names: Sequence[str] = ()) -> str:
 
     Args:
         text: a module with one operation, or the begin or end of a region, per line.
-        names: for each `rtask.operator` and `rtask.run`, in the order of the text, its name as a
-            string literal, or an empty string; ignored if their number is not that of operations.
+        names: for each `rtask.operator` and `rtask.run`, in the order of the text, the name of the
+            model's node as a string literal, or an empty string. If the text has another number of
+            these operations, no names are printed.
     """
     lines = text.split("\n")
     printed = _Printer(lines, names).lines()
@@ -49,8 +50,8 @@ class _Printer:
     def _rewrite(self, number: int, match: re.Match[str]) -> tuple[int, str]:
         """Return the number of lines of the operation at line ``number``, and its readable form.
 
-        ``match`` is the match of its first line; 1 and this line unchanged are returned if the
-        operation has no readable form.
+        ``match`` is the match of the operation's first line. If the operation has no readable form,
+        return 1 and the first line unchanged.
         """
         indent, rest = match["indent"], match["rest"]
         try:

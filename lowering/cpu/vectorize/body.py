@@ -165,8 +165,10 @@ class Body:
         Args:
             values: has the block arguments, captured values and ``linalg.index`` results in their
                 slots; the other results are added to it.
-            lanes: the lanes of operations with a vector operand.
-            broadcast: applied to each operand of such an operation.
+            lanes: number of lanes of the vectors; an operation with a vector operand is emitted on
+                vectors of this many lanes.
+            broadcast: function that broadcasts a value to all lanes; applied to each operand of an
+                operation that is emitted on vectors.
         """
         for instruction in self.instructions:
             if instruction.name == "linalg.index":
@@ -212,10 +214,11 @@ def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:
 def _relaxed(
     name: str, attributes: Mapping[str, ir.Attribute], contract: bool
 ) -> dict[str, ir.Attribute]:
-    """Return the attributes of operation ``name`` with the permitted fast-math flags.
+    """Return the attributes of operation ``name``, with a fast-math flag added if one is permitted.
 
-    Permitted are ``nsz`` for ``_UNSIGNED_ZEROS`` and, with ``contract``, ``contract`` for
-    ``_CONTRACTED``; flags that the operation already has stay as they are.
+    The flag is ``nsz`` for operations in ``_UNSIGNED_ZEROS``, and ``contract`` for those in
+    ``_CONTRACTED`` if the argument ``contract`` is true. Flags that the operation already has are
+    not changed.
     """
     flags = _fastmath(name, contract)
     given = attributes.get("fastmath")

@@ -1,6 +1,7 @@
 """Cost of micro tiles on a core with two loads and two arithmetic operations per cycle.
 
-The loops of a ``LoopNest`` have numbers; a micro tile's ``points`` are its iterations by loop.
+The loops of a ``LoopNest`` have numbers. In all functions, ``points`` maps the number of each tiled
+loop to the number of its iterations in a micro tile, which is smaller for tiles at an edge.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ MIN_TRANSPOSED = 3
 """Fewest adjacent registers for which strided loads and stores use a transpose."""
 
 Tile = tuple[int, dict[int, int]]
-"""A number of equal micro tiles, and the points of each by tiled loop."""
+"""A number of equal micro tiles, and a dict from each tiled loop to its iterations in a tile."""
 
 Tiles = list[Tile]
 
 
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
-    """Return groups of equal micro tiles that cover a nest: full tiles, then edge tiles."""
+    """Return groups of equal micro tiles that cover a nest: full tiles first, then edge tiles.
+
+    A group is the number of its tiles, and a dict from each tiled loop to its iterations in a tile.
+    """
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
     parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
@@ -57,9 +61,10 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
 
 
 def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
-    """Return the full micro tiles of a plan, which is the first group that ``tiles_of`` returns.
+    """Return the full micro tiles of a plan, the first group of the result of ``tiles_of``.
 
-    Along a loop with fewer trips than the tile has points, the tile is cut to those trips.
+    The result is the number of these tiles, and a dict from each tiled loop to its iterations in a
+    tile. Along a loop with fewer trips than the tile has points, the tile is cut to those trips.
     """
     count, points = 1, dict[int, int]()
     for loop in nest.parallels:
@@ -86,7 +91,7 @@ def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the cycles of a micro tile with all operands in cache.
 
-    ``points`` has the tile's points along each tiled loop.
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
     """
     instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
     if plan.vector is not None:
@@ -104,9 +109,11 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 
 
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the number of registers of an operand loaded per reduction step of a micro tile.
+    """Return how many registers of an operand a micro tile loads per step of the reduction.
 
-    If unrolled steps of the reduction share a register, each counts a fraction of it.
+    If unrolled steps share a loaded register, it counts as an equal fraction in each of these
+    steps, so that the result may not be an integer. ``points`` maps each tiled loop to its number
+    of iterations in the micro tile.
     """
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
@@ -116,10 +123,11 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Return an operand's number of distinct positions at ``count`` points of an unrolled loop.
+    """Return how many distinct positions of an operand ``count`` points of an unrolled loop read.
 
-    If a reduction loop that is unrolled completely moves in the same direction, windows overlap: 4
-    rows of 3-high windows cover 6 rows. The number is then an average per step of that loop.
+    It is less than ``count`` on average if the windows of the points overlap, along a reduction
+    loop that is unrolled completely: 4 adjacent points with windows of height 3 read 6 rows, not
+    12. The result is then the average per step of that reduction loop, 6 / 3 = 2.
     """
     stride = access.strides[loop]
     for other in plan.full:
@@ -137,9 +145,11 @@ def is_apart(stride: object) -> bool:
 
 
 def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cost of loading a register of an operand, where an aligned load costs 1.
+    """Return the cost of loading a register of an operand; an aligned load costs 1.
 
-    Several registers with a large stride are loaded as rows and transposed.
+    If the lanes of a register are far apart in memory, and enough registers are adjacent, rows are
+    loaded and transposed in registers. ``points`` maps each tiled loop to its number of iterations
+    in the micro tile.
     """
     if plan.vector is not None and is_apart(access.strides[plan.vector]):
         rows = _transposed_rows(access, plan, points)
@@ -149,7 +159,12 @@ def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int,
 
 
 def _transposed_rows(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count a micro tile's points of an unrolled loop of stride 1 in an operand, else 1."""
+    """Return the number of registers that a transpose loads or stores together for an operand.
+
+    These registers are adjacent in memory: the micro tile's points of the first unrolled loop with
+    stride 1. The result is 1 if no unrolled loop has stride 1. ``points`` maps each tiled loop to
+    its number of iterations in the micro tile.
+    """
     return next((points.get(i, n) for i, n in plan.unroll if access.strides[i] == 1), 1)
 
 
@@ -161,7 +176,7 @@ def _transpose_cost(rows: int, plan: TilePlan) -> float:
 
 
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
-    """Return the cost of loading a register without a transpose, where an aligned load costs 1."""
+    """Return the cost of loading a register without a transpose; an aligned load costs 1."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride == 0:
         return 1.0
@@ -180,7 +195,10 @@ def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store a micro tile's results in an output and to read old values."""
+    """Return the cycles to store all of a micro tile's results in an output and to read old values.
+
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    """
     registers = registers_of(access, plan, points)
     cost = _store_cost(nest, access, plan, points)
     if nest.reads_init:
@@ -191,9 +209,11 @@ def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[in
 
 
 def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store a register of results.
+    """Return the cycles to store a single register of results of an output.
 
-    The store is contiguous, a row of a transpose of several registers, or a scatter.
+    The store is contiguous, interleaved with those of other registers, a row of a transpose of
+    several registers, or a scatter. ``points`` maps each tiled loop to its number of iterations in
+    the micro tile.
     """
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
@@ -227,7 +247,10 @@ def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 def _cycles_of_lines(
     nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]
 ) -> float:
-    """Return the cycles in which a micro tile brings an operand's lines to the first level."""
+    """Return the cycles to bring the lines of an operand that a micro tile reads to the L1 cache.
+
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    """
     if conflicts(nest, access, plan, points):
         loads = _loads(nest, access, plan, points) * _reduction_steps(nest, plan)
         return _CONFLICT_COST * max(loads, _lines_of(nest, access, plan, points))
@@ -235,10 +258,12 @@ def _cycles_of_lines(
 
 
 def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Return whether lines that a step of the reduction reads evict one another.
+    """Return whether the cache lines that a step of the reduction reads evict one another.
 
-    If the row of a matrix has 4 KiB, all rows are in the same set of the first level. With more
-    rows than ways, a line is evicted before later steps of the reduction read its other elements.
+    For example, if each row of a matrix has 4 KiB, the first lines of all rows are in the same set
+    of the first-level cache. If a step reads more rows than the set has ways, a line is evicted
+    before later steps read its other elements. ``points`` maps each tiled loop to its number of
+    iterations in the micro tile.
     """
     loops = [loop for loop, _ in plan.unroll]
     if plan.vector is not None and not nest.loops[plan.vector].reduction:
@@ -263,6 +288,7 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
     """Return the number of an operand's cache lines that a micro tile loads into the first level.
 
     It is 0 if these lines fit in that cache and the previous micro tile read the same elements.
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
     """
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
@@ -271,7 +297,10 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the number of an operand's cache lines that a micro tile reads in total."""
+    """Return the number of an operand's cache lines that a micro tile reads in total.
+
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    """
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}
     counts |= {i: points.get(i, plan.points(i)) for i in nest.parallels}

@@ -33,9 +33,11 @@ Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 class NestEmitter:
     """Emits a nest at the current insertion point as loops over the micro tiles of ``plan``.
 
-    ``initial`` has, per output, the constant that the output is known to contain, or None. The plan
-    numbers loops by their position in ``nest.loops``; this class identifies them by dimension. An
-    ``Instance`` is a register of a micro tile: its offset along each loop, and its mask.
+    ``initial`` has, per output, the constant that the output is known to contain before the nest,
+    or None. ``plan`` numbers loops by their position in ``nest.loops``; the methods of this class
+    identify a loop by its dimension of the ``linalg.generic``. ``spans`` maps each dimension to the
+    part of its loop that the code under construction computes, and an ``Instance`` is a register of
+    a micro tile.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -60,7 +62,11 @@ class NestEmitter:
         ]
 
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
-        """Return a captured value, or the result of a clone of a captured constant."""
+        """Return the value by which the emitted code reads a captured value of the body.
+
+        That is ``value`` itself, or the result of a clone of ``value`` if it is a constant
+        operation.
+        """
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
     def emit(self) -> None:
@@ -72,9 +78,10 @@ class NestEmitter:
     def _nested(
         self, loops: list[int], spans: Spans, carried: list[ir.Value], step: Step
     ) -> list[ir.Value]:
-        """Emit ``loops`` around the code that ``step`` emits; return the final carried values.
+        """Emit loops around the code that ``step`` emits; return the final loop-carried values.
 
-        ``spans`` has the spans of the enclosing loops, ``carried`` the carried values before them.
+        ``loops`` are the dimensions to iterate over, outermost first. ``spans`` has the part of
+        each enclosing loop that is computed here, and ``carried`` the initial loop-carried values.
         """
         if not loops:
             return step(spans, carried)
@@ -128,9 +135,10 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit the remainder loop from ``begin`` to ``size``, and return the final carried values.
 
-        In a nest with a reduction, tiles of ``tile`` points precede single points: a step that
-        waits for the accumulators takes as long for a tile as for a point. Otherwise all tiles are
-        single points. ``inside`` emits the body.
+        In a nest with a reduction, tiles of ``tile`` points come first, then single points: each
+        step of a reduction waits for the latency of the accumulation, so a small tile takes no
+        longer than a single point. In other nests, all tiles are single points. ``inside`` emits
+        the body.
         """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
@@ -148,11 +156,11 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for`` in which ``inside`` emits the body; return its results.
+        """Emit an ``scf.for`` whose body ``inside`` emits; return the loop's results.
 
-        ``span`` describes an iteration: its base is replaced by the induction variable, and
-        ``span.valid`` is the end of the valid points of the whole loop; None if all iterations are
-        full.
+        ``inside`` gets the span of an iteration, a copy of ``span`` with the induction variable as
+        its base. If ``span.valid`` is not None, it is the index at which the valid points of the
+        whole loop end, and the copy has the number of valid points from its base on.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -172,7 +180,10 @@ class NestEmitter:
     # Micro tiles.
 
     def _micro_tile(self, spans: Spans, carried: list[ir.Value]) -> list[ir.Value]:
-        """Emit a micro tile: initial values, reduction loops, stores. Return ``carried`` as is."""
+        """Emit a micro tile: initial values, reduction loops, epilogue and stores.
+
+        Returns ``carried`` unchanged, because micro tiles pass no values to one another.
+        """
         self.registers.scope = Scope()
         instances = self._instances(spans)
         if self.reductions:
@@ -195,7 +206,8 @@ class NestEmitter:
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the reduction loops of a micro tile.
 
-        Returns, for each register of ``instances``, a list of the result of each output.
+        ``spans`` has the micro tile's part of each loop, and ``instances`` its registers. Returns a
+        list for each register, which has the result of each output.
         """
         if self.horizontal:
             return self._reduce_horizontally(spans, instances)
@@ -206,7 +218,10 @@ class NestEmitter:
     def _finished(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> ir.Value:
-        """Emit the epilogue on the results ``value``, and return the register to store."""
+        """Emit the epilogue on a register of the reduction's results; return the register to store.
+
+        ``value`` is the register of results, and ``instance`` its place in the micro tile.
+        """
         body = finish.body
         values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(finish.operands[:-1]):
@@ -223,7 +238,10 @@ class NestEmitter:
         return [flat[i : i + count] for i in range(0, len(flat), count)]
 
     def _instances(self, spans: Spans) -> list[Instance]:
-        """List the registers of a micro tile, along its unrolled loops and its vector loop."""
+        """Return the registers of a micro tile, along its unrolled loops and its vector loop.
+
+        ``spans`` has the micro tile's part of each loop.
+        """
         loops = [loop for loop in self.unroll if loop in spans]
         masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
         if self.vector in spans:
@@ -241,9 +259,11 @@ class NestEmitter:
     def _accumulate(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit a step of the reduction for every register of the micro tile.
+        """Emit a step of the reduction for every register of a micro tile; return accumulators.
 
-        ``carried`` and the returned list have the accumulators of all registers.
+        ``instances`` are the registers, and ``spans`` has the micro tile's part of each loop.
+        ``carried`` and the returned list have the accumulators of all registers, before and after
+        the step.
         """
         next_values: list[ir.Value] = []
         groups = self._grouped(carried)
@@ -317,6 +337,7 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit the body for a register, and return the yielded value of each output.
 
+        ``instance`` is the register, and ``spans`` has the micro tile's part of each loop.
         ``accumulators`` has the outputs' current values, or None for those that the body does not
         read.
         """
@@ -335,14 +356,17 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the values of all outputs before a reduction, at the register ``instance``."""
+        """Return the values that all outputs have before a reduction, at the register ``instance``.
+
+        ``spans`` has the micro tile's part of each loop.
+        """
         return [value for value in self._initial(spans, instance) if value is not None]
 
     def _initial(self, spans: Spans, instance: Instance) -> Values:
         """Return each output's value before the nest, at the register ``instance``.
 
         It is None for an output that the nest does not read, and the constant in ``initial`` if
-        known.
+        known. ``spans`` has the micro tile's part of each loop.
         """
         values: Values = []
         for number, output in enumerate(self.outputs):

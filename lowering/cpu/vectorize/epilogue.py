@@ -86,11 +86,12 @@ def _is_elementwise(generic: Structured) -> bool:
 
 
 def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
-    """Return whether the aliasing of operands permits fusing an epilogue into its reduction.
+    """Return whether no aliasing of operands prevents fusing an epilogue into its reduction.
 
-    Inputs of the epilogue besides ``argument`` must not alias the reduction's result, nor its
-    output the reduction's inputs. The output may be the result, or an input of the epilogue that
-    is indexed alike.
+    ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. None of
+    its other inputs may alias that result, and its output may not alias an input of the reduction.
+    The output may alias the result, or another input of the epilogue, only if both are the same
+    memref with the same indexing map.
     """
     *inputs, output = generic.operands
     *sources, result = reduction.operands
@@ -130,9 +131,9 @@ def _one_width(reduction: Structured, generic: Structured) -> bool:
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:
-    """Return whether no operation but the two given reads the local buffer of ``value``.
+    """Return whether only the two given operations read the buffer of ``value``, a local buffer.
 
-    Other operations may only fill it. False for buffers from outside of the function.
+    Other operations may fill it. The result is False for a buffer from outside of the function.
     """
     owner = root(value).owner
     if isinstance(owner, ir.Block) or owner.name not in ("memref.alloc", "memref.alloca"):

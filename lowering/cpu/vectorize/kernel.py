@@ -2,10 +2,10 @@
 
 Upstream's vectorizer needs static tiles that earlier passes must have cut and padded, and produces
 multi-dimensional vectors whose later unrolling determines the speed: a small change of a shape can
-halve it or break a convolution apart. Here every op takes the same path: read it as a loop nest
-over flat memory (``nest``), choose the micro tile by a cost model (``register_blocking``), and emit
-exactly those loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and
-remainders are part of that path.
+halve the speed. Here every op takes the same path: read it as a loop nest over flat memory
+(``nest``), choose the micro tile by a cost model (``register_blocking``), and emit exactly those
+loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and remainders are part
+of that path.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ def vectorize_generic(
 ) -> list[ir.Operation]:
     """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops on vectors.
 
-    Returns the fills before it, whose scalar the loops use instead: the caller erases them. The
-    other arguments are those of ``vectorize_kernels``.
+    Returns the ``linalg.fill``s before the operation that are no longer needed, because the loops
+    start from their scalars; the caller must erase them. ``vector_bits``, ``registers`` and
+    ``byte_products`` are those of ``vectorize_kernels``.
     """
     last = operation if epilogue is None else epilogue.operation
     with ir.InsertionPoint(last), operation.location:

@@ -12,7 +12,10 @@ _Number = TypeVar("_Number")
 
 
 class Arithmetic(Protocol[_Number]):
-    """Arithmetic on numbers, or emission of arithmetic on values of the IR."""
+    """The operations that ``linear_map`` applies to its values.
+
+    An implementation computes on numbers, or emits operations on values of the IR.
+    """
 
     def add(self, left: _Number, right: _Number) -> _Number:
         """Return ``left + right``."""
@@ -78,9 +81,10 @@ def _share_columns(
 
 
 def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], list[int]]:
-    """Return the positions of nonzero elements that are equal, and of those that are opposite.
+    """Compare two columns or rows; return the positions of equal and of opposite elements.
 
-    Both lists are empty if a pair of elements is neither equal nor opposite.
+    Positions at which both elements are zero are left out. Both lists are empty if the elements at
+    any position are neither equal nor opposite.
     """
     pairs = list(enumerate(zip(left, right, strict=True)))
     if any(a not in (b, -b) for _, (a, b) in pairs):

@@ -31,13 +31,16 @@ _Emitted = TypeVar("_Emitted")
 
 @dataclass
 class Scope:
-    """Values already emitted in the body of the innermost loop of the generated code, by key."""
+    """Memo of values already emitted in the innermost loop body of the generated code.
+
+    It lets several uses share an address, a mask or a load. A key describes the computed value.
+    """
 
     # Each key belongs to a single caller of `once`, which knows the type of its values.
     values: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
     def once(self, key: Hashable, emit: Callable[[], _Emitted]) -> _Emitted:
-        """Return the value of ``key``, which a call of ``emit`` emits at the first use."""
+        """Return the value for ``key``; at the first use of the key, call ``emit`` to emit it."""
         if key not in self.values:
             self.values[key] = emit()
         return self.values[key]

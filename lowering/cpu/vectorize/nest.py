@@ -86,7 +86,7 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _read_words(self, byte_products: str) -> None:
-        """Read both factors in words of four terms if possible, each loaded as a 32-bit integer.
+        """Read both factors, which are bytes, as 32-bit words of four adjacent terms if possible.
 
         The loop over the terms of a word then has a single iteration.
         """
@@ -100,7 +100,7 @@ class Nest:
             self.body = ByteProductBody(self.generic, byte_products)
 
     def _merge_loops(self) -> None:
-        """Merge two loops into the inner of them wherever every operand is contiguous over both."""
+        """Merge each pair of loops over which every operand is contiguous into the inner loop."""
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -169,9 +169,10 @@ class Nest:
         )
 
     def _final_accesses(self) -> list[Access]:
-        """Return the accesses of the epilogue's output, and before it of the result if it is kept.
+        """Return the strides of the buffers that a nest with an epilogue stores to.
 
-        The nest must have an epilogue.
+        They are those of the result of the ``linalg.generic``, if it is stored too, and last those
+        of the epilogue's output.
         """
         assert self.finish is not None
         kept = [self.operands[-1]] if self.finish.keeps else []

@@ -15,9 +15,11 @@ from rammer_mlir.passes.ir.structured import Buffer, is_buffer
 
 @dataclass(frozen=True)
 class Jump:
-    """A distance in elements that is added to an address once per whole panel of a loop's points.
+    """A correction of an address at the boundaries of panels, in elements.
 
-    ``loop`` is the number of the loop; a panel has ``PANEL_WIDTH`` points of it.
+    Strides give the address within the first panel of a loop's points. For every panel of
+    ``PANEL_WIDTH`` points before a point of loop number ``loop``, ``distance`` is added to the
+    address.
     """
 
     loop: int
@@ -83,9 +85,10 @@ def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operan
 
 
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form of an indexing expression, valid within the first panel of its loop.
+    """Return the linear form of an indexing expression within the first panel of its loop.
 
-    None if the expression is neither linear nor an index in panels.
+    It is valid everywhere if the expression does not index panels. None if the expression neither
+    indexes panels nor is linear.
     """
     place = panel_index(expr)
     if place is None:
@@ -94,9 +97,10 @@ def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
 
 
 def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
-    """Return the jump of each result of the map that indexes panels.
+    """Return the corrections of an operand's address at the boundaries of panels.
 
-    ``dim_strides`` has the buffer's stride for each result of the map.
+    There is a jump for each result of the map that indexes panels. ``dim_strides`` has the buffer's
+    stride for each result of the map.
     """
     places = [panel_index(result) for result in affine_map.results]
     return [

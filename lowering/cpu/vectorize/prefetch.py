@@ -37,13 +37,15 @@ _SECOND_LEVEL = 2
 class Panel:
     """The prefetch of an operand's next panel, in parts, by the micro tiles that share a panel.
 
+    A micro tile reads one or more contiguous runs of memory, and prefetches a part of each in the
+    next panel.
+
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a panel to the next.
-        registers: offset in elements of the first register in each contiguous run of memory that
-            a micro tile reads.
-        moves: for each loop whose steps prefetch contiguous parts of a run, its dimension, the
-            points per step, and the distance in elements between the parts of two steps.
+        registers: for each run, the offset in elements of its first register.
+        moves: (dimension, points, elements) for each loop along which the prefetched part moves: it
+            moves by ``elements`` after every ``points`` iterations of the loop.
         lines: cache lines that each step prefetches per run.
         line: elements of a cache line.
     """
@@ -74,7 +76,11 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return the distance in elements from a micro tile's first register to that at ``offsets``."""
+    """Return the distance in elements of an operand from a micro tile's first register to another.
+
+    ``offsets`` has the other register's offset in points along each loop, by dimension. Dynamic
+    strides count as 0.
+    """
     moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
     return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
 
@@ -86,8 +92,8 @@ class Rows:
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a piece of the sum to the next.
-        inner: the reduction loop along a cache line.
-        trips: trips of the inner loop, which are the elements of a line.
+        inner: the innermost reduction loop, whose steps read the elements of a cache line in order.
+        trips: trip count of ``inner``, which is the number of elements in a line.
         apart: distance in elements from a line to the next.
         lines: number of cache lines that each step prefetches.
     """
@@ -100,9 +106,11 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum; the steps of a line prefetch other lines.
+        """Emit the prefetches of a step of the sum.
 
-        ``instances`` are the registers of the micro tile.
+        Each step along ``inner`` prefetches different lines: step ``i`` prefetches lines ``i``,
+        ``i + trips``, and so on, of the next piece. ``instances`` are the registers of the micro
+        tile.
         """
         start = registers.address(self.operand, spans, instances[0])
         step = multiply(spans[self.inner].base, self.apart - 1)
@@ -112,9 +120,9 @@ class Rows:
 
 
 def _distance(operand: Operand, dim: int, points: int) -> int:
-    """Return the distance in elements of an operand between points of ``dim``, ``points`` apart.
+    """Return the distance in elements of an operand between two points of a nest.
 
-    Dynamic strides count as 0.
+    The points differ by ``points`` in dimension ``dim`` only. Dynamic strides count as 0.
     """
     jumps = [
         multiply(jump.distance, points // PANEL_WIDTH) for jump in operand.jumps if jump.loop == dim
@@ -191,9 +199,10 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements per step of the sum, and the number of steps, if they are contiguous.
+        """Return the elements that each step of a sum reads, and the number of steps.
 
-        Both are 0 if the steps are not contiguous in memory.
+        Both are 0 if successive steps do not read contiguous memory. ``strides`` has the operand's
+        stride along each loop, in elements.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -205,10 +214,10 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the number of panels in each contiguous run of memory that a micro tile reads.
+        """Return the contiguous runs of memory that a micro tile reads of an operand in panels.
 
         A panel has ``reach`` elements. The key of a run is the offset in elements of the first
-        register in it.
+        register in it, the value its number of panels.
         """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:
@@ -222,9 +231,10 @@ class _Tile:
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
         """Return the distance in elements from an operand's panel to the panel that is read next.
 
-        That is the next panel along the innermost tiled loop that moves the operand. If no tiled
-        loop moves it, it is the panel of the next piece of a sum in pieces, else that of the next
-        rTask. ``strides`` has the operand's static stride along each loop, in elements.
+        The next panel is that of the next iteration of the innermost tiled loop along which the
+        operand varies. If there is no such loop, it is the panel that the next piece of the sum
+        reads, or, if the sum is not split into pieces, the panel that the next rTask reads.
+        ``strides`` has the operand's static stride along each loop, in elements.
         """
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
@@ -238,7 +248,8 @@ class _Tile:
     def rows_ahead(self, operand: Operand) -> Rows | None:
         """Return the prefetch of the scalars of an operand that the next piece of the sum reads.
 
-        None if the operand is not read along cache lines.
+        None if the sum is not split into pieces, or the innermost reduction loop does not read the
+        operand along whole cache lines.
         """
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:

@@ -71,7 +71,10 @@ class Registers:
         self.scope = Scope()
 
     def along_lanes(self, span: Span) -> list[tuple[int, Mask]]:
-        """Return the offset and mask of each register along the lanes that covers ``span``."""
+        """Return the registers that cover a span of the vector loop.
+
+        Each is a pair: the offset in points of its first lane, and the mask of its valid lanes.
+        """
         if span.valid is not None:
             mask = self.scope.once(
                 ("mask", span.valid), lambda: memory.make_mask(self.lanes, span.valid)
@@ -96,7 +99,10 @@ class Registers:
         )
 
     def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Return an operand's address at a register; only the numbers of panels are emitted."""
+        """Return an operand's address at a register, as terms that have not been emitted yet.
+
+        The only emitted operations compute the numbers of panels.
+        """
         known, moving = 0, []
         if isinstance(operand.offset, int):
             known = operand.offset
@@ -138,14 +144,21 @@ class Registers:
         return add(base, address.known)
 
     def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
-        """Emit the address, in elements, of an operand's first lane at a register."""
+        """Emit the address, in elements, of an operand's first lane at the register ``instance``.
+
+        ``spans`` has the micro tile's part of each loop.
+        """
         return self._emit_address(self._address(operand, spans, instance))
 
     def _vector_stride(self, operand: Operand) -> Index:
         return 0 if self.vector is None else operand.strides[self.vector]
 
     def load(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
-        """Emit the load of an operand at a register: a scalar if invariant along the lanes."""
+        """Emit the load of an operand at the register ``instance``.
+
+        The result is a vector, or a scalar if the operand is invariant along the lanes. ``spans``
+        has the micro tile's part of each loop.
+        """
         if operand.is_scalar:
             return operand.value
         if operand.results is not None:
@@ -162,18 +175,20 @@ class Registers:
         )
 
     def _adjacent_loop(self, operand: Operand, spans: Spans) -> int | None:
-        """Return the unrolled loop along which an operand is contiguous; None if there is none.
+        """Return the unrolled loop along which an operand is contiguous.
 
-        None also for a tile of dynamic size along the lanes, and for scalar code.
+        None if there is no such loop, if the code is scalar, or if the micro tile has a dynamic
+        number of points along the lanes.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
         return next((loop for loop in self.unroll if operand.strides[loop] == 1), None)
 
     def _loaded_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
-        """Return the unrolled loop whose rows are loaded and transposed; None for plain loads.
+        """Return the unrolled loop along which rows are loaded and transposed, or None if none is.
 
-        The operand is contiguous along that loop, and neither along the lanes nor a broadcast.
+        Along that loop, adjacent points are contiguous in memory, while the lanes of a register are
+        too far apart for contiguous loads.
         """
         if self.vector not in instance.offsets or operand.jumps:
             return None
@@ -185,9 +200,10 @@ class Registers:
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
     ) -> ir.Value:
-        """Emit the load of a register, jointly with those at adjacent points of loop ``along``.
+        """Emit the load of a register together with those at adjacent points of loop ``along``.
 
-        A row of elements along that loop is loaded for each lane; the rows are transposed.
+        For each lane, a row of elements along that loop is loaded; the rows are then transposed to
+        registers, of which the register ``instance`` is returned.
         """
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
@@ -202,9 +218,10 @@ class Registers:
     def _columns(
         self, operand: Operand, spans: Spans, first: Instance, count: int
     ) -> list[ir.Value]:
-        """Emit a contiguous load of ``count`` elements per lane; return the transposed rows.
+        """Emit the load of ``count`` registers that are adjacent in memory; return the registers.
 
-        ``first`` is the register of the first element of each row.
+        For each lane, a row of ``count`` contiguous elements is loaded; the rows are then
+        transposed. ``first`` is the first of the registers.
         """
         assert self.vector is not None
         size = 1 << (count - 1).bit_length()
@@ -229,9 +246,10 @@ class Registers:
     def store_all(
         self, operand: Operand, spans: Spans, instances: list[Instance], values: Sequence[ir.Value]
     ) -> None:
-        """Emit the stores of an output's registers, shuffled if that makes them contiguous.
+        """Emit the stores of an output's registers, shuffled if that makes the stores contiguous.
 
-        ``values`` has the value of each register of ``instances``.
+        ``values`` has the value of each register of ``instances``, and ``spans`` the micro tile's
+        part of each loop.
         """
         pairs = list(zip(instances, values, strict=True))
         along = self._interleaved_loop(operand, spans)
@@ -275,9 +293,10 @@ class Registers:
                 memory.store(operand, place, 1, self.lanes, mask, part)
 
     def _transposed_loop(self, operand: Operand, spans: Spans) -> int | None:
-        """Return the unrolled loop along which the output is contiguous, if not along the lanes.
+        """Return the unrolled loop along which registers are transposed before their store.
 
-        None if rows of registers along it are too short for a transpose.
+        Along that loop, adjacent points of the output are contiguous in memory, and the lanes are
+        not. None if there is no such loop, or it has too few points for a transpose to pay.
         """
         along = self._adjacent_loop(operand, spans)
         if along is None or self._vector_stride(operand) == 1:
@@ -310,9 +329,10 @@ class Registers:
 def _groups(
     pairs: Sequence[tuple[Instance, ir.Value]], along: int, size: int
 ) -> dict[tuple[tuple[int, int], ...], list[tuple[Instance, ir.Value]]]:
-    """Return registers with their values in groups of ``size`` adjacent points of loop ``along``.
+    """Group registers and their values by ``size`` adjacent points of loop ``along``.
 
-    The key of a group is its offset in each unrolled loop; in ``along``, the number of the group.
+    The key of a group has a pair for each loop: its dimension, and the offset that all registers of
+    the group share along it; for ``along`` the pair has the number of the group instead.
     """
     groups: dict[tuple[tuple[int, int], ...], list[tuple[Instance, ir.Value]]] = {}
     for instance, value in pairs:

@@ -126,7 +126,7 @@ class TilePlan:
 def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
     """Return the number of registers that an operand occupies in a step of a micro tile.
 
-    ``points`` has the tile's points along each tiled loop.
+    ``points`` maps each tiled loop to its number of iterations in the micro tile.
     """
     count = math.prod(
         points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
@@ -135,7 +135,10 @@ def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
 
 
 def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Return the number of an operand's registers along the vector loop: 1 if it is invariant."""
+    """Return the number of an operand's registers along the vector loop: 1 if it is invariant.
+
+    ``points`` maps each tiled loop to its number of iterations in a micro tile.
+    """
     if plan.vector is None or access.invariant(plan.vector):
         return 1
     return -(-points.get(plan.vector, plan.points(plan.vector)) // plan.lanes)
@@ -144,9 +147,10 @@ def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
 def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     """Return the parallel loops around the micro tile, outermost first.
 
-    With a reduction, the vector loop and the loops with the same operands are outermost, so that
-    all inner tiles reuse the panel of the vectors from cache. Without a reduction, the order is
-    that of memory: the vector loop is innermost.
+    In a nest with a reduction, the outermost loops are the vector loop and the loops along which
+    the same inputs vary. Then the tiles of all inner loops read the same part of these inputs from
+    cache. In a nest without a reduction, the vector loop is innermost, so that memory is read in
+    order.
     """
     loops = nest.parallels
     if plan.vector not in loops:

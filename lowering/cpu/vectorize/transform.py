@@ -1,6 +1,7 @@
-"""Reductions of an input by constant matrices, such as Winograd's, as straight-line code.
+"""Products of an input and constant matrices, such as Winograd's transforms, as straight-line code.
 
-All elements of a point are in registers, and each dimension of them is multiplied in turn.
+Each micro tile loads all elements of the small matrix ``x`` at a point into registers, and computes
+``A @ x @ B^T`` from them by a product along each dimension of ``x``.
 """
 
 from __future__ import annotations
@@ -132,7 +133,11 @@ def _multiplies_all(nest: Nest) -> bool:
 
 
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
-    """Return a dimension, not in ``small``, along which registers are contiguous, or None."""
+    """Return a dimension for the lanes of registers, or None if no dimension is suitable.
+
+    Along it, the last input and the output are contiguous, and its size is a multiple of ``lanes``.
+    ``small`` lists the dimensions that index the constant matrices, which are not suitable.
+    """
     moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
     if any(operand.results is not None for operand in nest.operands):
         return None

@@ -200,7 +200,11 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit a thread's computation on the chunk in ``stage``; return the accumulators."""
+        """Emit a thread's computation on a chunk in shared memory; return the accumulators.
+
+        ``stage`` is the number of the chunk's copy in shared memory, 0 or 1 with double buffering.
+        ``results`` has the thread's accumulators before.
+        """
         if share.active is None:
             return self._nest(share, stage, results)
         choice = scf.IfOp(share.active, [r.type for r in results], has_else=True)
@@ -264,7 +268,11 @@ class _Emitter:
         return current
 
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of a thread's results into the output."""
+        """Emit the accumulation of a thread's results into the output.
+
+        ``origin`` has the indices of the block's first result, and ``share`` the thread's part of
+        the block's results.
+        """
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             self._output.add_all(starts, results)
@@ -272,9 +280,11 @@ class _Emitter:
     def _combine_groups(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of the groups' partial results and its accumulation in the output.
+        """Emit the combination of the thread groups' partial results, and its store to the output.
 
-        The partial results are exchanged in shared memory.
+        The partial results are exchanged in shared memory, and the combined results are accumulated
+        into the output. ``origin`` has the indices of the block's first result, ``results`` a
+        thread's partial results, and ``share`` the thread's part of the work.
         """
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)

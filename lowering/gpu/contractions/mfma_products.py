@@ -22,7 +22,10 @@ class MfmaProducts:
     """Emits products of a wave's tile by matrix instructions, added to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the indices that depend on the lane's number in its wave."""
+        """Emit the indices that depend on ``lane``, the lane's number in its wave.
+
+        ``boxes`` are the staged operands in shared memory.
+        """
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
         self._unit = plan.matrix.unit
@@ -37,10 +40,10 @@ class MfmaProducts:
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of a tile, added to ``results``; return the sums.
+        """Emit the products of a wave's tile for an instruction's steps along k; return the sums.
 
-        They are the products for an instruction's steps along k. ``bases`` has the index in shared
-        memory of each operand's first element.
+        ``results`` has the lane's sums before. ``bases`` has the index in shared memory of each
+        operand's first element.
         """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right

@@ -25,13 +25,14 @@ _REGISTER_BYTES = 4
 
 @dataclass(frozen=True)
 class Side:
-    """An operand of the products, left or right.
+    """An operand of the products: the left operand, or the right.
 
     Attributes:
-        box: its box in shared memory.
-        base: index there of the first element of the warp's tile.
-        along: distance in elements from a row (or column) of the result to the next.
-        step: distance in elements from a product to the next along k.
+        box: the operand's box in shared memory.
+        base: index in shared memory of the first element of the warp's tile.
+        along: distance in elements between the operand's elements for adjacent rows of the result
+            (left operand) or adjacent columns of the result (right operand).
+        step: distance in elements between the operand's elements for adjacent products along k.
         aligned: whether the base and the distance of stored rows are multiples of ``_ROW``
             elements.
         registers: number of registers of a fragment.
@@ -64,7 +65,10 @@ class MmaProducts:
     """Emits products of a warp's tile by matrix instructions, added to a lane's results."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the indices that depend on the lane's number in its warp."""
+        """Emit the indices that depend on ``lane``, the lane's number in its warp.
+
+        ``boxes`` are the staged operands in shared memory.
+        """
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
         self._line = arith.remui(lane, constant(_ROW))
@@ -84,10 +88,10 @@ class MmaProducts:
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of a tile, added to ``results``; return the sums.
+        """Emit the products of a warp's tile for an instruction's steps along k; return the sums.
 
-        They are the products for an instruction's steps along k. ``bases`` has the index in shared
-        memory of each operand's first element.
+        ``results`` has the lane's sums before. ``bases`` has the index in shared memory of each
+        operand's first element.
         """
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
@@ -135,9 +139,10 @@ class MmaProducts:
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
-        """Emit an ``ldmatrix`` from index ``base`` on; return the fragment.
+        """Emit an ``ldmatrix`` of a fragment that begins at index ``base`` of shared memory.
 
-        Groups of eight lanes give the row addresses of the matrices.
+        Each group of eight lanes passes the addresses of the eight rows of a matrix. Returns the
+        fragment.
         """
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
@@ -157,7 +162,10 @@ class MmaProducts:
 
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
-    """Return the offsets of a fragment register's first element, along the result and along k."""
+    """Return the distances of a fragment register's elements from those of register 0.
+
+    The first is along the rows (or columns) of the result, the second along k, both in elements.
+    """
     steps = 4 * side.packed
     if side.registers == 2:
         return 0, steps * register

@@ -31,8 +31,8 @@ class Access:
 
     Attributes:
         number: the operand's number.
-        rows: for each of its dimensions, the factor of each loop, all non-negative.
-        constants: for each of its dimensions, the constant offset.
+        rows: for each dimension of the operand, the factor of each loop; all are non-negative.
+        constants: for each dimension of the operand, the constant offset of the index.
         element_bytes: size of an element.
     """
 
@@ -269,9 +269,11 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """The number of a block's and of a thread's or warp's results, along each parallel loop.
+    """Sizes of a block's and of a tile's results along each parallel loop.
 
-    ``matrix`` has the loops of the matrix unit, or is None if threads compute without it.
+    ``block`` has the numbers of results that a block computes at a time, and ``tile`` those of a
+    thread, or of a warp with matrix instructions. ``matrix`` has the loops that matrix instructions
+    compute, or is None if threads compute without them.
     """
 
     block: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Choice of a block's contraction plan by a cost model.
 
-The model of a multiprocessor: in each cycle it issues the multiply-adds of four warps or one access
-of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
+In the model, a multiprocessor issues in each cycle the multiply-adds of four warps, or an access of
+128 bytes to shared memory. A matrix instruction takes ``MatrixUnit.cycles`` cycles.
 """
 
 from __future__ import annotations
@@ -253,7 +253,10 @@ def _overhead(found: ContractionPlan) -> float:
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements of an operand that a thread loads per step, and the elements per load."""
+    """Return the elements of an operand that a thread loads per iteration, and those per load.
+
+    An iteration is that of the innermost reduction loop. A load is 1, 2 or 4 elements wide.
+    """
     contraction = found.contraction
     elements = prod(
         t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)

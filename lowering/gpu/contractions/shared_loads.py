@@ -79,6 +79,9 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the distance in elements, in shared memory, that a point's static indices add."""
+    """Return the static part of a point's distance from an operand's base index, in elements.
+
+    It is the sum of the point's static indices, each times the stride of its loop in shared memory.
+    """
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

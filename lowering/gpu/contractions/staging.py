@@ -41,12 +41,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Piece:
-    """A single copy of a thread: adjacent elements of an operand, to its box.
+    """A copy by a single thread of adjacent elements of an operand to its box in shared memory.
 
     Attributes:
         box: the operand's box in shared memory.
-        at: the operand's indices.
-        to: the index in shared memory.
+        at: indices of the first element in the operand.
+        to: index of the first element in shared memory.
         width: number of elements.
         inside: an i1 that tells whether the elements are inside the operand; None if always.
         mine: an i1 that tells whether this thread copies the piece; None if every thread does.

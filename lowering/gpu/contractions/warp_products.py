@@ -25,10 +25,10 @@ class WarpProducts(Protocol):
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of a tile, added to ``results``; return the sums.
+        """Emit the products of a warp's tile for an instruction's steps along k; return the sums.
 
-        They are the products for an instruction's steps along k. ``bases`` has the index in shared
-        memory of each operand's first element.
+        ``results`` has the lane's sums before. ``bases`` has the index in shared memory of each
+        operand's first element.
         """
         ...
 

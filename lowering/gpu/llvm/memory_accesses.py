@@ -28,9 +28,10 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 
 
 def _is_plain(operation: ir.Operation) -> bool:
-    """Return whether an access is to plain numbers, and not in private memory.
+    """Return whether a load or store can be lowered here, without the conversion of upstream.
 
-    Private memory is left to the conversion, because its address space differs by target.
+    It must access floats or signless integers, not less than a byte each in vectors, and no private
+    memory, whose address space differs by target.
     """
     values = [*operation.results, *operation.operands]
     kind = next(value.type for value in values if is_buffer(value))

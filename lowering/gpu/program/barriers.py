@@ -94,7 +94,10 @@ def define_publish(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class AwaitedStep:
-    """A step counter that a thread awaits: vEU, least awaited value, address of the counter."""
+    """A step counter that a thread awaits.
+
+    It has the number of the vEU, the least awaited value, and the address of the counter.
+    """
 
     veu: ir.Value
     wanted: ir.Value

@@ -142,9 +142,11 @@ class _DispatchLoop:
             self._frame.publish(add(multiply(total, self._frame.run), steps))
 
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
-        """Emit the selection of an argument's buffer among all buffers that it may be in.
+        """Emit code that selects the buffer of an rKernel's argument; return the buffer.
 
-        ``arguments`` is the position of the run's arguments in the table.
+        If rTasks of the rKernel use different buffers for the argument, the task table has the
+        buffer's number. ``arguments`` is the position in the table of the arguments of the record's
+        rTasks.
         """
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)

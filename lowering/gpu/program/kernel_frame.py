@@ -41,7 +41,8 @@ class KernelFrame:
         veu: the block's number.
         base: the vEU's step counter before this run.
         run: the number of the run, from 0.
-        total_at: position in the table of the number of the vEU's rTasks per run.
+        total_at: position in the task table of the word that has the vEU's number of rTasks per
+            run.
     """
 
     def __init__(self, layout: KernelLayout) -> None:
@@ -94,8 +95,8 @@ class KernelFrame:
     ) -> None:
         """Emit calls of an rKernel for rTasks from ``first`` to ``limit``, then a block barrier.
 
-        rTasks of a run are independent, so only rKernels that reuse temporaries need a barrier
-        after each rTask.
+        The rTasks of a record are independent, so only rKernels that reuse temporaries need a
+        barrier after each rTask.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:

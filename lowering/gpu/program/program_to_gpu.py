@@ -277,10 +277,10 @@ def _erase_schedule(module: ir.Module) -> None:
 def _lower_kernels(
     module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
 ) -> MappedKernels:
-    """Map every rKernel to a block's threads, in place; return their arguments.
+    """Map every rKernel to a block's threads, in place; return the arguments of the rKernels.
 
-    rKernels with ``external`` code may use shared memory, so that a block barrier follows each of
-    their rTasks.
+    ``external`` has the names of rKernels with external code. They may use shared memory, so a
+    block barrier follows each of their rTasks.
     """
     kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
@@ -295,7 +295,10 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Mark each argument of the rKernels with a divisor of its address in bytes, in all rTasks."""
+    """Mark each argument of the rKernels with a number of bytes that divides its address.
+
+    The number divides the addresses of the argument in all rTasks.
+    """
     known: dict[str, list[int]] = {}
     for operator in program.operators:
         name = KERNEL_PREFIX + program.kernels[operator.kernel].name

@@ -99,9 +99,10 @@ class _Watch:
             scf.YieldOp([add(after.arguments[0], word(1))])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
-        """Emit the stop of a waiting vEU if the counter is too low; its first thread reports it.
+        """Emit code that stops the waiting vEU if a step counter is still too low after the poll.
 
-        ``mark`` is the address of the vEU's word in the watchdog's buffer, which becomes 1.
+        The first thread of the launch that finds this also writes the watchdog's report. ``mark``
+        is the address of the vEU's word in the watchdog's buffer, which is set to 1.
         """
         seen = load_acquire(awaited.counter, self._scope)
         with when(compare("slt", seen, awaited.wanted)):

@@ -29,7 +29,7 @@ _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
 class Spent:
     """Seconds of the fastest of ``RECORDS`` recorded runs, by kind of work.
 
-    Times of vEUs are averaged over the vEUs, so that all fields but ``total`` add up to it.
+    Times of vEUs are averaged over the vEUs, so that the other times add up to ``total``.
 
     Attributes:
         total: the whole run.
@@ -38,7 +38,7 @@ class Spent:
         copies: rTasks of the compiler that only move data.
         invocation: waits at barriers, launches, and idle vEUs.
         host: work outside of compiled programs.
-        rtasks: number of rTasks of the code generator.
+        rtasks: number of rTasks of the code generator, not a time.
     """
 
     total: float
@@ -59,7 +59,10 @@ class Beginning:
 
 
 class Offloaded:
-    """A model compiled for the CPU; it may be a host program of several parts."""
+    """A model compiled for the CPU, some of whose regions foreign code generators compute.
+
+    It may be a host program of several parts.
+    """
 
     def __init__(
         self,
@@ -127,9 +130,10 @@ class Offloaded:
 
 
 class _RecordedPart(Part):
-    """A part of a host program whose runs are recorded.
+    """A part of a host program that records a timeline of each of its runs.
 
-    Each run of a part that is an ``Executable`` adds its timeline to ``lines``.
+    The timelines are appended to the list ``lines``. Parts that are not an ``Executable`` run
+    without a record.
     """
 
     def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
@@ -145,9 +149,10 @@ class _RecordedPart(Part):
 
 
 def _foreign_names(codegens: str) -> re.Pattern[str]:
-    """Return a pattern of the names of external rKernels: a region's name and a number.
+    """Return a pattern that matches the names of rKernels that code generators computed.
 
-    ``codegens`` are the names of code generators, separated by commas.
+    ``codegens`` are the code generators' names, separated by commas; without any, the pattern
+    matches no name.
     """
     names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
     # "$^" matches no name.
@@ -158,8 +163,8 @@ def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) ->
     """Return the times of a run by kind of work.
 
     Args:
-        total: seconds of the run.
-        lines: timelines of the run's programs, recorded in this run or in slower runs.
+        total: seconds of the run without recording.
+        lines: timelines of the run's programs; recording may have made them slower than the run.
         foreign: pattern of the names of external rKernels.
     """
     inside = sum(line.seconds for line in lines)

@@ -1,4 +1,4 @@
-"""Run a model with our own compiler, and describe the work of its program."""
+"""Run a model with our own compiler, and count the operations and bytes of its program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CompileCost:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """Work of all rOperators of an rKernel in a run.
+    """Operations, bytes and time in a run of all rOperators that an rKernel computes.
 
     Attributes:
         kernel: name of the rKernel.
@@ -68,15 +68,16 @@ class KernelWork:
 
 @dataclass(frozen=True)
 class Work:
-    """Work of a program in a run, and the waiting time of a recorded run.
+    """Operations, bytes and times of a program in a run.
 
     Attributes:
         policy, num_veus: policy and number of vEUs of the program.
-        touched_bytes: size of weights, inputs and outputs, plus twice that of intermediates.
-        footprint_bytes: size of weights, inputs and outputs, plus that of the arena.
+        touched_bytes: bytes of weights, inputs and outputs, plus twice the bytes of intermediates,
+            which are written and read.
+        footprint_bytes: bytes of weights, inputs and outputs, plus the arena's.
         seconds: duration of the recorded run.
         waiting: fraction of the vEUs' time in that run that they waited at barriers.
-        kernels: work of each rKernel.
+        kernels: operations, bytes and times of each rKernel.
     """
 
     policy: str
@@ -119,7 +120,7 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record ``RECORDS`` runs, and return the work of the fastest run."""
+        """Record ``RECORDS`` runs; return the operations, bytes and times of the fastest."""
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)

@@ -37,5 +37,8 @@ def open_contender(model: Path, threads: int, name: str) -> Contender:
 
 
 def open_rivals() -> dict[str, Open]:
-    """Return a function that opens a model for each name in ``RIVALS``, by that name."""
+    """Return a dictionary of functions that open a model, by name of the contender.
+
+    The names are those in ``RIVALS``, the contenders that this compiler is compared with.
+    """
     return {name: partial(open_contender, name=name) for name in RIVALS}

@@ -42,7 +42,8 @@ def _parser() -> argparse.ArgumentParser:
 def policies(modules: int, num_veus: int) -> dict[str, object]:
     """Compare policies on ``modules`` random modules, scheduled for a CPU of ``num_veus`` vEUs.
 
-    Returns the mean and quantiles of the predicted speed-up over `sequential`, by policy.
+    Returns the speed-up that the simulator predicts over the policy `sequential`: for each other
+    policy, the mean, the range and quantiles over the modules.
     """
     device = cpu_device(num_veus)
     speedups: dict[str, list[float]] = {name: [] for name in HEURISTICS[1:]}
@@ -61,14 +62,14 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
     """Search optimal schedules of ``modules`` random modules with the policy `optimal`.
 
-    A proof of optimality is in time if it takes at most ``limit`` processor seconds; the search may
-    take ``patience`` times that long.
+    The modules are scheduled for a CPU of ``num_veus`` vEUs. A proof of optimality is in time if it
+    takes at most ``limit`` processor seconds; the search may take ``patience`` times that long.
 
     Returns:
-        "proven", the share of modules with a proof in time; mean and quantiles of "seconds", the
-        processor time of a search, of "gap", the share of the predicted time that another schedule
-        could save at most, and of "list over bound", the relative excess of the predicted time of
-        `list` over the lower bound of `optimal`.
+        The share of modules with a proof in time ("proven"), and mean, range and quantiles over the
+        modules of: the processor seconds of a search ("seconds"); the fraction by which another
+        schedule could at most be faster than the found one ("gap"); and how far the predicted time
+        of `list` exceeds the lower bound of `optimal`, as a fraction ("list over bound").
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []

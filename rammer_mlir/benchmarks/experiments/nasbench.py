@@ -55,8 +55,9 @@ _SUM = _Kind("output", 14, 0, COLUMNS * CHANNELS, 0)
 def random_module(seed: int) -> TaskGraph:
     """Return the task graph of a random module of NAS-Bench-101; ``seed`` determines it.
 
-    Every vertex is on a path from the input to the output. An rOperator with several inputs adds
-    them as it reads them. An element of a buffer is a whole row of the map.
+    Every vertex is an rOperator on a path from the input to the output. An rOperator with several
+    inputs reads and adds them. Its tiles are rows of the feature map, so that an element of a
+    buffer is a whole row.
     """
     rng = random.Random(seed)
     while True:

@@ -1,8 +1,8 @@
-"""Large graphs: ``python -m rammer_mlir.benchmarks.experiments.scale``.
+"""Cost of scheduling large graphs: ``python -m rammer_mlir.benchmarks.experiments.scale``.
 
-Layers of operators, each tiled by rows, read two operators of the layer before; tiles read their
-own rows and a row above and below. `wavefront` schedules them, barriers are minimised, and the
-result is verified, each size in a separate process.
+A graph consists of layers of operators, each tiled by rows. Each operator reads two operators of
+the layer before; a tile reads its own rows and a row above and below. For each size of graph, a
+separate process schedules it by `wavefront`, removes redundant barriers, and verifies the result.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class Result:
 
     @property
     def ran(self) -> tuple[CaseResult, ...]:
-        """The cases that the exported model itself accepts."""
+        """The cases whose sizes the exported model accepts, in the order of ``cases``.
+
+        A case is left out if ONNX Runtime rejects the model at its sizes.
+        """
         return tuple(case for case in self.cases if not case.not_exported)
 
     @property

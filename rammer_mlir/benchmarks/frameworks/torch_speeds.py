@@ -2,8 +2,9 @@
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
 
-Each line has medians in milliseconds, the ratios to the import from ONNX, and the largest
-difference from torch's own results, relative to their largest value. The three take turns.
+Each printed line has the median latency of each way in milliseconds, its ratio to that of the
+import from ONNX, and the largest difference from PyTorch's own results, relative to their largest
+value. The three ways take turns.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ ROUNDS, RUNS = 15, 5
 
 
 def ways(module: torch.nn.Module, arguments: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
-    """Return a function per front end that runs a network on its arguments."""
+    """Return functions that run a network on its arguments, by the name of a front end.
+
+    The front ends are "onnx", "torch.export" and "torch.compile".
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)

@@ -1,4 +1,8 @@
-"""RAMMER's figure 21: a training step of LSTM-TC by a launch per operator, and by waves."""
+"""Reproduce RAMMER's figure 21: the time of a training step of the model LSTM-TC.
+
+It compares a launch per operator with a single launch of all operators, scheduled in order or by
+the policy `wavefront`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ POLICIES = ("sequential", "wavefront")
 
 @dataclass(frozen=True)
 class Figure21Request:
-    """Settings of predicting and measuring RAMMER's figure 21 at a size of the model.
+    """Settings to reproduce RAMMER's figure 21 for a size of its model.
 
     Attributes:
         size: size of the model: "full" as published, "reduced" or "small".
@@ -49,9 +53,9 @@ class Figure21:
     Attributes:
         operators: number of rOperators on the simulated GPU.
         base: predicted seconds with a launch for each operator.
-        sequential: predicted seconds of the same order in a single launch.
-        wavefront: predicted seconds of the schedule of the policy `wavefront`.
-        measured: seconds on this machine's CPU, by policy; empty if not requested.
+        sequential: predicted seconds with a single launch of all operators in the same order.
+        wavefront: predicted seconds of a single launch scheduled by the policy `wavefront`.
+        measured: measured seconds on this machine's CPU, by policy; empty if not requested.
         error: message of an error, in place of the numbers.
     """
 

@@ -158,10 +158,8 @@ def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
 def _timed(run: Callable[[], object]) -> list[float]:
     """Return a list of this thread's processor seconds of a run, after an untimed run.
 
-    The untimed run refills the caches.
-
-    With one vEU all work is this thread's, and its processor time does not advance while other
-    processes have the core.
+    The untimed run refills the caches. With one vEU all work is this thread's, and its processor
+    time does not advance while other processes have the core.
     """
     run()
     begin = time.thread_time()

@@ -11,7 +11,10 @@ NO_FUSION, NO_LIMIT, DEFAULT, COST = "no fusion", "no limit", "default", "cost"
 
 
 def f_max(inputs: int) -> str:
-    """Return the name of the fusion setting that limits an rOperator to ``inputs`` inputs."""
+    """Return the name in tables of the setting "at most ``inputs`` inputs of an rOperator".
+
+    For example, ``f_max(3)`` is "F = 3".
+    """
     return f"F = {inputs}"
 
 

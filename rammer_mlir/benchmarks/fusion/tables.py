@@ -45,7 +45,13 @@ SUMMARY = (
 
 
 def summary_table(results: Iterable[FusionResult]) -> str:
-    """Return a table with a row per model: ratios, each beside the ratio of Dali's numbers."""
+    """Return a Markdown table with a row per model, of how much fusion improves a training step.
+
+    A row has the time and the arena size without fusion, and the time without temporaries, each
+    divided by that of the fusion that Dali's paper uses; beside each ratio is the paper's. It also
+    has the fusion limit with the shortest time, and the times of this compiler's own boundaries
+    divided by that time.
+    """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip
     for result in (result for result in results if result.ways):
@@ -126,7 +132,10 @@ OPTIMIZATION = (
 
 
 def optimization_table(results: Iterable[FusionResult]) -> str:
-    """Return a table of compile times, with a row per model and a row for Dali's if published."""
+    """Return a Markdown table of compile times in milliseconds, with a row per model.
+
+    A row with the Dali paper's times follows if the paper has the model.
+    """
     rows = [["model", "whose", "first", "graph", "cached", "hash", "step", "saving"]]
     for result in results:
         found, way = result.optimization, result.way(DEFAULT)

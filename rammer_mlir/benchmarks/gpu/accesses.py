@@ -1,8 +1,8 @@
 """Coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
 
-No GPU is needed: the emulator records the accesses of every lane. A low ratio of needed to accessed
-sectors of 32 bytes shows uncoalesced accesses; few lanes show that the other lanes of a warp are
-idle.
+No GPU is needed: the emulator records the accesses of every lane. If the sectors of 32 bytes that a
+warp needs are much fewer than those that it accesses, the accesses are uncoalesced. If an access
+has few lanes, the other lanes of the warp are idle.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def measure(
 
 
 def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a table row for each function of the kernel, that with the most sectors first."""
+    """Return a table row for each function of the kernel.
+
+    The function whose accesses read or write the most sectors of 32 bytes comes first.
+    """
     groups: dict[str, list[WarpAccesses]] = {}
     for one in found:
         groups.setdefault(one.access.function, []).append(one)
@@ -49,7 +52,10 @@ def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
 
 
 def by_access(found: Sequence[WarpAccesses]) -> list[list[str]]:
-    """Return a table row for each access in the code, that with the most sectors first."""
+    """Return a table row for each load or store in the code.
+
+    The access that reads or writes the most sectors of 32 bytes comes first.
+    """
     ordered = sorted(found, key=lambda one: -one.sectors)
     return [
         _row(one.access.function, f"{one.access.operation} of {one.access.num_bytes}", [one])

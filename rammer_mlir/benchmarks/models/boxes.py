@@ -32,8 +32,8 @@ class Suppression:
     """Parameters of non-maximum suppression.
 
     Attributes:
-        overlap: largest intersection over union of two boxes of a label.
-        least: scores have to be higher.
+        overlap: largest allowed intersection over union of two boxes of a label.
+        least: a box is suppressed unless its score is higher than this number.
         most: maximum number of remaining boxes of an image.
     """
 

@@ -14,7 +14,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Counts:
-    """Size and arithmetic that any implementation has.
+    """Numbers of weights and of operations that every implementation of a model has.
 
     Attributes:
         parameters: number of elements of all initialisers.
@@ -29,9 +29,9 @@ class Counts:
 
 
 def count(model: onnx.ModelProto) -> Counts:
-    """Return the size and arithmetic of a model of static shapes.
+    """Return the numbers of weights and operations of a model whose shapes are static.
 
-    The bodies of its control flow are not counted.
+    Operations in subgraphs of control flow are not counted.
     """
     sizes = [(prod(t.dims), helper.tensor_dtype_to_np_dtype(t.data_type).itemsize)
              for t in model.graph.initializer]  # fmt: skip
@@ -59,7 +59,8 @@ def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of a model in which initialisers of more than 64 elements are inputs.
 
-    So it is below the size limit of a message; shape inference needs the values of small ones only.
+    Such a copy is below the size limit of a protobuf message. Shape inference needs the values of
+    small initialisers only.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -93,7 +94,10 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Return the operations of both products in every step: of input and previous state."""
+    """Return the operations of an LSTM, GRU or RNN: two matrix products in every step.
+
+    The products multiply the step's input and the previous state by weights.
+    """
     steps = prod(shapes[node.input[0]][:2])
     return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))
 

@@ -1,9 +1,10 @@
 """Faster R-CNN with a feature pyramid on ResNet-50 (Ren et al., 2015; Lin et al., CVPR 2017).
 
-Sizes, anchors and rules are torchvision's, images aside: 512x512 and 300 proposals instead of 800
-and 1000. As in GluonCV the number of proposals is fixed: each level pools all proposals, those of
-other levels from a box outside of the image, which gives zeros. The sum over the levels is
-therefore the result of each proposal's own level.
+Sizes, anchors and rules are torchvision's, except that images are 512x512, and 300 proposals are
+kept instead of 1000. As in GluonCV, the number of proposals is fixed: RoI pooling reads all
+proposals on each pyramid level. For a level that does not own a proposal, the proposal's box is
+moved outside of the image, which gives zeros. The sum over the levels is therefore the result of
+the proposal's own level.
 """
 
 from __future__ import annotations
@@ -211,7 +212,10 @@ def _head(
 
 
 def _is_left(g: GraphBuilder, proposals: Detections, shape: list[int]) -> Value:
-    """Return a mask of the given shape: whether each proposal is not suppressed."""
+    """Return a boolean mask of shape ``shape``: true for proposals that are not suppressed.
+
+    Suppressed proposals have negative scores.
+    """
     return g.reshape(g.op("GreaterOrEqual", proposals.scores, scalar(g, 0)), *shape)
 
 

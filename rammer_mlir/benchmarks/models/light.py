@@ -78,7 +78,10 @@ def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
 
 
 def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
-    """Return weights of the given shapes, drawn by the role in the first node that reads each."""
+    """Return weights of the given shapes, drawn at random for the node that reads each.
+
+    The node decides the weight's role, such as filter, bias or scale, and the operand's moments.
+    """
     rng = np.random.default_rng(seed)
     moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}
     drawn: dict[str, weights.Floats] = {}

@@ -152,7 +152,10 @@ def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
 
 
 def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
-    """Return a cell's older input in the height and channels of the cell."""
+    """Return ``x``, resized to height ``height`` and ``filters`` channels, if it has others.
+
+    ``x`` is the older of the two inputs of a cell.
+    """
     with g.scope("adjust"):
         if x.shape[2] != height:
             return _factorised_reduction(g, x, filters)

@@ -30,8 +30,8 @@ def _activate(g: GraphBuilder, x: Value) -> Value:
 def build_depthwise_net(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build depthwise and grouped convolutions: ``image`` [N, 3, 64, 64] f32 to ``y`` [N, 10].
 
-    An inverted residual with squeeze-and-excitation (as in MobileNetV3), a grouped convolution, and
-    a dilated one with uneven padding.
+    The layers are an inverted residual with squeeze-and-excitation (as in MobileNetV3), a grouped
+    convolution, and a dilated convolution with uneven padding.
     """
     size, channels = (64, 32) if scale == "full" else (15, 8)
     g = GraphBuilder("depthwise_net", seed=12)

@@ -20,7 +20,8 @@ class TrainingModel:
     Attributes:
         build: returns the forward model of a size; its output is ``loss``.
         description: text for tables.
-        weights: names of the trained values, if they are not the initializers named as weights.
+        weights: names of the values by which the loss is differentiated; None for the initializers
+            whose names ``trained_weights`` recognises as weights.
     """
 
     build: Callable[[Size], onnx.ModelProto]

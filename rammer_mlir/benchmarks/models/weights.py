@@ -24,7 +24,7 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 def is_centred(shape: Sequence[int]) -> bool:
     """Return whether filters [outputs, inputs, taps...] of a shape are drawn to sum to zero.
 
-    Rectified activations have a positive mean. Filters that see this mean turn it into a constant,
+    Rectified activations have a positive mean. Filters that see this mean convert it to a constant,
     layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight
     Standardization", 2019). Depthwise filters are not centred: their taps see nearly equal values,
     which a centred filter would cancel.

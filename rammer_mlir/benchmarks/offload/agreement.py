@@ -14,10 +14,11 @@ SCORE, PIXELS = 0.01, 2.0
 
 
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
-    """Return the fraction of a detector's expected detections that are among those found.
+    """Return the fraction of a detector's expected detections that were found too.
 
-    Both arguments have outputs by name. The result is None for a model that is no detector: its
-    outputs have other names.
+    Two detections agree if their labels are equal, their scores differ by at most ``SCORE``, and
+    their corners by at most ``PIXELS`` pixels. Both arguments map names to outputs. The result is
+    None if the outputs are not those of a detector.
     """
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None

@@ -1,7 +1,7 @@
-"""Count the lines of code of a code generator, without blank lines.
+"""Count the lines of code that integrate a foreign code generator, without blank lines.
 
-Counted are the folder of its class, or the file if it has no folder, and the files of its name
-among the engines.
+The lines are in the folder of the code generator's class, or in its file if it has no folder, and
+in files of ``rammer_mlir/engines`` that are named after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 
 
 def integration_lines(codegen: object) -> int:
-    """Return the number of lines of code, without blank lines, of a code generator."""
+    """Return the number of lines, without blank lines, of the code that integrates ``codegen``.
+
+    ``codegen`` is a foreign code generator's object.
+    """
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent
     if file.is_relative_to(room) and file.parent != room:

@@ -58,10 +58,11 @@ class OffloadRequest:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of a model run by ONNX Runtime, or compiled without or with a code generator.
+    """Measurements of a model that ran in one way.
 
     Attributes:
-        name: ``onnxruntime``, ``host`` without a code generator, or ``always`` or ``cost`` with it.
+        name: the way: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code
+            generator; ``always`` or ``cost`` for our compiler with it, with this offload choice.
         latency: latency, timed in turns with the others of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
         agreement: fraction of the reference's detections that were found; None for other models.

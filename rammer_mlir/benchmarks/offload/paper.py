@@ -1,4 +1,4 @@
-"""The numbers that the paper "Bring Your Own Codegen" has of models, by our names of them.
+"""Results of the paper "Bring Your Own Codegen", by the name of our model of each network.
 
 Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250 and
 on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96 threads

@@ -91,7 +91,10 @@ def _percent(part: float, whole: float) -> str:
 
 
 def offload_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: shares, latencies, speedups."""
+    """Return a Markdown table with a row per model and code generator.
+
+    A row has the share of the model that the code generator computes, latencies, and speedups.
+    """
     rows = [[
         "model", "code generator", "known", "all", "MACs", f"{REFERENCE} ms", "host ms",
         "all offloaded ms", "speedup", "error", "paper: nodes", "paper: f32, f16",
@@ -168,7 +171,10 @@ def region_table(results: Results) -> str:
 
 
 def time_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: a run's time by kind of work."""
+    """Return a Markdown table with a row per model and code generator.
+
+    A row has the time of a run in ms, and its shares by kind of work, such as copies and waits.
+    """
     rows = [["model", "code generator", "ms", "generated", "host", "copies", "waits, launches",
              "between programs", "rTasks"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -185,7 +191,10 @@ def _spent_cells(spent: Spent) -> list[str]:
 
 
 def beginning_table(results: Results) -> str:
-    """Return a table with a row per model and code generator: times of compiling, first run."""
+    """Return a Markdown table with a row per model and code generator.
+
+    A row has the seconds of code generation, of compiling, and of the first and of a later run.
+    """
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip
     for model, outcome in _pairs(results):
@@ -201,7 +210,10 @@ def beginning_table(results: Results) -> str:
 
 
 def line_table(results: Results) -> str:
-    """Return a table of the lines of code of each code generator, ours and the paper's."""
+    """Return a Markdown table of the lines of code that integrate each code generator.
+
+    Our code generators come first, then those of the paper "Bring Your Own Codegen".
+    """
     own = {
         outcome.codegen: outcome.partition.lines
         for _, outcome in _pairs(results)

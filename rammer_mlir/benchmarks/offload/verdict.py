@@ -1,4 +1,4 @@
-"""Check that offloading by cost is no slower than no offloading, and than offloading all."""
+"""Check that offloading by cost is not slower than offloading nothing or offloading everything."""
 
 from __future__ import annotations
 
@@ -28,28 +28,42 @@ CHOICES = (HOST, ALWAYS, COST)
 
 @dataclass(frozen=True)
 class Verdict:
-    """Ratio of latencies: of offloading by cost, to the faster of no offloading and all."""
+    """The latency of offloading by cost, divided by that of the faster alternative.
+
+    The alternatives are offloading nothing and offloading everything. A ratio below 1 means that
+    offloading by cost is faster than both.
+    """
 
     ratio: float
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether offloading by cost is as fast as the faster of none and all."""
+        """Whether offloading by cost is about as fast as the faster alternative, or faster.
+
+        The ratio is at most ``ACCEPTABLE``, a number slightly above 1.
+        """
         return self.ratio <= ACCEPTABLE
 
     @property
     def is_better(self) -> bool:
-        """Whether offloading by cost is faster than none and all: a ratio of at most ``MIXED``."""
+        """Whether offloading by cost is clearly faster than both alternatives.
+
+        The ratio is at most ``MIXED``, a number below 1.
+        """
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Return the ratio and its meaning as text."""
+        """Return the ratio and a word that tells whether it is acceptable, such as "0.980 yes"."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
         return f"{self.ratio:.3f} {words}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
-    """Return the ratio of latencies of a code generator by cost; None if a latency is missing."""
+    """Return the verdict on offloading by cost for a code generator and a model.
+
+    It is None if one of the three latencies is missing: with nothing, everything, or regions chosen
+    by cost offloaded.
+    """
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
@@ -57,7 +71,11 @@ def verdict(outcome: Outcome) -> Verdict | None:
 
 
 def verdict_table(results: list[OffloadResult]) -> str:
-    """Return a table with a row per model and code generator: latencies in ms, and the verdict."""
+    """Return a Markdown table with a row per model and code generator.
+
+    A row has the latencies in ms with nothing, everything, and regions chosen by cost offloaded,
+    and the verdict on the last.
+    """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]
     for result in results:

@@ -87,7 +87,7 @@ def check(case: Case, engine: Engine) -> str | None:
 
 
 def outcome(reason: str | None) -> str:
-    """Return passed, refused, wrong or fault for a test, given the result of its ``check``."""
+    """Return "passed", "refused", "wrong" or "fault", given the result of ``check`` for a test."""
     if reason is None:
         return "passed"
     return next((p[:-2] for p in (_REFUSED, _WRONG) if reason.startswith(p)), "fault")

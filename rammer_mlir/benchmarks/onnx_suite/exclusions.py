@@ -1,4 +1,4 @@
-"""Tests outside the scope of an inference compiler of numbers, with the reasons."""
+"""Tests that are outside the scope of an inference compiler for numeric tensors, with reasons."""
 
 from __future__ import annotations
 

@@ -43,10 +43,11 @@ class Result:
 def collect(
     cases: Sequence[Case], ours: Mapping[str, str | None], theirs: Mapping[str, str | None] | None
 ) -> list[Result]:
-    """Return the results of tests in order.
+    """Return the results of all tests, in the order of ``cases``.
 
-    ``ours`` and ``theirs`` have the reason why each test fails with our compiler and ONNX Runtime,
-    or None, by name; without ``theirs``, ONNX Runtime counts as passing all.
+    ``ours`` and ``theirs`` map the name of each test to the reason why it fails with our compiler
+    and with ONNX Runtime, or to None if it passes. If ``theirs`` is None, ONNX Runtime counts as
+    passing all tests.
     """
     operators = {case.name: "+".join(case.operators) for case in cases}
     return [

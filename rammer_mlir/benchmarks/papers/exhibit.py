@@ -42,7 +42,7 @@ class Exhibit:
         basis: origin of our numbers.
         studies: the names of the studies whose records it shows.
         setting: the predicted, measured or counted quantity, and the device.
-        body: returns the table of the records; None for an exhibit that is not repeated.
+        body: returns the table of the records; None for an exhibit that is not reproduced.
         remark: why our numbers differ from the paper's.
         plot: returns the records as a bar chart; None without a chart.
     """

@@ -33,7 +33,11 @@ class Jobs:
 
 
 def measure(jobs: Jobs) -> Record:
-    """Return predicted milliseconds of models: "alone" in sequence, the "longest", "together"."""
+    """Predict the time of a program that runs several models at once, and of the models alone.
+
+    Returns a record of milliseconds: "alone", the sum of the models' own times; "longest", the
+    largest of them; and "together", the time of the joint program.
+    """
     models = {name: build(name, 1, jobs.scale) for name in set(jobs.models)}
     alone = {name: _milliseconds(model, jobs) for name, model in models.items()}
     named = {f"{name}_{n}": models[name] for n, name in enumerate(jobs.models)}

@@ -48,11 +48,12 @@ class Comparison:
 
 
 def measure(request: Comparison) -> Record:
-    """Predict the time of a model by each policy, with verified plans.
+    """Predict the time of a model by each policy, and a lower bound, with verified plans.
 
     Returns:
-        "ms" of each policy by name; "rtasks", their number; "bound", milliseconds that no schedule
-        in a single launch with the fastest plan's rKernels can be below.
+        A record: "ms", the milliseconds of each policy by name; "rtasks", the number of rTasks; and
+        "bound", a lower bound in milliseconds of every schedule that is a single launch and uses
+        the rKernels of the fastest plan.
     """
     description = find_device(request.device)
     device = description.device(request.num_veus or None)

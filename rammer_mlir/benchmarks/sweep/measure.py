@@ -1,4 +1,4 @@
-"""Times random cases: each contender in a process that opens one case after the other."""
+"""Time random cases; each contender is a process that opens one case after the other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class CaseResult:
 
     @property
     def ratio(self) -> float | None:
-        """The least median of the other contenders over ours; None if either has no latency."""
+        """The lowest median latency of another contender divided by ours; above 1, we are faster.
+
+        It is None if we, or all others, have no latency.
+        """
         others = [found.median for name, found in self.latencies.items() if name != OURS]
         ours = self.latencies.get(OURS)
         return min(others) / ours.median if ours is not None and others else None
@@ -75,7 +78,7 @@ def openers() -> dict[str, Open]:
 
 
 class Gallery:
-    """A contender for one model after the other, which are all opened in its process."""
+    """A contender that opens one model after the other in its process, and runs the latest."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
         """Open the first model, an ONNX file, by calling ``opener`` with it and ``threads``."""
@@ -185,8 +188,9 @@ def _measure(
 
 
 def ratios(results: Iterable[CaseResult]) -> list[float]:
-    """Return, in ascending order, the least median of other contenders over ours of each case.
+    """Return the ratio of each case in ascending order; above 1, we are faster.
 
-    Cases without a latency of ours, or of others, are left out.
+    A ratio is the lowest median latency of another contender divided by ours. Cases without it are
+    left out.
     """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

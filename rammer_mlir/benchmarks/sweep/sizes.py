@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Sizes:
-    """Draws the random sizes and choices of a case.
+    """A source of random sizes and choices of a case.
 
     Args:
         rng: NumPy's generator of random numbers.

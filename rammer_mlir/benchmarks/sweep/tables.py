@@ -21,7 +21,10 @@ RATIOS = (
 
 
 def floor(result: CaseResult, roofline: Roofline) -> float:
-    """Return a lower bound of the seconds of a case, by the processor's peak rates."""
+    """Return a lower bound of the seconds of a case, by the processor's peak rates.
+
+    It is the largest of the time of the arithmetic, of the bytes of the data, and of a launch.
+    """
     case = result.case
     memory = case.num_bytes / roofline.bandwidth(case.num_bytes)
     return max(case.flops / roofline.flops_per_second, memory, roofline.launch_seconds)
@@ -48,9 +51,11 @@ def _name(result: CaseResult) -> str:
 
 
 def summary_table(results: Sequence[CaseResult], limits: dict[int, Roofline]) -> str:
-    """Return a table of quantiles of ratios, for all cases and for each family.
+    """Return a Markdown table of ratios of all cases and of each family, by number of threads.
 
-    It has a row for each number of threads; ``limits`` has the peak rates with it.
+    A ratio is the lowest median latency of another contender divided by ours; above 1, we are
+    faster. A row has the ratios' mean and quantiles. ``limits`` has the processor's peak rates by
+    number of threads, for the lower bound of the time.
     """
     heading = ["family", "threads", "cases", "mean", "1 %", "10 %", "median", "90 %", "below 0.7",
                "worst", "floor reached"]  # fmt: skip
@@ -87,7 +92,11 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 
 
 def worst_table(results: Iterable[CaseResult]) -> str:
-    """Return a table of the ``WORST`` cases with the least ratios, with all contenders' medians."""
+    """Return a Markdown table of the ``WORST`` cases with the smallest ratios, worst first.
+
+    A ratio is the lowest median latency of another contender divided by ours. A row also has the
+    median latencies of all contenders in microseconds.
+    """
     measured = [(ratio, r) for r in results if (ratio := r.ratio) is not None]
     measured.sort(key=lambda pair: pair[0])
     names = list(dict.fromkeys(name for _, r in measured for name in r.latencies))

@@ -38,12 +38,14 @@ def add_switch(
 def normalized(
     arguments: Sequence[str], parser: argparse.ArgumentParser, bare_values: Mapping[str, str]
 ) -> list[str]:
-    """Return the arguments with two dashes before long options, and no optional value left out.
+    """Return the arguments in the form that ``argparse`` parses.
+
+    Long options get two dashes, and options with an omitted optional value get this value.
 
     Args:
         arguments: without the program's name.
         parser: the parser of all options except passes.
-        bare_values: for options whose value is optional, the value that is added if it is left out.
+        bare_values: for options whose value is optional, the value that is added if it is omitted.
 
     Raises:
         OptionError: if a switch has another value than true or false.

@@ -85,13 +85,14 @@ def load_irdl(file: str, context: ir.Context) -> None:
 
 
 def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
-    """Parse the module ``chunk`` into the current context, and return it.
+    """Parse the text or bytecode of a module into the current context, and return the module.
+
+    If text has no top-level module operation and ``implicit_module`` is True, a module is added.
 
     Raises:
         AssemblyError: if text is not in the readable form of the dialect.
         MLIRError: if MLIR or a verifier refuses the module.
-        OptionError: if ``implicit_module`` is False and the text has operations without a module
-            around them, which is added otherwise.
+        OptionError: if ``implicit_module`` is False and the text has no top-level module operation.
     """
     module = dialects.parse(chunk)
     if not implicit_module and not _has_location(module):
@@ -103,7 +104,10 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
 
 
 def _has_location(module: ir.Module) -> bool:
-    """Whether the module is in the source; a module that the parser adds is at line 0."""
+    """Whether the text contains this module operation; False if MLIR's parser added it.
+
+    MLIR gives an added module the line 0.
+    """
     location = module.operation.location
     return not isinstance(location, ir.FileLineColLoc) or location.start_line > 0
 

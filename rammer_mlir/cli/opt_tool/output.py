@@ -25,7 +25,11 @@ class ModuleWriter:
     name: str
 
     def text(self, module: ir.Module, *, is_verified: bool = False) -> str:
-        """Return the module as text, in the form of the options; ``is_verified`` if it is valid."""
+        """Return the module as text, in the form that the options request.
+
+        ``is_verified`` says that the module is known to be valid, so that MLIR does not verify it
+        again.
+        """
         options = self.options
         shows_locations = options.mlir_print_debuginfo or options.mlir_pretty_debuginfo
         if shows_locations and self.name != UNNAMED:

@@ -43,7 +43,11 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates; others are not worth a call."""
+        """Return whether a region has multiply-accumulates.
+
+        Other regions cost less than the call of an engine, so the compiler's own rKernels compute
+        them.
+        """
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

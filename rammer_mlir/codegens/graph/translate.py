@@ -176,7 +176,10 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Whether a reading is a matmul or convolution, of i8 to i32 or of f16 to f32."""
+    """Return whether a reading is a matmul or convolution whose result is wider than its factors.
+
+    The factors are i8 and the result i32, or the factors are f16 and the result f32.
+    """
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])

@@ -103,20 +103,26 @@ class _Grid:
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
 
     def box(self) -> Box:
-        """Return the box of rTask ``d0``: an affine expression of its offset, and its size."""
+        """Return the box of rTask ``d0``, with an offset and a size for each dimension.
+
+        The offset is the text of an affine expression of ``d0``, or 0.
+        """
         digits = zip(self.sizes, self.counts, self.strides, strict=True)
         return [(f"d0 floordiv {s} mod {n} * {z}" if n > 1 else 0, z) for z, n, s in digits]
 
 
 @dataclass(frozen=True)
 class _Probe:
-    """Runs rTasks on two output arrays, each filled with another byte pattern.
+    """Finds by experiment which elements of an output each rTask writes.
+
+    It runs rTasks on two arrays of the output, filled with different byte patterns: an element that
+    no longer has the pattern in one of the arrays was written.
 
     Attributes:
-        run: runs a workgroup on an output array.
+        run: runs the workgroup of a given number on a given output array.
         each: number of workgroups of an rTask.
         count: number of rTasks.
-        outputs: the two arrays.
+        outputs: the two arrays, which are overwritten.
     """
 
     run: Run
@@ -125,7 +131,11 @@ class _Probe:
     outputs: Sequence[NDArray[np.generic]]
 
     def hypothesis(self) -> _Grid | None:
-        """Return the grid that the first rTask along each axis suggests; None if it is no grid."""
+        """Return the grid of boxes that the rTasks probably write; None if they write no grid.
+
+        It is derived from the boxes that the first rTask along each axis writes, and not yet
+        proven.
+        """
         shape = self.outputs[0].shape
         first = self._box_of(0)
         if first is None or any(part.start for part in first):
@@ -144,7 +154,10 @@ class _Probe:
         return _Grid(shape, sizes, counts, tuple(strides)) if is_whole else None
 
     def proves(self, grid: _Grid) -> bool:
-        """Whether each rTask writes exactly its box, with the same results in both orders."""
+        """Return whether each rTask writes exactly its box of ``grid``.
+
+        All rTasks run in ascending and then in descending order, and must give the same results.
+        """
         # Both orders and both patterns have to give the same bytes.
         results: set[bytes] = set()
         for order in (range(self.count), range(self.count - 1, -1, -1)):
@@ -165,7 +178,10 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether it changes all elements of a box, all unchanged before."""
+        """Run an rTask; return whether it writes all elements of a box that was unwritten before.
+
+        ``part`` is the box, as a slice for each dimension.
+        """
         was_changed = self._changed(part).any()
         self._execute(rtask)
         return not was_changed and bool(self._changed(part).all())
@@ -180,7 +196,10 @@ class _Probe:
                 self.run(number, array)
 
     def _changed(self, part: Part) -> NDArray[np.bool_]:
-        """Return a mask of the elements of a box that no longer have the byte pattern."""
+        """Return a mask of the elements of a box that were written since the arrays were filled.
+
+        ``part`` is the box, as a slice for each dimension; an empty tuple is the whole output.
+        """
         size = self.outputs[0].itemsize
         numbers = (int.from_bytes(bytes([pattern] * size), "little") for pattern in _PATTERNS)
         pairs = zip(self.outputs, numbers, strict=True)

@@ -68,9 +68,10 @@ _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
 class OneDnn:
     """Operations of f32 (convolutions, products, poolings, element-wise functions) by oneDNN 3.2.
 
-    A region has an rTask for each equal part of the batch, which runs on the thread of its vEU,
-    alone unless users request more threads. Between its primitives, intermediate results keep the
-    layouts that the library prefers. Weights are packed when the region's state is opened.
+    The batch of a region is divided into equal parts, each computed by an rTask. An rTask runs on
+    the thread of its vEU only, unless users request more threads. Between its primitives,
+    intermediate results keep the layouts that the library prefers. Weights are packed when the
+    region's state is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -195,9 +196,10 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _asked(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return a region's table, with its number of rTasks chosen, and the needs of an rTask.
+    """Return a region's table of primitives, and the needs of an rTask as the C code reports them.
 
-    It is None if the library cannot compute the region.
+    The number of rTasks in the table is chosen here. It is None if the library cannot compute the
+    region.
 
     Args:
         region: region with any layouts.

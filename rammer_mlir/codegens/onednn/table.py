@@ -46,7 +46,7 @@ _SECOND, _NEXT_POST = 2, 32768
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
-    """Return a table as 64-bit integers, in the order in which the C code reads them.
+    """Return a region's values and primitives as 64-bit integers, in the order of the C code.
 
     ``scratch_bytes`` is the scratch memory per rTask; 0 while it is not known.
     """

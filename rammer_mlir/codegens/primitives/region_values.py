@@ -38,9 +38,10 @@ class RegionValues:
 
     Attributes:
         num_inputs: number of the region's inputs.
-        results: the region's numbers of the tensors that it returns.
+        results: numbers, in the region, of the tensors that the region returns.
         shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer number.
-        renamed: the number of the operand of each reshape, pack and unpack, by that of its result.
+        renamed: for each reshape, pack and unpack, which compute nothing: the number of its result
+            to the number of its operand.
         values: the views, in the order of their first access.
     """
 

@@ -19,7 +19,9 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 @dataclass(frozen=True)
 class EmulatorBackend(Backend):
-    """The kernel for a GPU up to the gpu dialect, then compiled to native code of this machine.
+    """A target that emulates a GPU: the GPU's kernel is compiled to native code of this machine.
+
+    The stages up to the gpu dialect are those of the GPU.
 
     Attributes:
         emulated: the GPU's backend.

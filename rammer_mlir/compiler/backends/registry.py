@@ -72,7 +72,10 @@ def _spellings() -> Iterator[str]:
 
 
 def described_targets() -> Iterator[tuple[str, str]]:
-    """Yield the syntax of each target with its description and limitations, or its problem."""
+    """Yield two texts for each target: its syntax, and its description with its limitations.
+
+    For a target of another package that cannot be imported, they are its name and the error.
+    """
     yield from (_described(backend_class(name)) for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield (found.name, found.problem) if found.value is None else _described(found.value)

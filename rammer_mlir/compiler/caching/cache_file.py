@@ -128,7 +128,10 @@ class CacheFile:
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-        """Return a level's entries of those keys that have one, and update their times of use."""
+        """Return the entries of a level by key, and update their times of use.
+
+        Keys without an entry are left out.
+        """
         nothing: dict[str, Entry] = {}
         return self._read(lambda database: _find_all(database, level, keys), nothing)
 
@@ -170,7 +173,11 @@ class CacheFile:
         return self._keep(level, sum(map(len, contents.values())), rows)
 
     def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
-        """Write rows by key in a transaction; return whether it succeeded; ``size`` is in bytes."""
+        """Write database rows, by key, in one transaction; return whether it succeeded.
+
+        Rows of the same level and keys are replaced. ``size`` is the total size of the rows in
+        bytes.
+        """
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
@@ -204,7 +211,10 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the key parts of the recent entry that agrees most with ``parts``, or None."""
+        """Return the key parts of the recent entry of a level that agrees with most of ``parts``.
+
+        Return None if the level has no entry.
+        """
 
         def read(database: sqlite3.Connection) -> Parts | None:
             query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
@@ -310,7 +320,10 @@ def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> 
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return row number and entry of a key in a level; None without one; remove a damaged one."""
+    """Return the row number and the entry that a level has for a key, or None if there is none.
+
+    A damaged entry is removed, and counts as missing.
+    """
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"

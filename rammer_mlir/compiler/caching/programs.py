@@ -43,10 +43,10 @@ _REPLAY = "replay"
 
 @dataclass(frozen=True)
 class ProgramKey:
-    """The key of a prepared model at this level.
+    """The key of a prepared model in the cache level of programs.
 
     Attributes:
-        graph: its canonical form.
+        graph: the canonical form of the model, which has no values of weights.
         parts: named components of the key.
     """
 
@@ -76,7 +76,10 @@ class ProgramCache:
         return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
-        """Return the cached program of a key with a prepared model's weights and names, or None."""
+        """Return the cached program of ``key`` with the weights and names of ``model``.
+
+        Return None if the cache has no valid program of this key.
+        """
         begin = time.perf_counter()
         entry = self._file.find(PROGRAM, key.digest)
         if entry is None:

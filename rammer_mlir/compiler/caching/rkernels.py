@@ -25,7 +25,11 @@ WORTH_SECONDS = 0.2
 
 
 class RKernelCache:
-    """Object files of rKernels by identity: in memory, and in the user's cache file if given."""
+    """A cache of the object files of rKernels: in memory, and in the user's cache file if given.
+
+    The key of an object file is the rKernel's identity, a text that is equal for equal code
+    (``SeparateKernel.identity``).
+    """
 
     def __init__(self, file: CacheFile | None) -> None:
         """Take the cache file, or None to keep objects only in memory."""
@@ -35,7 +39,10 @@ class RKernelCache:
         self._lock = threading.Lock()
 
     def find(self, identities: Sequence[str]) -> dict[str, bytes]:
-        """Return the cached object files of these rKernel identities; others are left out."""
+        """Return the cached object files by the identity of the rKernel.
+
+        rKernels that are not in the cache are left out.
+        """
         with self._lock:
             found = {each: self._objects[each] for each in identities if each in self._objects}
             for each in found:
@@ -50,7 +57,11 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store object files by identity; compiling them took ``seconds`` of processor time."""
+        """Store object files by the identity of the rKernel, in memory and in the cache file.
+
+        ``seconds`` is the processor time in which all of them were compiled; after less than
+        ``WORTH_SECONDS``, they are stored in memory only.
+        """
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:
             kept = self._file.keep_all(RKERNEL, {_key(each): o for each, o in objects.items()})

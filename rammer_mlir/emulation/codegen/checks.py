@@ -62,7 +62,11 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Emit a lane's current clock: a word of its phase, its number in the block, its releases."""
+    """Emit a lane's current clock, which orders the lane's accesses for the race checks.
+
+    It packs the block's phase (the number of its barriers so far, plus 1), the lane's number in the
+    block, and the number of the lane's releases since the last barrier, into a word.
+    """
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
     # Saturate: the field of a stamp has 8 bits, and its largest value means all releases.
@@ -71,10 +75,11 @@ def _clock(lane: Record) -> Word:
 
 
 def _join(a: Word, b: Word) -> Word:
-    """Emit the join of two clocks of the same block: a clock that knows what either knows.
+    """Emit the join of two clocks of the same block: a clock not older than either of them.
 
-    For different lanes of the same phase the result covers all lanes of that phase: this may hide a
-    race, but never reports a false one.
+    If the clocks are of different lanes in the same phase (between the same two barriers), the
+    result covers all lanes of the block in that phase. This may hide a race, but never reports a
+    false race.
     """
     later = (a > b).choose(a, b)
     same_phase = _phase_of(a).equals(_phase_of(b))
@@ -94,7 +99,11 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Emit a load of the latest clock of block number ``block`` that a lane knows; 0 if none."""
+    """Emit a load of the latest clock of block number ``block`` that a lane knows; 0 if none.
+
+    A lane knows the clocks that it has acquired itself since its last barrier, and the clocks that
+    any lane of its block acquired before that barrier.
+    """
     known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
     with when(lane[Lane.HAS_ACQUIRED].equals(1)):
         known.set(_join(known.get(), _acquired_row(lane)[block]))
@@ -106,7 +115,10 @@ def _known_to_current(block: Word) -> Word:
 
 
 def _before(stamp: Word) -> Word:
-    """Emit a word: 1 if the access with ``stamp`` happens before the current access, else 0."""
+    """Emit a word: 1 if an earlier access happens before the running lane's access, else 0.
+
+    ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
+    """
     lane = current()
     block = (stamp >> BLOCK_SHIFT) - 1
     result = Variable(1)
@@ -128,7 +140,11 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Emit whether a stamp is not 0 and its access does not happen before the current access."""
+    """Emit a truth value: whether an earlier access is unordered with the running lane's access.
+
+    ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
+    The result is false for a stamp of 0, which stands for no access.
+    """
     result = Variable(0)
     with when(stamp.differs(0)):
         result.set(call("emulator_before", stamp) ^ 1)
@@ -226,7 +242,12 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 
 
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Emit the check of an atomic operation's bounds alone; atomics are not checked for races."""
+    """Emit the check that an atomic operation accesses its buffer inside of its bounds.
+
+    ``base`` is any address inside the buffer, ``address`` the accessed address, ``size`` the number
+    of bytes, and ``site`` the number of the operation for messages. Atomics are not checked for
+    races.
+    """
     _located(base, address, size, site)
 
 
@@ -281,9 +302,10 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
     Args:
         address: the counter's address.
         site: the number of the operation.
-        joins: 1 for a read-modify-write, which joins the lane's clocks with the stored ones; 0 for
-            a store, which replaces the stored ones.
-        ordered: 0 for a relaxed write; without a preceding fence its own clocks are all 0.
+        joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
+            for a store, which replaces the stored clocks.
+        ordered: 1 for a write with release order, 0 for a relaxed write, which counts as a release
+            only after a release fence of the lane; otherwise it contributes clocks of 0.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)

@@ -187,7 +187,10 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Give ``PAUSE`` an empty body; raise UnsupportedError for any other external function."""
+    """Give a function without a body an empty body if it is ``PAUSE``.
+
+    Polling threads call ``PAUSE`` between polls. Raises UnsupportedError for any other function.
+    """
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
@@ -311,7 +314,10 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Emit an index value: a lane's or block's number (y, z: 0), or a size (y, z: 1)."""
+    """Emit the index value of a read of an id or a size by the ``gpu`` dialect.
+
+    Launches have one dimension: for y and z, an id is 0 and a size is 1.
+    """
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
     ):
@@ -365,7 +371,10 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits the read of another lane's value in a warp of ``lanes``."""
+    """Return a function that emits a shuffle by which a lane reads the value of another lane.
+
+    ``lanes`` is the number of lanes of a warp, and ``site`` the number of the operation for faults.
+    """
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)

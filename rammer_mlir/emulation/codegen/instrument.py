@@ -89,7 +89,7 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Insert calls of the checks before memory accesses, and lets lanes yield at atomic operations.
+    """Insert calls of the checks before memory accesses, and let lanes yield at atomic operations.
 
     Without ``checked``, insert the yields only. The accesses are added to ``sites``, whose numbers
     faults report.

@@ -47,7 +47,7 @@ class LoweredKernel:
 
     Attributes:
         text: the LLVM IR of the kernel and the emulator's runtime.
-        granule: bytes of memory that a shadow cell describes.
+        granule: bytes of memory that share a record of their last accesses for the race checks.
         stack_bytes: bytes of a lane's stack.
         traced: the accesses that launches record, in the order of their numbers.
     """

@@ -197,7 +197,7 @@ class _Launch:
     def _place_shared(self, block: int) -> int:
         """Place the shared memory of block ``block``; return its byte offset in the device memory.
 
-        The kernel's workgroup buffers have the offsets in it that the kernel's code uses.
+        Within it, each workgroup buffer is at the offset that the kernel's code uses.
         """
         base = self._memory.num_bytes
         for number, buffer in enumerate(self._kernel.shared):

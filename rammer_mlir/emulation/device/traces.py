@@ -89,7 +89,10 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
 
 
 def _ranks(sorted_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return for each of sorted keys the number of equal keys before it."""
+    """Return, for each element of a sorted array, the number of equal elements before it.
+
+    For example, ``[3, 3, 5, 5, 5] -> [0, 1, 0, 1, 2]``.
+    """
     places = np.arange(len(sorted_keys))
     begins = np.r_[True, sorted_keys[1:] != sorted_keys[:-1]]
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.uint64)
@@ -105,6 +108,9 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return for each instruction number the number of its distinct ``values``."""
+    """Return the number of distinct values of each instruction, in ascending order of instructions.
+
+    ``instruction`` has the number of the instruction that each element of ``values`` belongs to.
+    """
     pairs = np.unique(np.stack((instruction.astype(np.uint64), values), axis=1), axis=0)
     return np.unique(pairs[:, 0], return_counts=True)[1]

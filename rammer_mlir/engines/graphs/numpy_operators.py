@@ -1,6 +1,6 @@
 """NumPy evaluators of ONNX operators for the engine ``numpy``.
 
-They complete those of constant folding, and replace some of them.
+They are used in addition to the evaluators of constant folding, and replace some of these.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return the model at an address, an ``ov_compiled_model_t``, in the format of imports.
+    """Return a compiled model, serialized in the form that OpenVINO imports.
+
+    ``compiled`` is the address of the model's ``ov_compiled_model_t``.
 
     Raises:
         OpenVinoError: if the library fails.

@@ -20,8 +20,9 @@ class LoweredFunction(Protocol):
     """A ``jax.stages.Lowered``, for type checkers without JAX."""
 
     def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
-        """Return the IR in ``dialect``, or JAX's default for None; None if JAX has none.
+        """Return the IR of the function, for example an MLIR module; None if JAX has no such IR.
 
+        ``dialect`` names the kind of IR, such as ``stablehlo``; None stands for JAX's default.
         ``debug_info`` tells whether the IR has source locations.
         """
         ...

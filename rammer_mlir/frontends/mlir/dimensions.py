@@ -14,12 +14,15 @@ _REFINE = "builtin.module(stablehlo-refine-shapes)"
 
 
 def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Shape]) -> None:
-    """Set static shapes of an entry function's inputs in place; legalization propagates them.
+    """Set static shapes of an entry function's inputs, in place.
+
+    The shapes of values computed from the inputs stay dynamic; legalization makes them static
+    later. Only StableHLO modules get all static shapes here, by StableHLO's own pass.
 
     Args:
-        module: a module whose only public function this is.
-        function: the entry function.
-        shapes: shapes of its inputs, in order.
+        module: the module of the function.
+        function: the entry function, the only public function of the module.
+        shapes: the static shape of each input, in order.
     """
     block = function.operation.regions[0].blocks[0]
     is_open = False

@@ -72,7 +72,9 @@ class MlirEntry:
         return max(counts, default=None)
 
     def bound(self, shapes: Shapes) -> ImportedModel:
-        """Return the function with static shapes of its inputs, given by name, for compilation.
+        """Return the function as IR for the compiler, with static shapes of its inputs.
+
+        ``shapes`` has the shape of each input, by input name.
 
         Raises:
             UnsupportedError: with all operations that cannot be compiled, and their locations.

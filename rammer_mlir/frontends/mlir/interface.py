@@ -51,7 +51,11 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes, with the name, and the dtype if MLIR's type is ambiguous."""
+        """Return the attributes that record the value's name and, if necessary, its dtype.
+
+        They are by attribute name. The dtype is necessary if MLIR's element type does not determine
+        it; for example, ``i8`` stands for int8 and uint8.
+        """
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)) not in SUPPORTED:
             found[DTYPE] = ir.StringAttr.get(self.dtype.name)

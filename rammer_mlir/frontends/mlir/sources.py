@@ -52,11 +52,11 @@ class MlirSource:
 
 
 def mlir_source_of(given: object) -> MlirSource | None:
-    """Return the module if ``given`` is MLIR; None if another front end should check it.
+    """Return the module if ``given`` is MLIR; None if it may be a model of another front end.
 
-    Paths must end in ``.mlir`` or ``.mlirbc``, or their files contain bytecode. A ``str`` of
-    several lines is text; so are bytes that decode as UTF-8 and do not start like a serialized ONNX
-    model.
+    MLIR is a module object of any bindings; a path that ends in ``.mlir`` or ``.mlirbc``, or whose
+    file contains bytecode; a ``str`` of several lines; and bytes that are bytecode or printable
+    UTF-8 text.
 
     Raises:
         ModelError: if a file cannot be read, or contains text in another encoding.

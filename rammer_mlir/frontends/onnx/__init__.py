@@ -41,7 +41,10 @@ __all__ = [
 ]
 
 _MANY_NODES = 2000
-"""Least number of a model's nodes for which Python's garbage collector (a second) is paused."""
+"""Minimum number of nodes for which Python's garbage collector is paused during the import.
+
+The pause saves about a second for large models.
+"""
 
 
 def import_model(

@@ -1,6 +1,7 @@
-"""Folding of batch norms, and of scales and shifts per channel, into the convolution before them.
+"""Folding of batch norms, and of scales and shifts per channel, into the preceding convolution.
 
-A chain of them without a preceding convolution becomes a single product and a single sum.
+A chain of such operations without a preceding convolution becomes a single product and a single
+sum.
 """
 
 from __future__ import annotations

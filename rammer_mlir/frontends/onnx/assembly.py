@@ -113,7 +113,10 @@ class _Assembly:
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
 
     def _interface(self, name: str) -> ir.Attribute:
-        """Return an input's or output's attributes: its name, and its dtype if ambiguous."""
+        """Return the MLIR attributes of the input or output ``name``.
+
+        They are its name and, if the MLIR element type does not determine it, its dtype.
+        """
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
         if implied == fact.dtype:
@@ -179,7 +182,10 @@ class _Assembly:
         }
 
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
-        """Return uninitialized tensors for a node's results, by name."""
+        """Emit an uninitialized tensor for each result of a node; return them by result name.
+
+        They stand for results without elements, and for results of nodes that are refused.
+        """
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
 

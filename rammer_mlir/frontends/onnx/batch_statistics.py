@@ -1,6 +1,8 @@
-"""BatchNormalization with statistics of its own input, as in weight standardization.
+"""Expansion of BatchNormalization in training mode, which computes the statistics of its input.
 
-Exporters write it with ``training_mode = 1``; for constant weights it is folded.
+Such nodes have ``training_mode = 1``. Inference models contain them for weight standardization,
+which normalizes weights by their mean and variance. After the expansion to simpler nodes, constant
+folding evaluates them if the weights are constant.
 """
 
 from __future__ import annotations

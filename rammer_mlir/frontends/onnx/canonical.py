@@ -1,8 +1,8 @@
 """The canonical form of a model after ``prepare``: equal for models that give the same program.
 
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
-order of nodes matter. A separate weight is represented by type, shape and uses; a constant in the
-graph is represented by its value.
+order of nodes matter. A weight (a large constant, stored separately from the graph) is represented
+by type, shape and uses; a constant in the graph is represented by its value.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Reference = tuple[object, ...]
 
 @dataclass(frozen=True)
 class CanonicalGraph:
-    """A model without names and values of weights, and the names in the order of their numbers.
+    """The canonical form of a model, and the names that the form replaces by numbers.
 
     Attributes:
-        sections: serialized opsets, inputs, weights (types and shapes), operations and outputs, by
-            these names; ``form`` consists of all of them.
-        weights: names of the weights that the outputs depend on.
-        nodes: names of the nodes that the outputs depend on.
+        sections: the parts of the form: the serialized opsets, inputs, weights (types and shapes),
+            operations and outputs, by these keys.
+        weights: names of the weights that the outputs depend on, by number.
+        nodes: names of the nodes that the outputs depend on, by number.
         interface: names of inputs, then of outputs.
     """
 

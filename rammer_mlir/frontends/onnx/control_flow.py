@@ -115,7 +115,11 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Emit the node's results: the final states, and the stacks of values per iteration."""
+        """Emit Identity nodes that give the node's results their names.
+
+        ``states`` are the names of the final states, and ``scanned`` those of the stacks, which
+        have a slice for each iteration.
+        """
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
             if result:
                 self.write.named("Identity", [name], [result])
@@ -134,9 +138,10 @@ class _Expansion:
         )
 
     def _shape_of_none(self, result: int, axis: int) -> list[int]:
-        """Return the shape of an empty stack, for result ``result`` of a loop without iterations.
+        """Return the shape of the stack that a loop without iterations returns.
 
-        ONNX's shape inference leaves the number of iterations open.
+        It is the shape of a slice, with a dimension of size 0 inserted at ``axis``. ``result`` is
+        the number of the node's result.
         """
         name = self.node.output[result]
         body: onnx.GraphProto = self.attributes["body"]

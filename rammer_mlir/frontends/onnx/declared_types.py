@@ -1,7 +1,7 @@
-"""Comparison of declared types with computed types.
+"""Comparison of the types that a model declares for its values with the types that are inferred.
 
-Declared shapes are removed before shape inference, which would trust them; a value that no node
-computes would then be uninitialized memory.
+The declared types are removed before shape inference, because inference would adopt wrong shapes
+without a check. An output with elements that no node computes would then have uninitialized memory.
 """
 
 from __future__ import annotations

@@ -72,7 +72,11 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 
 
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
-    """Return the hexadecimal digest of ``found``, which hashed the model, and external data."""
+    """Add a model's external data to the hash ``found``; return its hexadecimal digest.
+
+    ``found`` has hashed the serialized model already. ``folders`` may contain the files of external
+    data.
+    """
     tensors = tensors_of_model(proto) if folders else ()
     for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):
         found.update(_region_digest(folders, region))

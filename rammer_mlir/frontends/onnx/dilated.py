@@ -98,7 +98,11 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return two candidates: one segment with all taps that any result needs; all segments."""
+        """Return the two ways to divide the dimension into segments, between which costs decide.
+
+        The first has a single segment with all taps that any result needs. The second has all
+        segments, each with only its own taps.
+        """
         found = self.segments()
         if not found:
             return [[Segment(0, self.out, 0, self.taps)]]
@@ -180,7 +184,11 @@ class _Dilated:
         return prod(map(len, option)) <= _MOST_PARTS and weights <= most
 
     def _cycles(self, option: Sequence[Sequence[Segment]]) -> float:
-        """Return the estimated cycles of all convolutions of a decomposition ``option``."""
+        """Return the estimated cycles of all convolutions of a decomposition.
+
+        ``option`` has the segments of each spatial dimension; each combination of segments is a
+        convolution.
+        """
         channels = prod(self._kernel.shape[:2])
         taps = prod(sum(s.taps for s in segments) for segments in option)
         work = prod(sum(s.points * s.taps for s in segments) for segments in option)

@@ -49,9 +49,9 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with operators of INLINED and INLINED_PREVIEWS expanded to simpler ones.
+    """Return the model with some operators expanded by the functions with which ONNX defines them.
 
-    Its shapes must be inferred.
+    These operators are listed in INLINED and INLINED_PREVIEWS. The model's shapes must be inferred.
 
     Raises:
         UnsupportedError: if an operator has no definition for its inputs and attributes.

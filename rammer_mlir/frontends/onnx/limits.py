@@ -1,8 +1,8 @@
-"""Limits of model expansion, far beyond real models.
+"""Limits of the size of a model after its expansion, which no real model reaches.
 
-Some hundred bytes can expand to a graph that exceeds all memory: functions that call each other
-twice, nested loops, a recurrent layer over a million steps. Such a model is refused early with a
-one-line error.
+A malicious model of a few hundred bytes can expand to a graph that exceeds all memory, by functions
+that call each other twice, nested loops, or a recurrent layer over a million steps. Such a model is
+refused early with a one-line error.
 """
 
 from __future__ import annotations

@@ -53,7 +53,10 @@ class _Inliner:
             self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
 
     def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-        """Yield the nodes, with calls replaced by their nodes; subgraphs change in place."""
+        """Yield the nodes, with each call replaced by copies of the called function's nodes.
+
+        Calls in subgraphs of the nodes are replaced in place.
+        """
         for node in nodes:
             function = self._functions.get(key_of_call(node))
             if function is not None:
@@ -88,9 +91,9 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _import_opsets(model: onnx.ModelProto) -> None:
-    """Add the domains that only functions import to the model's imports.
+    """Add to the model's imports the operator sets that only its functions import.
 
-    The checker has compared the versions of all other domains.
+    The versions of operator sets that both import are equal: ONNX's checker has compared them.
     """
     known = {opset.domain for opset in model.opset_import}
     for function in model.functions:

@@ -1,8 +1,8 @@
 """Refusal of models with negative sizes, at which ONNX's shape inference aborts the process.
 
-ONNX's inference computes a negative size for an Expand to -2, for a Pad that removes more than
-there is, or for a convolution with a window beyond its image. It clamps the bounds of a later Slice
-to that size, which is undefined in C++ and aborts.
+ONNX's inference computes a negative size for an Expand to -2, for a Pad that removes more elements
+than the dimension has, or for a convolution with a window larger than the padded image. It clamps
+the bounds of a later Slice to that size, which is undefined in C++ and aborts.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ def _check(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto]) -> None:
 
 
 def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
-    """Yield the nodes between Slices, by the number of Slices on the longest path before them.
+    """Yield groups of nodes such that a Slice is in a later group than the nodes before it.
 
-    A Slice is in the first stage after that of its inputs. Stages without a Slice after them, and
-    those after the last operator of ``_SOURCES``, are omitted.
+    The number of a node's group is the greatest number of Slices on a path from the graph's inputs
+    to the node, itself included. Groups are omitted if no later group has a Slice, or if neither
+    they nor later groups have an operator of ``_SOURCES``, which can cause a negative size.
     """
     depths: dict[str, int] = {}
     stages: dict[int, list[onnx.NodeProto]] = {}
@@ -106,7 +107,10 @@ def _probe(
     types: dict[str, onnx.ValueInfoProto],
     constants: _Constants,
 ) -> onnx.ModelProto:
-    """Return a model of some nodes, whose other operands are inputs or constants."""
+    """Return a model that consists of ``nodes``, for shape inference of these nodes alone.
+
+    Operands that other nodes compute become inputs with the types that ``types`` has for them.
+    """
     own = {name for node in nodes for name in node.output}
     read = dict.fromkeys(
         name
@@ -131,7 +135,7 @@ def _probe(
 
 
 def _is_slice(node: onnx.NodeProto) -> bool:
-    """Whether a node is a Slice, or has a subgraph, which may contain one."""
+    """Whether a node is a Slice, or has a subgraph, which may contain a Slice."""
     return node.op_type == "Slice" or any(
         attribute.HasField("g") or len(attribute.graphs) for attribute in node.attribute
     )

@@ -47,7 +47,11 @@ def write_counts(
 
 
 def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-    """Yield the n-grams of each requested length as rows, with their columns in the result."""
+    """Yield, for each requested length, the n-grams of that length and their result columns.
+
+    The n-grams are the rows of a matrix; the second array has the column of each n-gram's count.
+    ``given`` has the node's attributes by name.
+    """
     pool, starts = np.array(given["pool_int64s"], np.int64), list(given["ngram_counts"])
     first, outputs = 0, np.array(given["ngram_indexes"], np.int64)
     for length, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):
@@ -62,8 +66,9 @@ def _counted(
 ) -> str:
     """Emit the number of occurrences of each n-gram in each row of ``x``; return its name.
 
-    ``given`` has the node's attributes, and ``shape`` is the shape of ``x``. ``grams`` has a row
-    for each n-gram of the same length; only n-grams of several items have skips.
+    ``given`` has the node's attributes, and ``shape`` is the shape of ``x``. ``grams`` has n-grams
+    of the same length as rows. An n-gram also counts where its items have a constant distance of up
+    to ``max_skip_count`` + 1 in ``x``.
     """
     length = grams.shape[1]
     found = write.constant(np.zeros((*shape[:-1], len(grams)), np.float32))

@@ -22,7 +22,10 @@ from rammer_mlir.frontends.onnx.tensors import (
 
 
 class _Facts:
-    """A node's shapes, constant operands and attributes for the rules; None if unknown."""
+    """The facts about a node that rules check: shapes, constant operands and attributes.
+
+    Unknown shapes, operands that are not constant, and omitted attributes are None.
+    """
 
     def __init__(
         self, node: onnx.NodeProto, table: ShapeTable, values: Mapping[str, Array]
@@ -157,7 +160,10 @@ def _no_zero_divisor(node: _Facts) -> Iterator[str]:
 
 
 def _normalized(node: _Facts) -> Iterator[str]:
-    """Yield problems unless scale and bias broadcast to the data without extending it."""
+    """Yield a problem for a normalization's scale or bias that does not broadcast to the data.
+
+    Broadcasting must not change the shape of the data.
+    """
     shape = node.shape(0)
     for number, name in ((1, "scale"), (2, "bias")):
         given = node.shape(number)
@@ -198,10 +204,10 @@ def _conv_transpose(node: _Facts) -> Iterator[str]:
 
 
 def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
-    """Yield problems of a node with wrong numbers of channels.
+    """Yield problems of a convolution whose data, weights and bias differ in channels.
 
-    ``weight_inputs`` and ``weight_outputs`` are the dimensions of the weights that have these
-    numbers.
+    ``weight_inputs`` and ``weight_outputs`` are the dimensions of the weights for the input
+    channels and for the output channels.
     """
     data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
     group = node.attribute("group", 1)

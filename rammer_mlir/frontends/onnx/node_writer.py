@@ -16,7 +16,10 @@ class NodeWriter:
     """Emits the nodes that replace a node; all new names begin with the replaced node's name."""
 
     def __init__(self, model: Model, prefix: str) -> None:
-        """Add constants to ``model`` and nodes to ``nodes``; new names begin with ``prefix``."""
+        """Create a writer without nodes; names of new nodes and values begin with ``prefix``.
+
+        New constants are added to ``model``; new nodes are collected in the attribute ``nodes``.
+        """
         self.model = model
         self._prefix = prefix
         self._count = 0

@@ -69,11 +69,12 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set coordinates and rounding of each Resize, in place, as opset 10 defines them.
+    """Set the coordinate and rounding modes of each Resize, in place, to the meaning of opset 10.
 
-    A nearest element is that at the coordinate rounded down, or up along axes that shrink, as in
-    ONNX Runtime: the specification does not say. A Resize whose scales are not known, or which
-    enlarges some axes and shrinks others, becomes two: the first enlarges, the second shrinks.
+    The specification leaves open which element is the nearest. As in ONNX Runtime, the coordinate
+    is rounded down along axes that grow, and up along axes that shrink. If the mode is ``nearest``
+    and the scales are unknown, or some axes grow and others shrink, the Resize becomes two: the
+    first enlarges, the second shrinks.
     """
     _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
 
@@ -124,7 +125,7 @@ def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool)
 
 
 def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
-    """Set the types of Clip's bounds and Pad's values to that of the operand, in place.
+    """Set the element types of Clip's bounds and Pad's values to that of the data, in place.
 
     Args:
         old: the model before its conversion, for the types of values.

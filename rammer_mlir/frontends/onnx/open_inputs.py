@@ -32,8 +32,9 @@ _NO_NAMES = ("?", "-1", "None")
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Clear sizes of -1 and placeholder names of inputs and outputs, in place.
+    """Make dimensions of inputs and outputs anonymous that exporters marked as unknown, in place.
 
+    These are dimensions with the size -1, or with a placeholder such as ``?`` as their name.
     ``name`` is the model's name in messages.
 
     Raises:
@@ -106,7 +107,8 @@ def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYT
     Args:
         model: modified in place.
         shapes: shapes of inputs, by input name.
-        dims: sizes by symbol; each binds all dimensions of that symbol, like ``shapes``.
+        dims: sizes by symbol, for all dimensions of that symbol in all inputs. The sizes in
+            ``shapes`` bind symbols likewise.
         wording: whether messages name Python arguments or command-line options.
 
     Raises:
@@ -138,9 +140,10 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with sizes of ``shapes`` in place of the model's fixed sizes.
+    """Return the signature with the sizes in ``shapes`` in place of the model's static sizes.
 
-    Open dimensions stay open.
+    ``shapes`` may change a static size of the model, for example the batch size. Symbols stay, so
+    that their sizes can be found next.
     """
     return replace(
         signature,

@@ -84,7 +84,10 @@ def transposition(node: Operands) -> Iterator[str]:
 
 
 def element_indices(node: Operands) -> Iterator[str]:
-    """Yield problems unless indices have the data's rank, and updates the indices' shape."""
+    """Yield the problems of the indices and updates of an operator such as ScatterElements.
+
+    The indices must have the rank of the data, and the updates must have the shape of the indices.
+    """
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
     if data is not None and indices is not None and len(data) != len(indices):
         yield f"expected indices of {len(data)} dimensions, like the data's, found {indices}"
@@ -93,7 +96,11 @@ def element_indices(node: Operands) -> Iterator[str]:
 
 
 def slice_updates(node: Operands) -> Iterator[str]:
-    """Yield a problem unless ScatterND's updates are a slice of the data for each index tuple."""
+    """Yield the problems of the indices and updates of ScatterND.
+
+    The updates must have a slice of the data for each index tuple: for indices ``[*n, k]``, their
+    shape must be ``[*n, *data[k:]]``.
+    """
     data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
     if data is None or indices is None or not indices:
         return

@@ -206,9 +206,10 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Return the model with slopes of PRelu reshaped to lie along the channels.
+    """Return the model of an opset before 7 with the slopes of PRelu reshaped, for newer opsets.
 
-    That is their meaning before opset 7's broadcasting rules.
+    There a vector of slopes lies along the channels; with the broadcasting rules of opset 7, it
+    would lie along the last dimension.
     """
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model
@@ -232,7 +233,10 @@ def _infer(model: Model) -> Model:
 
 
 def _fold(model: Model) -> Model:
-    """Return the model after folding, simplification and shape inference, up to a fixpoint."""
+    """Return the model after constant folding, simplification and shape inference.
+
+    These three steps are repeated until they find nothing to change.
+    """
     model = _infer(model)
     before: tuple[int, int] | None = None
     for _ in range(_MOST_ROUNDS):

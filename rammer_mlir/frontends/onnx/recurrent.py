@@ -59,9 +59,9 @@ def decompose_recurrent(model: Model) -> None:
 
 
 def least_nodes(node: onnx.NodeProto, table: ShapeTable) -> int:
-    """Return the least number of nodes of an unrolled layer.
+    """Return a lower bound of the number of nodes to which a recurrent layer is unrolled.
 
-    It is 0 for nodes of other operators and for open shapes.
+    The bound is 0 if ``node`` is another operator, or if a shape is open.
     """
     if node.op_type not in _GATES or node.domain not in ONNX_DOMAINS:
         return 0
@@ -78,14 +78,18 @@ Weight = Array | str
 
 @dataclass(frozen=True)
 class _Direction:
-    """The parameters of a direction: names of values, or constants; None if not given.
+    """The parameters of a direction of a layer, as names of values or constants.
+
+    ``W`` are the weights of the input, and ``R`` those of the state, as in ONNX's specification.
 
     Attributes:
-        projected: for each step, the product of its input and W.
-        recurrent: R transposed; without GRU's candidate if that has its own matrix.
-        recurrent_bias: bias that each step adds.
-        candidate_recurrent: GRU's R of the candidate, transposed; empty if in ``recurrent``.
-        peepholes: weights of the gates i, o and f.
+        projected: for each step, the product of its input and W, plus the input bias.
+        recurrent: R transposed. It lacks the rows of GRU's candidate (the new hidden state) if
+            these are in ``candidate_recurrent``.
+        recurrent_bias: bias that each step adds; None if ``projected`` includes it.
+        candidate_recurrent: the rows of R for GRU's candidate, transposed; empty if ``recurrent``
+            includes them.
+        peepholes: LSTM's peephole weights of the gates i, o and f; None without peepholes.
         activations: functions of the gates and states.
     """
 
@@ -161,7 +165,10 @@ class _Layer:
                 self._write.named("Identity", [given or self._write.constant(zeros)], [name])
 
     def _find_running(self) -> list[str]:
-        """Return, by step, the name of the mask [batch, 1] of running sequences; "" if all run."""
+        """Return, for each step, the name of the mask of the sequences that have not ended.
+
+        The mask is a boolean [batch, 1]; its name is "" if no sequence has ended before the step.
+        """
         name = self._inputs["sequence_lens"]
         if not name:
             return [""] * self._steps
@@ -206,7 +213,8 @@ class _Layer:
     def _direction(self, number: int, rows: str) -> _Direction:
         """Emit the input projections of all steps and return the direction's parameters.
 
-        ``number`` is that of the direction; ``rows`` is the input as a matrix.
+        ``number`` is that of the direction; ``rows`` is the name of the input as a matrix
+        [steps * batch, features].
         """
         gates = _GATES[self._kind] * self._hidden
         input_bias, recurrent_bias = self._biases(number, gates)

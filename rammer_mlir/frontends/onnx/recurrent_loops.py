@@ -20,14 +20,19 @@ from rammer_mlir.frontends.onnx.recurrent import least_nodes
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
 
 _MOST_UNROLLED = 64
-"""Number of steps up to which a layer does not become a Scan, which would be unrolled."""
+"""Maximum number of steps of a layer that stays a recurrent operator.
+
+A Scan of so few steps would be unrolled again.
+"""
 
 _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "direction", "layout")
 """Attributes of a layer that the operator of a single step and direction does not inherit."""
 
 
 def repeat_long_layers(model: Model) -> bool:
-    """Rewrite long LSTM, GRU and RNN as Scans in place, if all cells exceed the limit of nodes.
+    """Rewrite long LSTM, GRU and RNN nodes as Scans, in place, if the model would get too large.
+
+    That is the case if all recurrent layers together, unrolled, have more than MOST_NODES nodes.
 
     Returns:
         Whether a layer was rewritten.
@@ -111,9 +116,10 @@ class _Layer:
         return self.write.node("Transpose", [x], perm=[1, 0, 2]) if self._is_batch_first else x
 
     def _running(self) -> Iterator[str]:
-        """Emit and yield the mask [steps, batch, 1] of running sequences.
+        """Emit the mask of the sequences that have not ended at each step, and yield its name.
 
-        It yields nothing if the layer has no sequence lengths.
+        The mask is a boolean [steps, batch, 1]. Nothing is yielded if the layer has no sequence
+        lengths.
         """
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
@@ -151,9 +157,9 @@ class _Layer:
         return self._part(name, number)
 
     def _part(self, name: str, number: int) -> str:
-        """Return the part of the layer's operand ``name`` for direction ``number``, by name.
+        """Return the name of the slice of the layer's operand ``name`` for direction ``number``.
 
-        Constant weights are sliced at compile time; a slice of others is emitted.
+        A constant is sliced at compile time; for other operands a Slice is emitted.
         """
         value = self.model.constants().get(name)
         if value is None:
@@ -190,7 +196,14 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Emit the layer's operator on the input of a step; return the states after it."""
+        """Emit the layer's operator for a single step; return the names of the new states.
+
+        Args:
+            number: number of the direction.
+            write: collects the nodes.
+            element: name of the input of the step, [batch, features].
+            before: names of the states before the step.
+        """
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
         inputs = [x, *weights, "", *before]

@@ -108,7 +108,7 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions if it has errors for all sizes of these.
+    """Refuse a model with open dimensions if it cannot be compiled for any choice of their sizes.
 
     Only nodes outside of loops and conditionals are checked here; the others are checked when sizes
     are known, as sizes may exclude their execution. Local functions must have been inlined.

@@ -93,8 +93,8 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
     """Return nodes for a ScatterND of more than LARGE constant indices, else None.
 
-    They are a Gather of updates, and a Where if some elements keep their value. Their elements are
-    independent of each other. The builder handles other ScatterND.
+    They are a Gather of updates, and a Where if some elements keep their value, whose elements can
+    be computed in parallel. The builder handles other ScatterND.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])

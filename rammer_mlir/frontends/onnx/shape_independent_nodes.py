@@ -1,4 +1,7 @@
-"""Nodes that constant folding cannot remove for any sizes of a model's open dimensions."""
+"""Nodes that constant folding cannot remove, whatever the sizes of a model's open dimensions are.
+
+Errors at these nodes can be reported before the sizes are known.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return the nodes that no sizes of open dimensions can remove, in the model's order.
+    """Return, in the model's order, the nodes that every choice of sizes of open dimensions keeps.
 
     Such a node's results depend on values of inputs, on random numbers, or on operators of other
     domains, and an output needs it for all sizes. Nodes in subgraphs are not returned.
@@ -51,10 +54,10 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the names of values that a node needs for all sizes of open dimensions.
+    """Return the names of values that a node reads for every choice of sizes of open dimensions.
 
-    Values of subgraphs are included only if the subgraph's execution depends on a value in
-    ``varying``, the values that depend on more than sizes.
+    ``varying`` has the values that depend on more than sizes. If the choice of a subgraph depends
+    on sizes alone, the values that the subgraph reads are left out.
     """
     is_decided = any(attribute.HasField("g") for attribute in node.attribute) and (
         varying.isdisjoint(node.input)

@@ -66,7 +66,7 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
 
 
 def has_stand_in(node: onnx.NodeProto) -> bool:
-    """Return whether ONNX's shape inference is wrong about some nodes of a node's operator."""
+    """Return whether nodes of this operator may need a placeholder in ONNX's shape inference."""
     return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
 
 
@@ -106,9 +106,9 @@ def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
 
 
 def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Return a Resize to ``output_shape`` in place of a MaxUnpool with this input, else the node.
+    """Return a placeholder for a MaxUnpool: a Resize to the sizes in its input ``output_shape``.
 
-    Shape inference ignores the input ``output_shape``.
+    Shape inference ignores this input of MaxUnpool. A node without the input is returned unchanged.
     """
     if len(node.input) < 3 or not node.input[2]:
         return node
@@ -128,9 +128,10 @@ def _sizes_with_zeros(
 
 
 def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.FunctionProto:
-    """Return a function that resizes to one element and slices, in place of an empty Resize.
+    """Return a placeholder for a Resize whose result has a dimension of size 0.
 
-    Shape inference cannot handle a Resize to no elements.
+    Shape inference cannot handle such a Resize. The placeholder is a function that resizes these
+    dimensions to size 1 and then slices them to size 0. ``sizes`` are the sizes of the result.
     """
     axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), range(len(sizes)))
     empty = [axis for axis, size in zip(axes, sizes, strict=False) if size == 0]
@@ -159,11 +160,13 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Return a function in place of a pooling node with ``ceil_mode``, which rounds sizes up.
+    """Return a placeholder for a pooling node with ``ceil_mode``, whose result size is rounded up.
 
-    Shape inference rounds toward zero, so that it counts one window in data smaller than a window,
-    and counts windows that begin after the data before opset 22. The function pools in that opset
-    with one more stride of padding before the data, and slices the first window off.
+    Shape inference has two errors: for data smaller than a window it counts one window instead of
+    none, since it rounds a negative quotient toward zero; and in opsets before 22 it counts windows
+    that begin after the data. The placeholder is a function of opset 22, which avoids the second
+    error. It avoids the first by one more stride of padding before the data, which adds a window,
+    and a slice that removes this window.
     """
     pads = _shifted_pads(node)
     if pads is None:

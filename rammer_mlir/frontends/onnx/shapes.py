@@ -60,9 +60,10 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Remove shapes of a graph's values that are not static, which inference would trust.
+    """Remove the recorded shapes of a graph's values that are not static, in place.
 
-    Otherwise a value that has become constant since would keep its old shape.
+    Shape inference would keep them, although it can now infer a static shape for values that
+    depend on nodes folded since.
     """
     kept = [value for value in graph.value_info if static_shape(value) is not None]
     if len(kept) < len(graph.value_info):
@@ -72,9 +73,10 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 
 
 def _is_lenient(node: onnx.NodeProto) -> bool:
-    """Return whether shape inference tolerates a contradiction at this node.
+    """Return whether errors of shape inference are tolerated if a model has this node.
 
-    A consumer of a result of another domain, with a type that is still unknown, may look invalid.
+    That is so for the operators in ``_LENIENT``, and for operators of other domains than ONNX's:
+    the types of their results are unknown at first, so nodes that read these may look invalid.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 

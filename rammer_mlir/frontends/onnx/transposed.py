@@ -220,9 +220,9 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Emit outputs of spatial extents ``space`` without taps, which equal the bias.
+        """Emit the outputs of a phase to which no tap of the kernel contributes; return their name.
 
-        Returns their name.
+        They equal the bias, or 0 without a bias. ``space`` has their spatial extents.
         """
         write = self._write
         ones = [1] * self._rank

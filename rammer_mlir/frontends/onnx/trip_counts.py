@@ -1,7 +1,7 @@
-"""Trip counts of loops whose condition counts, as a ``while`` over the frames of a sequence.
+"""Trip counts of loops that are written as ``while`` loops, such as TensorFlow's recurrent layers.
 
-In TensorFlow's recurrent layers, the body increments a counter and compares it with a length.
-Neither depends on data once the shapes are known.
+The body of such a loop increments a counter, and the condition compares the counter with a length.
+If the length depends only on shapes, the trip count is known at compile time.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Return a loop's number of iterations, by evaluating its condition; None if data decides.
+    """Return a loop's number of iterations; None if it depends on data.
 
-    ``values`` are the constants of the enclosing graph, by name. Counting ends at the loop's trip
-    count, or after ``enough`` iterations.
+    The condition is evaluated for one iteration after another, until it is false, the loop's
+    maximum trip count is reached, or ``enough`` iterations are counted. ``values`` are the
+    constants of the enclosing graph, by name.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))

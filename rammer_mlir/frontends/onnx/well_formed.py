@@ -20,10 +20,12 @@ _FAULTS = (
 
 @contextmanager
 def naming(node: onnx.NodeProto) -> Generator[None]:
-    """Run code that replaces ``node``; its exceptions become errors that name the node.
+    """Convert internal exceptions of a ``with`` block to errors that name ``node``.
+
+    The block replaces the node, and fails if the node's inputs or attributes are contradictory.
 
     Raises:
-        ModelError: instead of an internal exception.
+        ModelError: in place of an exception of ``_FAULTS``.
     """
     try:
         yield

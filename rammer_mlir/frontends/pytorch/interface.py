@@ -130,9 +130,10 @@ def _symbol_names(
 
 
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
-    """Return the names that ``dynamic_shapes`` gives to the dimensions of each argument's leaves.
+    """Return, for each leaf of the flattened arguments, the names of its open dimensions.
 
-    The keys are dimension numbers; the list is empty without names.
+    The names come from ``dynamic_shapes``; a dictionary has them by dimension number. The list is
+    empty if ``dynamic_shapes`` is, or if the program has no example inputs.
     """
     if not dynamic_shapes or program.example_inputs is None:
         return []

@@ -14,7 +14,7 @@ def check_chip(image: GpuImage, chip: str, device: str) -> None:
     its chip. ``device`` is the device's name in the message.
 
     Raises:
-        TargetError: with both chips.
+        TargetError: naming the program's chip and the device's chip.
     """
     if not _runs(image, chip):
         raise TargetError(

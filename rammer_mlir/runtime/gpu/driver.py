@@ -60,7 +60,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak rates by clocks: scalar f32 operations per second, bytes of memory per second."""
+    """Peak rates of a device, computed from its clock rates.
+
+    They are scalar f32 operations per second, and bytes of memory per second.
+    """
 
     operations: float
     bandwidth: float
@@ -179,7 +182,10 @@ class Driver(Protocol):
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
-    """Return the error of a failed allocation on ``device``; None for unknown ``free`` bytes."""
+    """Return the error of a failed allocation of ``num_bytes`` on ``device``.
+
+    ``free`` is the number of free bytes, None if it is unknown.
+    """
     found = "less" if free is None else f"{free:,} free"
     return TargetError(
         f"{device}: expected {num_bytes:,} bytes of device memory, found {found}; end what else "

@@ -79,7 +79,10 @@ class DeviceProgram:
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
-        """Start a run after all earlier runs, without waiting; arrays are device addresses."""
+        """Start a run after all earlier runs, without waiting for its end.
+
+        ``inputs`` and ``outputs`` are device addresses in the signature's order.
+        """
         self.continue_on(stream)
         grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
         addresses = self._addresses(inputs, outputs)

@@ -27,9 +27,9 @@ from rammer_mlir.runtime.gpu.driver import (
 
 @dataclass(frozen=True)
 class Functions:
-    """Names of the bindings' functions for the actions that the fields name.
+    """Names of the functions in a vendor's Python bindings that perform the actions of a driver.
 
-    They take the same arguments for all vendors.
+    Each field is named after an action. The functions take the same arguments for all vendors.
     """
 
     initialize: str
@@ -112,7 +112,10 @@ class Device:
 
 
 class VendorDriver(ABC):
-    """A GPU of a vendor; subclasses define the names in the bindings, and the differences."""
+    """A GPU of a vendor.
+
+    Subclasses define the names in the vendor's bindings, and the methods that differ by vendor.
+    """
 
     vendor: ClassVar[Vendor]
 

@@ -188,10 +188,11 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Return the problem with an empty assignment for each whose values are all recomputed.
+    """Return the problem without the computations that no reader needs any more.
 
-    An assignment whose result leaves the group is kept. Empty assignments keep the numbers of all
-    others valid.
+    If all values of an assignment (a loop nest) are recomputed by their readers and its result does
+    not leave the group, an empty assignment replaces it. The numbers of all other assignments stay
+    valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

@@ -180,7 +180,11 @@ class Problem:
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
-        """Yield (producer's loop, reader's loop) for each dimension of a value that they index."""
+        """Yield pairs of loops that index the same dimension of a value.
+
+        The first is a loop of the value's producer, the second a loop of a reader. Dimensions that
+        no single loop indexes are left out.
+        """
         for read in self.reads:
             dims = zip(self.values[read.value].dims, read.dims, strict=True)
             yield from ((a, b) for a, b in dims if a is not None and b is not None)

@@ -26,7 +26,10 @@ __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "regi
 
 
 def _for_auto() -> tuple[Policy, ...]:
-    """Return the registered external policies that load and have a true ``joins_auto``."""
+    """Return the policies of other packages that the policy `auto` shall try too.
+
+    These are the registered policies that can be imported and have a true attribute ``joins_auto``.
+    """
     policies = (extension.value for extension in POLICIES.extensions())
     return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))
 

@@ -75,7 +75,10 @@ def _distances(
     join: Callable[[Sequence[_Part], float], float],
     pack: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Return heads (neighbours are sources) or tails (neighbours are readers).
+    """Return the head of each rTask if neighbours are sources, the tail if neighbours are readers.
+
+    A head is a lower bound on an rTask's begin, a tail on the time from its end to the program's
+    end.
 
     Args:
         tasks: all rTasks, each after its neighbours.
@@ -83,9 +86,9 @@ def _distances(
         neighbours: sources or readers of each rTask.
         join: returns a bound for given neighbours on the rTask's own vEU (the first argument) and
             the latest end of its neighbours on other vEUs (the second argument).
-        pack: returns a lower bound on the time from a limit to the rTask; called with the times,
-            the longest first, of all direct and indirect neighbours whose head or tail is not below
-            the limit; only used for up to ``_MOST_PACKED`` rTasks.
+        pack: called with the times of several rTasks, the longest first; returns a lower bound on
+            the time in which all vEUs together run them, including a barrier if it is needed. It is
+            called for direct and indirect neighbours, if there are up to ``_MOST_PACKED`` rTasks.
 
     Returns:
         For each rTask the larger of both bounds, in the unit of ``seconds``.
@@ -111,9 +114,10 @@ def _distances(
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
     """Return the least head or tail of an rTask over all placements of its neighbours ``parts``.
 
-    Each neighbour runs on the rTask's own vEU or on another vEU. If a neighbour runs on another
-    vEU, moving a neighbour of an earlier end to the own vEU gains nothing, so it suffices to try
-    the neighbours of the latest ends there. ``join`` is the argument of ``_distances``.
+    Each neighbour runs on the rTask's own vEU or on another vEU. The neighbours are sorted by their
+    ends, the latest first. It suffices to try placements in which the first neighbours, any number
+    of them, run on the rTask's own vEU, and all others elsewhere. ``join`` is the argument of
+    ``_distances``.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf

@@ -24,6 +24,9 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return at most ``_MOST_CUTS`` of the distinct values, ascending, including the smallest."""
+    """Return values to try as limits: at most ``_MOST_CUTS`` of the distinct ``values``, ascending.
+
+    The values are heads or tails of rTasks; the smallest is always included.
+    """
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

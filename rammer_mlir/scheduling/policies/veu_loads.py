@@ -61,7 +61,11 @@ def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
 
 
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
-    """Yield lower bounds on the time of a vEU with some rTasks: by heads, tails and windows.
+    """Yield several lower bounds on the time that a vEU needs for some rTasks.
+
+    The first runs the rTasks one after the other, each not before its head; the second does the
+    same backwards with tails. Each other bound takes the groups whose heads and tails are not below
+    two limits: it is the sum of both limits and of the times of these rTasks.
 
     ``used`` has the number of rTasks of each group on the vEU.
     """

@@ -47,7 +47,10 @@ class Wavefront:
         )
 
     def _by_waves(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a plan by waves (Algorithm 1, ``Schedule``)."""
+        """Return a plan that schedules wave after wave (``Schedule`` of Algorithm 1).
+
+        A wave has the operators whose producers all belong to earlier waves.
+        """
         context = Context(graph, device)
         finished: list[ProgramBuilder] = []
         current = ProgramBuilder(context)

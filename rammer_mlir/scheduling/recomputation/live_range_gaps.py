@@ -54,11 +54,11 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 
 
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
-    """Return sets of steps that recompute the result of step ``producer``, small sets first.
+    """Return sets of steps that each recompute the result of step ``producer``, small sets first.
 
-    The first set is the step itself. Each larger set adds the producers of operands, either of
-    those that are dead before the reader, step ``end``, or of all that can be recomputed (a
-    checkpoint segment).
+    The first set is only this step. The other sets also contain the producers of operands: either
+    of those operands that are dead before step ``end``, where the result is read, or of all
+    operands that can be recomputed.
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):

@@ -137,6 +137,7 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
     """Return at most two gaps for each place: the shortest, and the longest up to ``length``.
 
+    A place is a value and its next use, and its gaps differ in the steps that recompute the value.
     The length of a gap is its number of recomputed steps, ``len(gap.again)``.
     """
     return [
@@ -175,9 +176,10 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes above a limit, summed over the original steps, plus those at the peak.
+    """Return the bytes by which memory usage exceeds ``limit``, summed over steps.
 
-    Steps that are recomputations are not summed.
+    The steps of the original sequence count, not the recomputed ones. The excess at the step of
+    peak memory is added again. The greedy search minimizes this number.
     """
     repeated = trial.repeated
     return sum(
@@ -188,9 +190,9 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the original steps of peak memory, or with peak memory in recomputations before them.
+    """Return the steps at which the memory in use is highest, as numbers in the original sequence.
 
-    The steps are numbers in the original sequence.
+    If the peak is at a recomputed step, return the next step of the original sequence after it.
     """
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []

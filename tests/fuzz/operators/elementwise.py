@@ -1,4 +1,4 @@
-"""Random nodes whose results' elements depend on single elements of their operands."""
+"""Generators of random elementwise nodes, each of which adds a node to a random graph."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ CASTS = "float32 float32 float64 float16 int64 int32 int8 uint8 bool".split()
 
 
 def unary(graph: RandomGraph) -> None:
-    """A function of one real number."""
+    """Add a continuous function of real numbers, such as Exp."""
     graph.node(graph.random.choice(SMOOTH), [graph.tensor()])
 
 
 def rounded(graph: RandomGraph) -> None:
-    """A function with jumps."""
+    """Add a discontinuous function of real numbers, such as Floor."""
     graph.node(graph.random.choice(ROUNDED), [graph.tensor(exact=True)])
 
 
 def shaped(graph: RandomGraph) -> None:
-    """An activation with attributes."""
+    """Add an activation with attributes, such as LeakyRelu."""
     name = graph.random.choice(list(SHAPED))
     chosen = {key: graph.random.choice(values) for key, values in SHAPED[name].items()}
     given = chosen if graph.random.random() < 0.7 else {}
@@ -53,13 +53,13 @@ def shaped(graph: RandomGraph) -> None:
 
 
 def integer_unary(graph: RandomGraph) -> None:
-    """A function of one integer."""
+    """Add a function of integers, such as Abs."""
     name = graph.random.choice(("Abs", "Neg", "Sign", "BitwiseNot", "Relu"))
     graph.node(name, [graph.tensor(kinds="i")])
 
 
 def partner(graph: RandomGraph, x: Value) -> Value:
-    """Return a value of the same type that broadcasts with another one."""
+    """Return a value of the type of ``x`` whose shape broadcasts with that of ``x``."""
 
     def fits(value: Value) -> bool:
         try:
@@ -84,7 +84,7 @@ def swapped(graph: RandomGraph, operands: Sequence[Value]) -> list[Value]:
 
 
 def binary(graph: RandomGraph) -> None:
-    """An arithmetic operation with broadcasting."""
+    """Add an arithmetic operation of two operands, which may broadcast."""
     x = graph.tensor(kinds="ffffi")
     name = graph.random.choice(ARITHMETIC)
     operands = swapped(graph, [x, partner(graph, x)])
@@ -94,21 +94,21 @@ def binary(graph: RandomGraph) -> None:
 
 
 def power(graph: RandomGraph) -> None:
-    """A power: of whole exponents, or of positive numbers."""
+    """Add Pow with a constant exponent."""
     x = graph.tensor()
     exponent = graph.random.choice((2, 3, 0.5, 2, -1, 1, 0, 1.5, 4))
     graph.node("Pow", [x, graph.constant(np.array(exponent, x.dtype))])
 
 
 def variadic(graph: RandomGraph) -> None:
-    """An operation on one to four operands."""
+    """Add Sum, Mean, Max or Min of one to four operands."""
     x = graph.tensor()
     others = [partner(graph, x) for _ in range(graph.random.randrange(4))]
     graph.node(graph.random.choice(("Sum", "Mean", "Max", "Min")), swapped(graph, [x, *others]))
 
 
 def modulo(graph: RandomGraph) -> None:
-    """A remainder, of C or of Python."""
+    """Add Mod, with the sign of the dividend as in C, or of the divisor as in Python."""
     x = graph.tensor(kinds="ifi", exact=True)
     divisor = graph.constant(np.array(graph.random.choice((2, 3, 7)), x.dtype))
     # ONNX Runtime computes C's remainder of integers in f64.
@@ -120,7 +120,7 @@ def modulo(graph: RandomGraph) -> None:
 
 
 def compared(graph: RandomGraph) -> None:
-    """A comparison of numbers that are exact."""
+    """Add a comparison of numbers without rounding errors."""
     x = graph.tensor(kinds="fi", exact=True)
     y = partner(graph, x)
     if not y.is_exact:
@@ -129,14 +129,14 @@ def compared(graph: RandomGraph) -> None:
 
 
 def logical(graph: RandomGraph) -> None:
-    """An operation on truth values."""
+    """Add a logical operation on booleans."""
     x = graph.tensor(kinds="b")
     name = graph.random.choice(("And", "Or", "Xor", "Not"))
     graph.node(name, [x] if name == "Not" else [x, partner(graph, x)])
 
 
 def bitwise(graph: RandomGraph) -> None:
-    """An operation on bits."""
+    """Add a bitwise operation or a shift of integers."""
     x = graph.tensor(kinds="iu")
     name = graph.random.choice(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"))
     if name == "BitShift":
@@ -148,7 +148,7 @@ def bitwise(graph: RandomGraph) -> None:
 
 
 def chosen(graph: RandomGraph) -> None:
-    """Elements of two tensors, chosen by truth values."""
+    """Add Where with a boolean condition and two operands."""
     x = graph.tensor(kinds="ffi")
     y = partner(graph, x)
     shape = np.broadcast_shapes(x.shape, y.shape)
@@ -164,7 +164,7 @@ def chosen(graph: RandomGraph) -> None:
 
 
 def clipped(graph: RandomGraph) -> None:
-    """Numbers between two bounds, or with one of them."""
+    """Add Clip with two bounds, one, or none."""
     x = graph.tensor(kinds="ffi")
     low, high = sorted(graph.random.choices((0, 1, 2, 6), k=2))
     if graph.opset < 11:
@@ -178,7 +178,7 @@ def clipped(graph: RandomGraph) -> None:
 
 
 def cast(graph: RandomGraph) -> None:
-    """The same numbers in another type, which holds them."""
+    """Add Cast or CastLike to a type that can hold the numbers."""
     to = graph.random.choice(CASTS)
     x = graph.tensor(kinds="fiub", exact=not to.startswith("float"))
     wide = x.array.astype(np.float64)
@@ -194,14 +194,14 @@ def cast(graph: RandomGraph) -> None:
 
 
 def parametric(graph: RandomGraph) -> None:
-    """A slope for negative numbers, one for each channel or for all."""
+    """Add PRelu with a slope for each channel, or for all."""
     x = graph.tensor((1, 2, 3, 4))
     shape = [size if graph.random.random() < 0.5 else 1 for size in x.shape]
     graph.node("PRelu", [x, graph.weight(shape[graph.random.randrange(2) :], x.dtype)])
 
 
 def classified(graph: RandomGraph) -> None:
-    """Whether numbers are not numbers, or infinite."""
+    """Add IsNaN or IsInf."""
     name = graph.random.choice(("IsNaN", "IsInf"))
     graph.node(name, [graph.tensor()])
 

@@ -1,4 +1,7 @@
-"""Random nodes that read or write at given places, sort, and count."""
+"""Generators of random nodes that gather, scatter, sort or accumulate elements.
+
+Each adds a node to a random graph.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.fuzz.operators.shaping import ANY, axis_of
 
 
 def indices(graph: RandomGraph, shape: tuple[int, ...], size: int) -> Value:
-    """Return places in a dimension, counted from either end."""
+    """Return random indices of a dimension of ``size`` elements, negative ones among them."""
     kind = graph.random.choice(("int64", "int64", "int32"))
     if graph.random.random() < 0.5:
         return graph.input(shape, kind, f"i{size}")
@@ -19,7 +22,7 @@ def indices(graph: RandomGraph, shape: tuple[int, ...], size: int) -> Value:
 
 
 def gathered(graph: RandomGraph) -> None:
-    """Slices at places."""
+    """Add Gather: slices at random indices of an axis."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     axis = axis_of(graph, len(x.shape))
     shape = graph.shape(graph.random.choice((0, 1, 1, 2)), 32)
@@ -27,7 +30,7 @@ def gathered(graph: RandomGraph) -> None:
 
 
 def gathered_elements(graph: RandomGraph) -> None:
-    """Single elements at places along an axis."""
+    """Add GatherElements: single elements at random indices along an axis."""
     x = graph.tensor((1, 2, 3), ANY)
     axis = axis_of(graph, len(x.shape))
     shape = [graph.random.randrange(1, size + 1) if size else 0 for size in x.shape]
@@ -36,14 +39,17 @@ def gathered_elements(graph: RandomGraph) -> None:
 
 
 def _places(graph: RandomGraph, x: Value, depth: int, batch: tuple[int, ...]) -> Value:
-    """Return constant places of the first dimensions."""
+    """Return a constant of random indices of the first ``depth`` dimensions of ``x``.
+
+    Its shape is [*batch, depth].
+    """
     generator = np.random.default_rng(graph.random.randrange(1 << 30))
     columns = [generator.integers(-size, size, batch) for size in x.shape[:depth]]
     return graph.constant(np.stack(columns, -1).astype(np.int64))
 
 
 def gathered_nd(graph: RandomGraph) -> None:
-    """Slices at places of several dimensions."""
+    """Add GatherND: slices at random indices of several dimensions."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     depth = graph.random.randrange(1, len(x.shape) + 1)
     batch = graph.shape(graph.random.choice((0, 1, 2)), 16)
@@ -51,7 +57,10 @@ def gathered_nd(graph: RandomGraph) -> None:
 
 
 def scattered_elements(graph: RandomGraph) -> None:
-    """Updates of single elements; added, or in places of their own."""
+    """Add ScatterElements: updates of single elements, each once.
+
+    Updates may be combined with the old elements by a reduction.
+    """
     x = graph.tensor((1, 2, 3), "ffi")
     axis = axis_of(graph, len(x.shape))
     shape = [graph.random.randrange(1, size + 1) if size else 0 for size in x.shape]
@@ -71,7 +80,7 @@ def scattered_elements(graph: RandomGraph) -> None:
 
 
 def scattered_nd(graph: RandomGraph) -> None:
-    """Updates of slices; added, or in places of their own."""
+    """Add ScatterND: updates of slices, each once, which may be added to the old ones."""
     x = graph.tensor((1, 2, 3), "ffi")
     depth = graph.random.randrange(1, len(x.shape) + 1)
     count = int(np.prod(x.shape[:depth]))
@@ -85,7 +94,7 @@ def scattered_nd(graph: RandomGraph) -> None:
 
 
 def encoded(graph: RandomGraph) -> None:
-    """One of some numbers at each place."""
+    """Add OneHot of random indices."""
     depth = graph.random.choice((1, 3, 5))
     places = indices(graph, graph.shape(graph.random.choice((0, 1, 2)), 64), depth)
     values = graph.constant(np.array([graph.random.choice((0, -1)), 2], np.float32))
@@ -94,7 +103,7 @@ def encoded(graph: RandomGraph) -> None:
 
 
 def extreme_places(graph: RandomGraph) -> None:
-    """The place of the largest or smallest number."""
+    """Add ArgMax or ArgMin of numbers without rounding errors."""
     x = graph.tensor((1, 2, 3, 4), "ffi", exact=True)
     extra: dict[str, Any] = (
         {"select_last_index": 1} if graph.opset >= 12 and graph.random.random() < 0.3 else {}
@@ -105,7 +114,7 @@ def extreme_places(graph: RandomGraph) -> None:
 
 
 def top(graph: RandomGraph) -> None:
-    """The largest or smallest numbers, sorted."""
+    """Add TopK of numbers without rounding errors."""
     x = graph.tensor((1, 2, 3), "ffi", exact=True)
     axis = axis_of(graph, len(x.shape))
     k = graph.random.randrange(min(x.shape[axis], 8) + 1)
@@ -117,7 +126,7 @@ def top(graph: RandomGraph) -> None:
 
 
 def accumulated(graph: RandomGraph) -> None:
-    """Sums of all elements up to each."""
+    """Add CumSum along an axis."""
     x = graph.tensor((1, 2, 3), "ffi")
     axis = graph.integers(axis_of(graph, len(x.shape)))
     graph.node("CumSum", [x, axis], exclusive=graph.random.randrange(2),
@@ -125,7 +134,7 @@ def accumulated(graph: RandomGraph) -> None:
 
 
 def compressed(graph: RandomGraph) -> None:
-    """Slices chosen by constant truth values."""
+    """Add Compress: slices that a constant of booleans selects."""
     x = graph.tensor((1, 2, 3), "ffi")
     axis = axis_of(graph, len(x.shape))
     chosen = [graph.random.random() < 0.5 for _ in range(x.shape[axis])]

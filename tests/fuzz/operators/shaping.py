@@ -1,4 +1,7 @@
-"""Random nodes that move, cut, join and repeat elements."""
+"""Generators of random nodes that reshape, cut, join, repeat or make tensors.
+
+Each adds a node to a random graph.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ ANY = "fffib"
 
 def axes_as(graph: RandomGraph, x: Value, axes: Sequence[int], name: str, since: int = 13,
             **attributes: Any) -> list[Value]:  # fmt: skip
-    """Add a node whose axes are an attribute in older versions of ONNX, and an input in newer."""
+    """Add a node with axes: an attribute before opset ``since``, an input from then on."""
     if graph.opset < since:
         return graph.node(name, [x], axes=list(axes), **attributes)
     return graph.node(name, [x, graph.integers(axes)], **attributes)
 
 
 def axis_of(graph: RandomGraph, rank: int) -> int:
-    """Return a random axis, counted from either end."""
+    """Return a random axis of a tensor of rank ``rank``, possibly negative."""
     return graph.random.randrange(-rank, rank)
 
 
@@ -38,7 +41,7 @@ def _factors(graph: RandomGraph, number: int) -> list[int]:
 
 
 def reshaped(graph: RandomGraph) -> None:
-    """The same elements in another shape; a size may be computed, or copied."""
+    """Add Reshape to another shape; a size may be -1 for inferred or 0 for copied."""
     x = graph.tensor(kinds=ANY)
     sizes = _factors(graph, prod(x.shape))
     if prod(x.shape) and graph.random.random() < 0.5:
@@ -53,13 +56,13 @@ def reshaped(graph: RandomGraph) -> None:
 
 
 def flattened(graph: RandomGraph) -> None:
-    """A matrix of the same elements."""
+    """Add Flatten, which gives a matrix."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     graph.node("Flatten", [x], axis=graph.random.randrange(-len(x.shape), len(x.shape) + 1))
 
 
 def transposed(graph: RandomGraph) -> None:
-    """Dimensions in another order."""
+    """Add Transpose with a random permutation."""
     x = graph.tensor((1, 2, 3, 4, 5), ANY)
     rank = len(x.shape)
     if graph.random.random() < 0.2:
@@ -69,7 +72,7 @@ def transposed(graph: RandomGraph) -> None:
 
 
 def squeezed(graph: RandomGraph) -> None:
-    """Without some dimensions of size 1."""
+    """Add Squeeze of some or all dimensions of size 1."""
     x = graph.tensor((1, 2, 3, 4, 5), ANY)
     ones = [axis for axis, size in enumerate(x.shape) if size == 1]
     axes = graph.random.sample(ones, graph.random.randrange(len(ones) + 1))
@@ -81,7 +84,7 @@ def squeezed(graph: RandomGraph) -> None:
 
 
 def unsqueezed(graph: RandomGraph) -> None:
-    """With further dimensions of size 1."""
+    """Add Unsqueeze, which inserts dimensions of size 1."""
     x = graph.tensor((0, 1, 2, 3), ANY)
     count = graph.random.choice((1, 1, 2))
     rank = len(x.shape) + count
@@ -90,7 +93,7 @@ def unsqueezed(graph: RandomGraph) -> None:
 
 
 def concatenated(graph: RandomGraph) -> None:
-    """Tensors one after the other."""
+    """Add Concat of one to five tensors."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     axis = axis_of(graph, len(x.shape))
 
@@ -108,7 +111,7 @@ def concatenated(graph: RandomGraph) -> None:
 
 
 def split(graph: RandomGraph) -> None:
-    """Parts of equal or of given sizes."""
+    """Add Split into parts of equal or of given sizes."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     axis = axis_of(graph, len(x.shape))
     count, length = graph.random.choice((1, 2, 3)), x.shape[axis]
@@ -137,7 +140,7 @@ def _bounds(graph: RandomGraph, size: int) -> tuple[int, int, int]:
 
 
 def sliced(graph: RandomGraph) -> None:
-    """Boxes of elements, also strided and backwards."""
+    """Add Slice with random bounds and steps, negative ones among them."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     rank = len(x.shape)
     axes = graph.random.sample(range(rank), graph.random.randrange(1, rank + 1))
@@ -156,7 +159,7 @@ def sliced(graph: RandomGraph) -> None:
 
 
 def padded(graph: RandomGraph) -> None:
-    """More elements around, or fewer."""
+    """Add Pad in a random mode; a negative padding cuts elements."""
     x = graph.tensor((1, 2, 3, 4), "ffi")
     rank = len(x.shape)
     mode = graph.random.choice(("constant", "constant", "reflect", "edge"))
@@ -176,13 +179,13 @@ def padded(graph: RandomGraph) -> None:
 
 
 def tiled(graph: RandomGraph) -> None:
-    """Repeated whole."""
+    """Add Tile, which repeats a tensor along its axes."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     graph.node("Tile", [x, graph.integers([graph.random.choice((1, 1, 2, 3)) for _ in x.shape])])
 
 
 def expanded(graph: RandomGraph) -> None:
-    """Dimensions of size 1 repeated."""
+    """Add Expand, which broadcasts dimensions of size 1."""
     x = graph.tensor((0, 1, 2, 3), ANY)
     shape = [graph.size() if s == 1 and graph.random.random() < 0.6 else s for s in x.shape]
     if graph.random.random() < 0.3:
@@ -193,7 +196,7 @@ def expanded(graph: RandomGraph) -> None:
 
 
 def interleaved(graph: RandomGraph) -> None:
-    """Channels to places, or places to channels."""
+    """Add DepthToSpace or SpaceToDepth."""
     block = graph.random.choice((2, 3))
     n, c, h, w = (graph.random.choice((1, 2, 3)) for _ in range(4))
     if graph.random.random() < 0.5:
@@ -205,7 +208,7 @@ def interleaved(graph: RandomGraph) -> None:
 
 
 def triangle(graph: RandomGraph) -> None:
-    """The elements above or below a diagonal."""
+    """Add Trilu: the elements above or below a diagonal."""
     x = graph.tensor((2, 3, 4), "ffib")
     shift = graph.integers(graph.random.randrange(-3, 4))
     graph.node("Trilu", [x, shift] if graph.random.random() < 0.7 else [x],
@@ -213,7 +216,7 @@ def triangle(graph: RandomGraph) -> None:
 
 
 def made(graph: RandomGraph) -> None:
-    """A tensor that is made of a shape or of bounds."""
+    """Add a node that makes a tensor, such as ConstantOfShape, Range or Shape."""
     name = graph.random.choice(("ConstantOfShape", "Range", "EyeLike", "Shape", "Size"))
     if name == "ConstantOfShape":
         value = numpy_helper.from_array(np.array([graph.random.choice((0, 1, -2))], np.float32))
@@ -234,7 +237,7 @@ def made(graph: RandomGraph) -> None:
 
 
 def cropped(graph: RandomGraph) -> None:
-    """The middle of a tensor, or a tensor in the middle of zeros."""
+    """Add CenterCropPad, which crops or pads a tensor at both ends of some axes."""
     x = graph.tensor((1, 2, 3), "ff")
     axes = graph.random.sample(range(len(x.shape)), graph.random.randrange(1, len(x.shape) + 1))
     sizes = [max(1, x.shape[axis] + graph.random.randrange(-3, 4)) for axis in axes]
@@ -242,7 +245,7 @@ def cropped(graph: RandomGraph) -> None:
 
 
 def reversed_sequences(graph: RandomGraph) -> None:
-    """The first elements of each sequence, backwards."""
+    """Add ReverseSequence with a random length for each sequence."""
     x = graph.tensor((2, 3), "ff")
     lengths = [graph.random.randrange(1, max(x.shape[1], 1) + 1) for _ in range(x.shape[0])]
     graph.node("ReverseSequence", [x, graph.integers(lengths)], batch_axis=0, time_axis=1)

@@ -1,4 +1,7 @@
-"""Random products, convolutions, pools, reductions, normalizations and recurrent layers."""
+"""Generators of random contractions, pools, reductions, normalizations and recurrent layers.
+
+Each adds nodes to a random graph.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _MOST_BITS = 100
 
 
 def reduced(graph: RandomGraph) -> None:
-    """A sum, a mean or an extremum over some axes."""
+    """Add a reduction of some axes, such as ReduceSum."""
     x = graph.tensor((1, 2, 3, 4), "ffffi")
     rank = len(x.shape)
     name = graph.random.choice(REDUCTIONS)
@@ -47,7 +50,7 @@ def reduced(graph: RandomGraph) -> None:
 
 
 def softmax(graph: RandomGraph) -> None:
-    """Shares that sum to one, and their relatives."""
+    """Add Softmax, LogSoftmax, Hardmax or LpNormalization."""
     name = graph.random.choice(("Softmax", "Softmax", "LogSoftmax", "Hardmax", "LpNormalization"))
     x = graph.tensor((1, 2, 3, 4), exact=name == "Hardmax")
     extra: dict[str, Any] = {"p": graph.random.choice((1, 2))} if name == "LpNormalization" else {}
@@ -55,7 +58,7 @@ def softmax(graph: RandomGraph) -> None:
 
 
 def product(graph: RandomGraph) -> None:
-    """A product of matrices, of vectors, or of batches with broadcasting."""
+    """Add MatMul of matrices, vectors, or batches of matrices that may broadcast."""
     x = graph.tensor((1, 2, 2, 3, 4), "fffi")
     k, n = x.shape[-1], graph.size()
     batch = [1 if graph.random.random() < 0.4 else size for size in x.shape[:-2]]
@@ -65,7 +68,7 @@ def product(graph: RandomGraph) -> None:
 
 
 def product_of_values(graph: RandomGraph) -> None:
-    """A product of two values of the graph, one of them transposed."""
+    """Add MatMul of a value and its own transposition."""
     x = graph.tensor((2, 3))
     last = list(range(len(x.shape)))
     last[-2:] = last[-1], last[-2]
@@ -74,7 +77,7 @@ def product_of_values(graph: RandomGraph) -> None:
 
 
 def gemm(graph: RandomGraph) -> None:
-    """A product with factors, transpositions and an addend."""
+    """Add Gemm with random factors, transpositions and addend."""
     x = graph.tensor(2, "fff")
     turned = [graph.random.randrange(2) for _ in range(2)]
     m, k = x.shape[::-1] if turned[0] else x.shape
@@ -100,7 +103,7 @@ EQUATIONS = (
 
 
 def einsum(graph: RandomGraph) -> None:
-    """A sum of products by its indices."""
+    """Add Einsum with an equation of ``EQUATIONS``."""
     equation, rank, other = graph.random.choice(EQUATIONS)
     x = graph.tensor(rank)
     letters = dict(zip(equation.replace("...", "b").partition(",")[0], x.shape, strict=False))
@@ -120,7 +123,7 @@ def _image(graph: RandomGraph, rank: int) -> Value:
 
 
 def _window(graph: RandomGraph, x: Value, kernel: list[int]) -> dict[str, Any]:
-    """Return random attributes of windows over an image."""
+    """Return random strides, dilations and padding, as attributes of a convolution or pooling."""
     rank, found = len(kernel), dict[str, Any]()
     if graph.random.random() < 0.5:
         found["strides"] = [graph.random.choice((1, 1, 2, 3)) for _ in range(rank)]
@@ -143,7 +146,7 @@ def _groups(graph: RandomGraph, channels: int) -> int:
 
 
 def convolution(graph: RandomGraph) -> None:
-    """A convolution over one to three dimensions, in groups, with a bias."""
+    """Add a convolution over one to three dimensions, with random groups and bias."""
     rank = graph.random.choice((1, 2, 2, 2, 3))
     x = _image(graph, rank)
     if not x.shape[1]:
@@ -157,7 +160,7 @@ def convolution(graph: RandomGraph) -> None:
 
 
 def transposed_convolution(graph: RandomGraph) -> None:
-    """A transposed convolution."""
+    """Add a transposed convolution over one or two dimensions."""
     rank = graph.random.choice((1, 2, 2))
     x = _image(graph, rank)
     groups = _groups(graph, x.shape[1])
@@ -174,7 +177,7 @@ def transposed_convolution(graph: RandomGraph) -> None:
 
 
 def pool(graph: RandomGraph) -> None:
-    """The largest numbers or the means of windows."""
+    """Add a pooling by windows: MaxPool, AveragePool or LpPool."""
     rank = graph.random.choice((1, 2, 2, 3))
     x = _image(graph, rank)
     name = graph.random.choice(("MaxPool", "AveragePool", "LpPool"))
@@ -195,20 +198,20 @@ def pool(graph: RandomGraph) -> None:
 
 
 def global_pool(graph: RandomGraph) -> None:
-    """One number for each channel."""
+    """Add a pooling of all elements of each channel."""
     x = _image(graph, graph.random.choice((1, 2, 3)))
     graph.node(graph.random.choice(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")), [x])
 
 
 def batch_normalization(graph: RandomGraph) -> None:
-    """A factor and an addend for each channel, from moments."""
+    """Add BatchNormalization with random statistics."""
     x = _image(graph, graph.random.choice((0, 1, 2, 2)))
     moments = [graph.weight((x.shape[1],), x.dtype, prefix) for prefix in "xxxp"]
     graph.node("BatchNormalization", [x, *moments], epsilon=graph.random.choice((1e-5, 1e-2)))
 
 
 def normalization(graph: RandomGraph) -> None:
-    """A normalization of instances, groups, layers or neighbouring channels."""
+    """Add another normalization, such as LayerNormalization or LRN."""
     name = graph.random.choice(
         ("InstanceNormalization", "GroupNormalization", "LayerNormalization", "LRN",
          "RMSNormalization", "MeanVarianceNormalization")
@@ -243,7 +246,7 @@ def _scaled(graph: RandomGraph, name: str, x: Value) -> None:
 
 
 def _upsampled(graph: RandomGraph) -> None:
-    """An image of another size, as by Upsample and the first Resize."""
+    """Add a resize of an image by Upsample, or by Resize of opset 10."""
     x = _image(graph, graph.random.choice((1, 2, 2)))
     mode = graph.random.choice(("nearest", "linear"))
     choices = (1.0, 2.0, 3.0, 1.5) if graph.opset < 10 else (1.0, 2.0, 0.5, 1.5)
@@ -256,7 +259,7 @@ def _upsampled(graph: RandomGraph) -> None:
 
 
 def resized(graph: RandomGraph) -> None:
-    """An image of another size."""
+    """Add a resize of an image in a random mode."""
     if graph.opset < 11:
         _upsampled(graph)
         return
@@ -283,7 +286,7 @@ def resized(graph: RandomGraph) -> None:
 
 
 def recurrent(graph: RandomGraph) -> None:
-    """A recurrent layer over some steps."""
+    """Add LSTM, GRU or RNN."""
     name, gates = graph.random.choice((("LSTM", 4), ("GRU", 3), ("RNN", 1)))
     steps, batch, width, hidden = (graph.random.choice((1, 2, 3, 5)) for _ in range(4))
     direction = graph.random.choice(("forward", "reverse", "bidirectional"))
@@ -304,7 +307,7 @@ def recurrent(graph: RandomGraph) -> None:
 
 
 def quantized(graph: RandomGraph) -> None:
-    """Numbers as small integers and back, by one scale or one for each channel."""
+    """Add QuantizeLinear, and mostly DequantizeLinear, with one scale or one for each channel."""
     kind = graph.random.choice(("int8", "uint8"))
     x = graph.tensor((1, 2, 3, 4), exact=True)
     if x.dtype != np.float32:
@@ -321,7 +324,7 @@ def quantized(graph: RandomGraph) -> None:
 
 
 def integer_product(graph: RandomGraph) -> None:
-    """A product of small integers."""
+    """Add MatMulInteger of 8-bit integers."""
     x = graph.input(graph.shape(2), "uint8")
     w = graph.weight((x.shape[1], graph.size()), graph.random.choice(("int8", "uint8")))
     zeros = [graph.constant(np.array(3, v.dtype)) for v in (x, w)]
@@ -329,7 +332,7 @@ def integer_product(graph: RandomGraph) -> None:
 
 
 def sampled(graph: RandomGraph) -> None:
-    """An image at places between its pixels."""
+    """Add GridSample: an image at random positions between its pixels."""
     x = _image(graph, 2)
     h, w = (graph.random.choice((1, 2, 4)) for _ in range(2))
     grid = graph.input((x.shape[0], h, w, 2), "float32", "x")
@@ -344,7 +347,7 @@ CONTRIBUTED = ("Gelu", "QuickGelu", "BiasGelu", "FastGelu", "FusedMatMul", "Skip
 
 
 def contributed(graph: RandomGraph) -> None:
-    """An operator of ONNX Runtime's own."""
+    """Add a contrib operator, such as FusedMatMul."""
     name = graph.random.choice(CONTRIBUTED)
     rank = 3 if name.startswith("Skip") else (2, 3)
     x = graph.pick(lambda v: v.dtype.name == "float32" and len(v.shape) in np.atleast_1d(rank))

@@ -1,4 +1,4 @@
-"""An interpreter of PTX, apart from MLIR and LLVM: it checks what a GPU's assembler is given.
+"""An interpreter of PTX that is independent of MLIR and LLVM, to check the generated PTX.
 
 Semantics follow NVIDIA's PTX ISA document. Registers are NumPy arrays over the threads of a block.
 """

@@ -1,7 +1,7 @@
 """Loads, stores and atomic updates (PTX ISA: ld, st, atom, red).
 
-Threads of a launch take turns, so that acquire and release have the values of plain accesses in
-program order; what they put into an order is told to the search for races.
+Threads of a launch take turns, so that acquire and release move the same values as plain accesses
+in program order. The order that they establish is reported to the race detector.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HARMLESS = {
 
 
 def _count(instruction: Instruction) -> int:
-    """Return the elements of an access."""
+    """Return the number of elements of a load or store: 1, or the length of its vector."""
     for qualifier in instruction.qualifiers[:-1]:
         if qualifier not in _HARMLESS and qualifier not in _VECTORS:
             raise PtxFault(f"{instruction}: expected no '.{qualifier}', which is not implemented")
@@ -39,7 +39,7 @@ def _count(instruction: Instruction) -> int:
 
 
 def _load(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``ld``."""
+    """Return a function that executes the instruction ``ld`` for given threads."""
     space = space_of(instruction)
     if space == "param":
         return _load_parameter(instruction, machine)
@@ -73,7 +73,7 @@ def _load(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _holder(instruction: Instruction, machine: Machine, name: str, dtype: np.dtype[Any]) -> Array:
-    """Return a register as the integer or float that a loaded element extends to."""
+    """Return the array of a register in the type that a loaded element is extended to."""
     row = machine.registers.row(name)
     if row.itemsize < dtype.itemsize or (dtype.kind == "f" and row.itemsize > dtype.itemsize):
         raise PtxFault(f"{instruction}: expected a register for {dtype}, found '{name}'")
@@ -94,7 +94,7 @@ def _load_parameter(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _store(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``st``."""
+    """Return a function that executes the instruction ``st`` for given threads."""
     space = space_of(instruction)
     if space not in machine.memories:
         raise PtxFault(f"{instruction}: expected global or shared memory")
@@ -137,7 +137,7 @@ _UPDATES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _update(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``atom`` and ``red``: thread after thread."""
+    """Return a function that executes ``atom`` or ``red``, thread after thread."""
     space, dtype = space_of(instruction), DTYPES[instruction.qualifiers[-1]]
     operands = list(instruction.operands)
     to = machine.registers.target(operands.pop(0) if instruction.name == "atom" else "_", dtype)

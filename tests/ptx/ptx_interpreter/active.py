@@ -1,4 +1,4 @@
-"""The threads of a block that execute an instruction together."""
+"""Sets of threads of a block that execute an instruction together."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .arrays import Integers, Mask
 
 
 class Active:
-    """A set of threads, as masks and as indices.
+    """A set of threads of a block, as a mask and as indices.
 
     Attributes:
-        mask: which threads.
-        where: the mask for ufuncs, or True for all threads.
-        lanes: indices into arrays over threads; a slice for all.
-        threads: numbers of the threads.
+        mask: a bool for each thread of the block.
+        where: the mask as NumPy's ufuncs take it, or True for all threads.
+        lanes: an index into arrays over the block's threads; a slice for all threads.
+        threads: numbers of the threads in the set.
     """
 
     def __init__(self, mask: Mask) -> None:
-        """Look at a mask once."""
+        """Compute the other forms of the set from ``mask``."""
         self.mask = mask
         self.threads: Integers = np.flatnonzero(mask)
         self.is_all = len(self.threads) == len(mask)
@@ -26,5 +26,5 @@ class Active:
         self.lanes: Integers | slice = slice(None) if self.is_all else self.threads
 
     def only(self, mask: Mask) -> Active:
-        """Return those of them that are in another mask, too."""
+        """Return the threads of the set that are in ``mask``, too."""
         return Active(self.mask & mask)

@@ -1,4 +1,4 @@
-"""Addresses of memory operands."""
+"""Decoding of memory operands such as ``[%rd1+8]``, and their addresses."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ Addresses = Callable[[Active], Integers]
 
 
 def space_of(instruction: Instruction) -> str:
-    """Return the state space of a load or store; generic addresses are those of global memory."""
+    """Return the state space of a load or store, such as "shared".
+
+    Without a state space, an address is generic, which is the same as a global address here.
+    """
     qualifiers = [q.partition("::")[0] for q in instruction.qualifiers]
     return next((q for q in qualifiers if q in SPACES), "global")
 
 
 def split_operand(instruction: Instruction, text: str) -> tuple[str, int]:
-    """Return the register or symbol of a memory operand, and the constant added to it."""
+    """Return the register or symbol of a memory operand, and the constant that is added to it.
+
+    For example, ``[%rd1+8]`` gives ``("%rd1", 8)``.
+    """
     match = _OPERAND.match(text)
     if match is None:
         raise PtxFault(f"{instruction}: expected an address, found '{text}'")
@@ -35,7 +41,10 @@ def split_operand(instruction: Instruction, text: str) -> tuple[str, int]:
 
 
 def addresses_of(instruction: Instruction, machine: Machine, text: str, space: str) -> Addresses:
-    """Return what gives the addresses of a memory operand for some threads."""
+    """Return a function that maps a set of threads to their addresses in a memory operand.
+
+    ``text`` is the operand, ``space`` the state space of the instruction.
+    """
     name, offset = split_operand(instruction, text)
     registers = machine.registers
     if name.startswith("%"):

@@ -1,7 +1,8 @@
-"""The threads of a block on their way through a kernel.
+"""Execution of a block of threads, with divergence, warp-wide instructions and barriers.
 
-Threads at the same place go on together, those at the lowest place first: so they meet again where
-branches join. A warp's instruction waits for the whole warp, a block's barrier for all threads.
+Threads at the same instruction continue together, and those at the lowest instruction continue
+first, so that they join again where branches join. A warp-wide instruction waits for all threads of
+the warp, a barrier for all threads of the block.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ _PATIENCE = 16
 
 @dataclass
 class _Segment:
-    """Instructions that follow each other: steps, the last instruction, and what follows."""
+    """Consecutive instructions that are executed without a branch or a wait.
+
+    Attributes:
+        steps: functions that execute the instructions.
+        last: the branch, barrier or wait at the end; None without one.
+        next: number of the instruction after the segment.
+    """
 
     steps: list[Step]
     last: Instruction | None
@@ -38,10 +45,13 @@ class _Segment:
 
 
 class Block:
-    """One block of a launch."""
+    """A block of a launch: its threads, and the instruction that each is at."""
 
     def __init__(self, kernel: Kernel, machine: Machine) -> None:
-        """Let all threads stand before the first instruction."""
+        """Place all threads of a block before the first instruction of ``kernel``.
+
+        ``machine`` has the block's registers and memories.
+        """
         self._kernel, self.machine = kernel, machine
         self._all: Mask = np.ones(machine.threads, np.bool_)
         self._ready: dict[int, Mask] = {0: self._all.copy()}
@@ -53,7 +63,7 @@ class Block:
         self._stops = set(kernel.labels.values())
 
     def run(self) -> Iterator[None]:
-        """Go on to the end, and let others go on wherever a thread waits for them."""
+        """Execute the block to its end; yield wherever a thread waits for other blocks."""
         while self._ready or self._release():
             place = min(self._ready)
             mask = self._ready.pop(place)
@@ -70,7 +80,7 @@ class Block:
             raise PtxFault(f"{pending}: block {self.machine.number}: nothing waits for the copy")
 
     def _segment(self, place: int) -> _Segment:
-        """Return the instructions from a place on that are executed without looking elsewhere."""
+        """Return the segment of instructions that begins at number ``place``, decoded once."""
         if place not in self._segments:
             self._segments[place] = self._decode(place)
         return self._segments[place]
@@ -94,7 +104,10 @@ class Block:
         return _Segment(steps, None, at)
 
     def _waits_for_warps(self, place: int, mask: Mask) -> bool:
-        """Put threads aside whose warps are not whole at a warp's instruction; say if none is."""
+        """Park threads of incomplete warps at a warp-wide instruction; drop them from ``mask``.
+
+        Returns whether no complete warp is left, so that nothing can be executed here.
+        """
         if self._kernel.instructions[place].name not in WARP_WIDE or mask.all():
             return False
         parked = self._parked.pop(place, None)
@@ -110,7 +123,10 @@ class Block:
         return False
 
     def _follow(self, segment: _Segment, on: Active) -> bool:
-        """Send threads on from the end of a segment; say whether they wait for others."""
+        """Send threads from the end of a segment to their next instructions.
+
+        Returns whether the threads may wait for other blocks there.
+        """
         last = segment.last
         if last is None:
             self._send(segment.next, on.mask)
@@ -140,7 +156,7 @@ class Block:
         return self._kernel.labels[label]
 
     def _scatter(self, instruction: Instruction, mask: Mask) -> None:
-        """Follow ``brx.idx``."""
+        """Execute ``brx.idx``: each thread in ``mask`` goes to the target with its index."""
         word = np.dtype(np.uint32)
         index = self.machine.registers.source(instruction.operands[0], word)
         targets = self._kernel.targets[instruction.operands[1]]
@@ -160,7 +176,7 @@ class Block:
         self._ready[place] = mask.copy() if waiting is None else waiting | mask
 
     def _meet(self, instruction: Instruction, place: int, mask: Mask) -> None:
-        """Let threads wait at a barrier."""
+        """Let the threads in ``mask`` wait at a barrier of the block, at instruction ``place``."""
         name = instruction.opcode
         if name == "bar.warp.sync" or instruction.operands != ("0",) or instruction.guard:
             raise PtxFault(f"{instruction}: expected the barrier 0 of the whole block")
@@ -170,7 +186,11 @@ class Block:
         self._at_barrier[place] = mask.copy() if waiting is None else waiting | mask
 
     def _release(self) -> bool:
-        """Open the barrier when all threads are there; return whether any thread can go on."""
+        """Let threads continue from a barrier that all threads have reached.
+
+        Returns False if no thread waits, because all have exited. Raises PtxFault if the barrier
+        can never be reached by all.
+        """
         if not self._at_barrier and not self._parked:
             return False
         arrived = np.zeros_like(self._all)
@@ -201,7 +221,10 @@ class Block:
 
 
 def _waits(instruction: Instruction) -> bool:
-    """Return whether a thread may wait here for what another block does."""
+    """Return whether a thread may wait at an instruction for a write of another block.
+
+    These are acquiring loads, and ``nanosleep``.
+    """
     if instruction.name == "nanosleep":
         return True
     return instruction.name in ("ld", "atom") and "acquire" in instruction.qualifiers

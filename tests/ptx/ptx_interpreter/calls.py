@@ -1,7 +1,7 @@
-"""Calls of functions, which LLVM leaves where an rKernel is long and has several call sites.
+"""Inlining of function calls, which LLVM leaves for a long rKernel with several call sites.
 
-A kernel is executed with its functions in place: each call becomes the function's body, with
-registers and labels of its own. Parameters become registers.
+Before a kernel is executed, each call is replaced by the function's body, whose registers and
+labels get new names. Parameters of the function become registers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"\[([$\w]+)\]$")
 
 @dataclass
 class _Inlined:
-    """A kernel as it grows."""
+    """A kernel under construction, in which calls are replaced by the functions' bodies."""
 
     functions: Mapping[str, Kernel]
     registers: dict[str, int] = field(default_factory=dict)
@@ -30,7 +30,10 @@ class _Inlined:
     calls: int = 0
 
     def add(self, function: Kernel, prefix: str, parameters: Mapping[str, str]) -> None:
-        """Add a body; ``parameters`` gives the registers that its own parameters are in."""
+        """Append the body of ``function``, with its registers and labels prefixed by ``prefix``.
+
+        ``parameters`` maps its parameters to the registers that have their values.
+        """
         self.registers |= {_renamed(n, prefix): bits for n, bits in function.registers.items()}
         self.variables |= {variable.name: variable for variable in function.variables}
         for name, labels in function.targets.items():
@@ -72,7 +75,7 @@ class _Inlined:
         self.instructions.append(new)
 
     def _call(self, instruction: Instruction, prefix: str) -> None:
-        """Put a function's body in the place of a call."""
+        """Append the body of the function that ``instruction`` calls."""
         name, *lists = instruction.operands
         if name not in self.functions or len(lists) > 1 or instruction.guard:
             raise PtxFault(f"{instruction}: expected a call of a function without results")
@@ -85,10 +88,10 @@ class _Inlined:
 
 
 def inlined(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
-    """Return a kernel without calls.
+    """Return the kernel with all calls replaced by the bodies of ``functions``, given by name.
 
     Raises:
-        PtxFault: if it calls what is not a function of the same text.
+        PtxFault: if it calls a function that is not in ``functions``.
     """
     if not any(instruction.name == "call" for instruction in kernel.instructions):
         return kernel
@@ -105,7 +108,10 @@ def _renamed(name: str, prefix: str) -> str:
 
 
 def _own(text: str, prefix: str, function: Kernel) -> str:
-    """Return an operand with a body's own registers; special ones are everybody's."""
+    """Return an operand in which the function's own registers are prefixed by ``prefix``.
+
+    Special registers such as ``%tid.x`` keep their names.
+    """
     return _REGISTER.sub(
         lambda found: _renamed(found[1], prefix) if found[1] in function.registers else found[1],
         text,

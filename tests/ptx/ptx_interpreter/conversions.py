@@ -20,7 +20,10 @@ _TO_INTEGER: dict[str, Any] = {
 
 
 def integer_of(values: Array, dtype: np.dtype[Any], mode: str) -> Array:
-    """Round floats to integers; what is out of range becomes the nearest, and NaN zero."""
+    """Round floats to integers of type ``dtype``, by PTX's rounding mode ``mode``, such as "rzi".
+
+    Values out of range become the nearest integer of the type, and NaN becomes zero.
+    """
     wide = _TO_INTEGER[mode](values.astype(np.float64))
     limits = np.iinfo(dtype)
     inside = (wide >= float(limits.min)) & (wide < float(limits.max))
@@ -30,14 +33,17 @@ def integer_of(values: Array, dtype: np.dtype[Any], mode: str) -> Array:
 
 
 def tf32(values: Array) -> Array:
-    """Round floats to 10 bits of fraction, ties away from zero; the rest of the bits is zero."""
+    """Round floats to tf32: 10 bits of fraction, ties away from zero.
+
+    The results are f32 whose other bits of fraction are zero.
+    """
     bits = values.view(np.uint32)
     rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(values), rounded, bits).view(np.float32)
 
 
 def _convert(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``cvt``."""
+    """Return a function that executes the instruction ``cvt`` for given threads."""
     *modes, to_kind, from_kind = instruction.qualifiers
     if to_kind == "tf32":
         return _to_tf32(instruction, machine)
@@ -64,7 +70,10 @@ def _convert(instruction: Instruction, machine: Machine) -> Step:
 def _conversion(
     instruction: Instruction, modes: list[str], to: np.dtype[Any], of: np.dtype[Any]
 ) -> Callable[[Array], Array]:
-    """Return what a ``cvt`` computes."""
+    """Return the function on arrays that a ``cvt`` from type ``of`` to type ``to`` computes.
+
+    ``modes`` are its rounding and saturation qualifiers.
+    """
     known = {"rn", "sat", *_TO_INTEGER}
     if not set(modes) <= known or (to.itemsize < of.itemsize <= 8 and "sat" in modes):
         raise PtxFault(f"{instruction}: expected rounding by {', '.join(sorted(known))}")
@@ -95,7 +104,10 @@ def _to_tf32(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _to_pair(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``cvt.rn.f16x2.f32 d, a, b``: a becomes the high half."""
+    """Return a function that executes ``cvt.rn.f16x2.f32 d, a, b``.
+
+    The result d has a in its high half and b in its low half.
+    """
     expect_only(instruction, "rn", "f16x2", "bf16x2")
     half = DTYPES[instruction.qualifiers[1][:-2]]
     single = np.dtype(np.float32)
@@ -110,7 +122,10 @@ def _to_pair(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _move(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``mov``, between registers or a register and the vector of its pieces."""
+    """Return a function that executes ``mov`` for given threads.
+
+    It copies a register, or packs or unpacks one: ``mov.b64 %rd1, {%r1, %r2}``.
+    """
     expect_only(instruction)
     registers, dtype = machine.registers, unsigned(dtype_of(instruction))
     target, source = instruction.operands
@@ -127,7 +142,7 @@ def _move(instruction: Instruction, machine: Machine) -> Step:
 
 
 def pieces(text: str) -> list[str]:
-    """Return the names in a vector operand."""
+    """Return the registers in a vector operand: ``{%r1, %r2}`` gives ``["%r1", "%r2"]``."""
     return [name.strip() for name in text.strip("{} ").split(",")]
 
 
@@ -161,7 +176,7 @@ def _unpack(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _address(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``cvta`` of global memory, whose addresses are generic ones."""
+    """Return a function that executes ``cvta`` for global memory, which copies the address."""
     if "global" not in instruction.qualifiers:
         raise PtxFault(f"{instruction}: expected global memory")
     word = np.dtype(np.uint64)
@@ -198,7 +213,10 @@ _COMBINE: dict[str, Any] = {
 
 
 def comparison(name: str, dtype: np.dtype[Any]) -> Callable[[Array, Array], Array]:
-    """Return a comparison by its name in PTX; only those with ``u`` hold for NaNs."""
+    """Return the function on arrays of a comparison by its name in PTX, such as "lt" or "ltu".
+
+    A comparison with NaN is true only if the name ends in ``u``.
+    """
     if name == "num":
         return lambda a, b: ~(np.isnan(a) | np.isnan(b))
     if name == "nan":
@@ -214,7 +232,10 @@ def comparison(name: str, dtype: np.dtype[Any]) -> Callable[[Array, Array], Arra
 
 
 def _compare(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``setp``, also combined with another predicate, also with its complement."""
+    """Return a function that executes ``setp`` for given threads.
+
+    The result may be combined with another predicate, and its complement may be a second result.
+    """
     name, *rest, _ = (q for q in instruction.qualifiers if q != "ftz")
     dtype = dtype_of(instruction)
     registers, truth = machine.registers, np.dtype(np.bool_)
@@ -241,7 +262,7 @@ def _compare(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _test(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``testp``: what kind of number a float is."""
+    """Return a function that executes ``testp``, a test of floats such as "is it NaN?"."""
     kind, dtype = instruction.qualifiers[0], dtype_of(instruction)
     to = machine.registers.target(instruction.operands[0], np.dtype(np.bool_))
     source = machine.registers.source(instruction.operands[1], dtype)

@@ -1,7 +1,7 @@
 """Asynchronous copies from global to shared memory (PTX ISA: cp.async).
 
-They arrive when their thread waits for their group and not before: until then their destination
-counts as never written, and another thread sees them after a barrier only.
+A copy arrives when its thread waits for the copy's group, and not before. Until then, the
+destination counts as never written; other threads see the copy only after a barrier.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .races import BlockRaces
 
 @dataclass
 class Copy:
-    """What some threads have begun with one instruction: a row for each of them.
+    """The asynchronous copies that an instruction begins; a row for each of its threads.
 
     Attributes:
-        instruction: which one.
-        threads: the threads.
-        groups: the group of each thread that it belongs to.
-        to: shared addresses.
-        source: global addresses.
-        read: bytes that are copied; zeros follow.
-        size: bytes that are written.
+        instruction: the instruction.
+        threads: numbers of the threads.
+        groups: number of the copy group that each thread's copy belongs to.
+        to: addresses in shared memory.
+        source: addresses in global memory.
+        read: numbers of bytes that are read; the rest is filled with zeros.
+        size: number of bytes that each copy writes.
     """
 
     instruction: Instruction
@@ -40,7 +40,7 @@ class Copy:
     size: int
 
     def part(self, chosen: Mask) -> Copy:
-        """Return some of its rows."""
+        """Return the copies of the rows in the mask ``chosen``."""
         return Copy(
             self.instruction, self.threads[chosen], self.groups[chosen], self.to[chosen],
             self.source[chosen], self.read[chosen], self.size,
@@ -48,28 +48,46 @@ class Copy:
 
 
 class LateFault(Exception):
-    """A refused access of a copy when it arrives."""
+    """The error of an access of an asynchronous copy that is refused when the copy arrives."""
 
     def __init__(self, copy: Copy, refused: Refused, addresses: Array, space: str) -> None:
-        """Keep what the fault has to name."""
+        """Store the copy, the refused access, and its addresses in ``space``."""
         super().__init__(refused.reason)
         self.copy, self.refused, self.addresses, self.space = copy, refused, addresses, space
 
 
 class PendingCopies:
-    """The copies of a block's threads that have not arrived."""
+    """The asynchronous copies of a block's threads that have not arrived yet."""
 
     def __init__(
         self, source: Memory, to: Memory, races: dict[str, BlockRaces], threads: int
     ) -> None:
-        """Begin with none."""
+        """Begin without copies.
+
+        Args:
+            source: global memory.
+            to: shared memory of the block.
+            races: race detectors by state space.
+            threads: number of threads of the block.
+        """
         self._source, self._to, self._races = source, to, races
         self._groups = np.zeros(threads, np.int64)
         self._pending: list[Copy] = []
 
     def begin(self, instruction: Instruction, threads: Integers, to: Integers, source: Integers,
               read: Integers, size: int) -> None:  # fmt: skip
-        """Let threads begin copies of ``size`` bytes."""
+        """Begin an asynchronous copy for each of ``threads``.
+
+        Its destination counts as never written until it arrives.
+
+        Args:
+            instruction: the instruction.
+            threads: numbers of the threads.
+            to: addresses in shared memory.
+            source: addresses in global memory.
+            read: numbers of bytes that are read; the rest is filled with zeros.
+            size: number of bytes that each copy writes.
+        """
         copy = Copy(instruction, threads, self._groups[threads], to, source, read, size)
         words = Words(self._to, size if size < 8 else 8, max(1, size // 8))
         try:
@@ -79,11 +97,15 @@ class PendingCopies:
         self._pending.append(copy)
 
     def commit(self, threads: Integers) -> None:
-        """End the current group of threads."""
+        """End the current copy group of each of ``threads``; their next copies begin a new one."""
         self._groups[threads] += 1
 
     def wait(self, mask: Mask, but: int, *, every: bool = False) -> None:
-        """Let all groups of threads arrive but the last ones that they committed, or every copy."""
+        """Let copies of the threads in ``mask`` arrive.
+
+        These are the copies of all committed groups but the last ``but`` groups of each thread;
+        with ``every``, all copies.
+        """
         rest: list[Copy] = []
         for copy in self._pending:
             limit = self._groups[copy.threads] - but
@@ -95,7 +117,7 @@ class PendingCopies:
         self._pending = rest
 
     def under_way(self) -> Instruction | None:
-        """Return an instruction whose copies nothing has waited for."""
+        """Return the instruction of a copy that has not arrived; None if all have arrived."""
         return self._pending[0].instruction if self._pending else None
 
     def _arrive(self, copy: Copy) -> None:
@@ -115,7 +137,7 @@ class PendingCopies:
         self._note(copy)
 
     def _note(self, copy: Copy) -> None:
-        """Tell of what arrived to the search for races."""
+        """Report the reads and writes of an arrived copy to the race detectors."""
         whole = copy.read == copy.size
         try:
             self._races["global"].read(copy.source[whole], copy.size, copy.threads[whole])
@@ -127,7 +149,10 @@ class PendingCopies:
             raise LateFault(copy, refused, copy.to, "shared") from refused
 
     def _check_whole(self, copy: Copy, begin: int, unit: int) -> None:
-        """Refuse sources that are not aligned, and parts of words, which no rKernel reads."""
+        """Raise LateFault for misaligned sources, and for copies that read only a part of a word.
+
+        The word has ``unit`` bytes and begins at byte ``begin`` of the copy.
+        """
         within = copy.read - begin
         odd: Any = ((within > 0) & (within < unit)) | (copy.read > copy.size)
         misaligned = (copy.source % copy.size != 0) & (copy.read > 0)

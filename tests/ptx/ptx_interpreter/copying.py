@@ -17,7 +17,7 @@ _HINTS = ("L2::64B", "L2::128B", "L2::256B")
 
 
 def copy_async(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``cp.async`` and what its groups are made with."""
+    """Return a function that executes ``cp.async``, or its commit or wait, for given threads."""
     kind = ".".join(instruction.qualifiers)
     if kind == "async.commit_group":
         return lambda on: machine.copies.commit(on.threads)

@@ -1,4 +1,4 @@
-"""From instructions to what executes them: one table over the families."""
+"""Decoding: the table of all instructions, which maps each to a function that executes it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WARP_WIDE = (*warps.DECODERS, *matrices.DECODERS)
 
 
 def decode(instruction: Instruction, machine: Machine) -> Step:
-    """Return what executes an instruction that control does not change with.
+    """Return a function that executes an instruction, which is no branch or barrier.
 
     Raises:
-        PtxFault: if it is not known, or its operands do not fit.
+        PtxFault: if the instruction is unknown, or its operands do not fit.
     """
     name = instruction.name
     is_float = any(q in _FLOATS for q in instruction.qualifiers)

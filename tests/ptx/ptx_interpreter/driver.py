@@ -1,4 +1,4 @@
-"""The interpreter as a driver: whole programs run on it as they run on a device."""
+"""A driver that runs whole GPU programs on the interpreter in place of a device."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ _CAPACITY = 1 << 30
 
 
 class PtxDriver:
-    """A device that interprets PTX. Its only stream does all work at once."""
+    """A driver of a device that interprets PTX.
+
+    It has a single stream, whose work is done at once.
+    """
 
     dlpack_device = (1, 0)
     name = "the interpreter of PTX"
 
     def __init__(self, chip: str) -> None:
-        """Begin with empty memory."""
+        """Create a device of the chip ``chip`` with empty memory."""
         self.chip = chip
         self.memory = Memory(_BASE, _CAPACITY)
 
     def peaks(self) -> None:
-        """Return nothing: an interpreter's speed says nothing about a GPU."""
+        """Return None, since the interpreter's peak rates say nothing about a GPU."""
 
     def activate(self) -> None:
-        """Do nothing."""
+        """Do nothing, since there is no context to activate."""
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Parse PTX and place its variables."""
+        """Parse PTX, and place its global variables in memory; return the kernel ``entry``."""
         assert kind == "ptx", kind
         module = parse(code.decode())
         symbols: dict[str, int] = {}
@@ -53,36 +56,36 @@ class PtxDriver:
         return module, entry, symbols
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the threads; nothing else is limited."""
+        """Return the needs of a block: ``threads`` threads, no registers and no shared memory."""
         del kernel
         return BlockNeeds(threads, 0, 0)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return a number that no launch has."""
+        """Return a number of resident blocks that is larger than any launch."""
         del kernel, threads
         return 1 << 30
 
     def allocate(self, num_bytes: int) -> int:
-        """Place a buffer."""
+        """Allocate a buffer of ``num_bytes`` bytes; return its address."""
         return self.memory.place("a buffer", num_bytes, WRITABLE).begin
 
     def free(self, address: int) -> None:
-        """Let a buffer be no more."""
+        """Free the buffer at an address; later accesses of it are faults."""
         self.memory.release(address)
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero memory."""
+        """Set ``num_bytes`` bytes from ``address`` on to zero."""
         del stream
         self.memory.slice(address, num_bytes)[:] = 0
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy to the memory."""
+        """Copy ``array`` to device memory at ``address``."""
         del stream
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.memory.slice(address, content.size)[:] = content
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from the memory."""
+        """Copy device memory at ``address`` to ``array``."""
         del stream
         found = self.memory.slice(address, array.nbytes)
         array[...] = np.frombuffer(found.tobytes(), array.dtype).reshape(array.shape)
@@ -90,7 +93,10 @@ class PtxDriver:
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Execute a kernel to its end."""
+        """Execute all blocks of a kernel to the end.
+
+        Accesses of arguments are checked against their use: read, written or kept.
+        """
         del stream
         parts: Any = kernel
         module: PtxModule = parts[0]
@@ -101,40 +107,40 @@ class PtxDriver:
         launch(module, parts[1], self.memory, addresses, grid.blocks, grid.threads, parts[2])
 
     def create_stream(self) -> object:
-        """Return the only one."""
+        """Return the only stream, 0."""
         return 0
 
     def stream_of(self, handle: int) -> object:
-        """Return the only one."""
+        """Return the stream of a handle: the handle itself."""
         return handle
 
     def stream_handle(self, stream: object) -> int:
-        """Return the only one's."""
+        """Return the handle of a stream: the stream itself."""
         assert isinstance(stream, int)
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Do nothing: work is done at once."""
+        """Do nothing, since all work is done at once."""
 
     def synchronize(self, stream: object) -> None:
-        """Do nothing: work is done at once."""
+        """Do nothing, since all work is done at once."""
 
     def record_event(self, stream: object) -> object:
-        """Return nothing: the interpreter has no clock."""
+        """Return None, since the interpreter has no clock."""
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return no time."""
+        """Return 0, since the interpreter has no clock."""
         del begin, end
         return 0.0
 
     def begin_capture(self, stream: object) -> None:
-        """Refuse."""
+        """Raise NotImplementedError: the interpreter has no graphs."""
         raise NotImplementedError
 
     def end_capture(self, stream: object) -> object:
-        """Refuse."""
+        """Raise NotImplementedError: the interpreter has no graphs."""
         raise NotImplementedError
 
     def replay(self, graph: object, stream: object) -> None:
-        """Refuse."""
+        """Raise NotImplementedError: the interpreter has no graphs."""
         raise NotImplementedError

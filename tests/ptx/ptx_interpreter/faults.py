@@ -1,7 +1,10 @@
-"""What is wrong with PTX, or with what it does."""
+"""The error that the interpreter raises for invalid PTX, and for invalid behaviour of PTX."""
 
 from __future__ import annotations
 
 
 class PtxFault(Exception):
-    """An instruction that the ISA does not allow here, or that the interpreter does not know."""
+    """The error of an instruction that is invalid, unknown, or does something forbidden.
+
+    Forbidden are, for example, accesses outside of buffers, and data races.
+    """

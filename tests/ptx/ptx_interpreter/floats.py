@@ -1,7 +1,8 @@
 """Floating-point arithmetic (PTX ISA: Floating-Point, Half-Precision Instructions).
 
-Results are rounded to the nearest once, as ``.rn`` says; no other mode is known. Instructions that
-the ISA lets approximate (``.approx``, ``.full``) are computed as exactly as the type can tell.
+Results are rounded once to the nearest, as ``.rn`` says; other rounding modes are refused.
+Instructions that the ISA allows to approximate (``.approx``, ``.full``) are computed as exactly as
+their type can represent.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _DOUBLE_EXTRA = np.int64((1 << 29) - 1)
 
 
 def flushed(values: Array) -> Array:
-    """Return values with zeros of their signs for subnormal ones, as ``.ftz`` does."""
+    """Return values with subnormal numbers replaced by zeros of the same sign, as ``.ftz`` does."""
     tiny = np.abs(values) < np.finfo(np.float32).tiny
     return np.where(tiny, np.copysign(values.dtype.type(0), values), values)
 
 
 def _computed(compute: Callable[..., Array]) -> Decode:
-    """Return an instruction whose result a function computes from its sources."""
+    """Return a decoder of an instruction whose result ``compute`` computes from its sources."""
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction, *_QUALIFIERS)
@@ -50,7 +51,7 @@ def _computed(compute: Callable[..., Array]) -> Decode:
 
 
 def _by_ufunc(ufunc: Any) -> Decode:
-    """Return an instruction that is one of NumPy's ufuncs, which round once."""
+    """Return a decoder of an instruction that a NumPy ufunc computes, which rounds once."""
     slow = _computed(ufunc)
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
@@ -70,7 +71,10 @@ def _by_ufunc(ufunc: Any) -> Decode:
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:
-    """Return a b + c, rounded once; subnormal results, and doubles in rare cases, twice."""
+    """Return ``a * b + c``, rounded once.
+
+    Subnormal results, and in rare cases doubles, are rounded twice.
+    """
     dtype = np.result_type(a, b, c)
     if dtype == np.float64:
         exact = np.asarray(a).astype(np.longdouble) * b + c
@@ -83,10 +87,11 @@ def fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _to_odd(product: Array, addend: Array, total: Array) -> Array:
-    """Return sums that round to the nearest float as the exact sums do.
+    """Return sums as doubles that round to the same floats as the exact sums do.
 
-    Where a double had to be rounded, it is made odd towards the exact sum: then it is no midpoint
-    between two floats (Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008).
+    ``total`` is ``product + addend`` in double precision. If that sum is inexact, it is rounded to
+    odd in the direction of the exact sum, so that it is no midpoint between two floats (Boldo and
+    Melquiond, Emulation of FMA and correctly rounded sums, 2008).
     """
     rest = total - product
     error = (product - (total - rest)) + (addend - rest)
@@ -120,7 +125,10 @@ def _extreme(choose: Callable[[bool], Callable[[Array, Array], Array]]) -> Decod
 
 
 def _sign_only(ufunc: Any, mask: int) -> Decode:
-    """Return ``neg`` or ``abs``, which change the sign bit and nothing else, of NaNs too."""
+    """Return a decoder of ``neg`` or ``abs``, which change only the sign bit, also of NaN.
+
+    ``ufunc`` combines the value with the sign bit if ``mask`` is not 0, else with all other bits.
+    """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction, "ftz")
@@ -147,7 +155,7 @@ def _reciprocal_root(a: Array) -> Array:
 
 
 def _copy_sign(sign: Array, value: Array) -> Array:
-    """``copysign d, a, b``: the sign of a, the value of b."""
+    """Return the result of ``copysign d, a, b``: the magnitude of b with the sign of a."""
     return np.copysign(value, sign)
 
 

@@ -1,4 +1,4 @@
-"""A launch: blocks take turns until all have come to their end."""
+"""A launch of a grid, whose blocks take turns until all have ended."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def launch(
     threads: int,
     symbols: Mapping[str, int],
 ) -> None:
-    """Execute a kernel.
+    """Execute a kernel to its end.
 
     Args:
-        module: holds it.
-        entry: its name.
+        module: the module that has the kernel.
+        entry: name of the kernel.
         device: global memory.
-        addresses: its arguments.
-        blocks: of the grid.
-        threads: of a block, a multiple of 32.
+        addresses: arguments of the kernel, which are addresses.
+        blocks: number of blocks.
+        threads: number of threads of a block, a multiple of 32.
         symbols: addresses of the module's variables in global memory.
 
     Raises:
-        PtxFault: if an instruction is unknown or does what it must not, or no block can go on.
+        PtxFault: if an instruction is unknown or does something forbidden, or all blocks wait.
     """
     kernel = module.kernels[entry]
     if len(addresses) != len(kernel.parameters) or threads % 32:
@@ -90,7 +90,7 @@ def _machine(
     parameters: dict[str, int],
     symbols: Mapping[str, int],
 ) -> Machine:
-    """Return a block's state."""
+    """Return the initial state of block ``number``: registers, memories and race detectors."""
     size = sum(variable.num_bytes + 2048 for variable in variables) + 4096
     memory = Memory(_SHARED_BASE, size // 1024 * 1024 + 1024)
     named: dict[str, Array | int] = dict(symbols)
@@ -110,7 +110,10 @@ def _machine(
 
 
 def special_registers(number: int, blocks: int, threads: int) -> dict[str, Array | int]:
-    """Return what a block's threads read of the launch, which has one dimension."""
+    """Return the values of the special registers of block ``number``, such as ``%tid.x``.
+
+    The launch has one dimension, so that indices in other dimensions are 0.
+    """
     lanes: Any = np.arange(threads, dtype=np.uint32)
     found: dict[str, Array | int] = {
         "%tid.x": lanes, "%laneid": lanes % 32, "%warpid": lanes // 32, "%ntid.x": threads,
@@ -123,7 +126,7 @@ def special_registers(number: int, blocks: int, threads: int) -> dict[str, Array
 
 
 def unused_registers(instructions: Sequence[Instruction]) -> frozenset[str]:
-    """Return the registers that instructions name once."""
+    """Return the registers that occur only once in all operands, so that nothing reads them."""
     names = Counter(
         name for i in instructions for name in re.findall(r"%\w+", " ".join(i.operands))
     )
@@ -131,7 +134,7 @@ def unused_registers(instructions: Sequence[Instruction]) -> frozenset[str]:
 
 
 def smallest_access(instructions: Sequence[Instruction]) -> int:
-    """Return the bytes of the smallest element that a kernel accesses."""
+    """Return the size in bytes of the smallest element that a kernel loads or stores, at most 4."""
     sizes = [
         DTYPES[instruction.qualifiers[-1]].itemsize
         for instruction in instructions

@@ -16,7 +16,10 @@ from .steps import Decode, Machine, Step
 
 
 def _by_ufunc(ufunc: Any) -> Decode:
-    """Return an instruction that is one of NumPy's on unsigned integers or predicates."""
+    """Return a decoder of an instruction that a NumPy ufunc computes.
+
+    The ufunc gets unsigned integers, or bools for predicates.
+    """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction)
@@ -33,7 +36,10 @@ def _by_ufunc(ufunc: Any) -> Decode:
 
 
 def _computed(compute: Callable[..., Array], *, keeps_sign: bool = False) -> Decode:
-    """Return an instruction whose result another function computes from its sources."""
+    """Return a decoder of an instruction whose result ``compute`` computes from its sources.
+
+    With ``keeps_sign``, the sources have the instruction's signed type, else an unsigned type.
+    """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction)
@@ -50,7 +56,7 @@ def _computed(compute: Callable[..., Array], *, keeps_sign: bool = False) -> Dec
 
 
 def high_half(a: Array, b: Array) -> Array:
-    """Return the high halves of products."""
+    """Return the high half of each double-width product of ``a`` and ``b``."""
     dtype = np.result_type(a, b)
     if dtype.itemsize < 8:
         bits = np.array(8 * dtype.itemsize, wider(dtype))
@@ -60,7 +66,10 @@ def high_half(a: Array, b: Array) -> Array:
 
 
 def _multiply(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``mul`` and ``mad``, with the low half, the high half or the whole product."""
+    """Return a function that executes ``mul`` or ``mad`` for given threads.
+
+    The low half, the high half or the whole product is the result, or is added.
+    """
     expect_only(instruction, "lo", "hi", "wide")
     part, dtype = instruction.qualifiers[0], dtype_of(instruction)
     registers = machine.registers
@@ -88,7 +97,7 @@ def _multiply(instruction: Instruction, machine: Machine) -> Step:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Return quotients, rounded towards zero."""
+    """Return quotients of integers, rounded towards zero."""
     if a.dtype.kind == "u":
         return a // b
     whole = unsigned(a.dtype)
@@ -97,7 +106,7 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def _divide(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``div`` and ``rem``; a divisor of zero is a fault."""
+    """Return a function that executes ``div`` or ``rem``; a divisor of zero is a fault."""
     expect_only(instruction)
     dtype = dtype_of(instruction)
     registers = machine.registers
@@ -116,7 +125,10 @@ def _divide(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _shift(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``shl`` and ``shr``: amounts are unsigned, and more than all bits count as all."""
+    """Return a function that executes ``shl`` or ``shr`` for given threads.
+
+    Shift amounts are unsigned, and are limited to the number of bits.
+    """
     expect_only(instruction)
     dtype = dtype_of(instruction)
     registers = machine.registers
@@ -133,7 +145,10 @@ def _shift(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _extract(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``bfe``: some bits from a place on, extended by zeros or by the highest of them."""
+    """Return a function that executes ``bfe``, which extracts a bit field.
+
+    The field is extended by zeros, or by its highest bit for a signed type.
+    """
     expect_only(instruction)
     dtype = dtype_of(instruction)
     registers = machine.registers
@@ -153,7 +168,10 @@ def _extract(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _insert(a: Array, b: Array, begin: Array, length: Array) -> Array:
-    """``bfi``: put low bits of a into b."""
+    """Return the result of ``bfi``: b with a bit field replaced by the low bits of a.
+
+    The field has ``length`` bits from bit ``begin`` on.
+    """
     field = ((np.uint64(1) << np.minimum(length & 0xFF, 64).astype(np.uint64)) - 1).astype(
         np.uint64
     )
@@ -165,7 +183,11 @@ def _insert(a: Array, b: Array, begin: Array, length: Array) -> Array:
 
 
 def _permute(a: Array, b: Array, selector: Array) -> Array:
-    """``prmt`` in its default mode: four bytes of eight, or their signs."""
+    """Return the result of ``prmt`` in its default mode.
+
+    Each of four hexadecimal digits of ``selector`` selects one of the eight bytes of a and b, or
+    the byte's sign.
+    """
     both = b.astype(np.uint64) << np.uint64(32) | a
     found = np.zeros(np.broadcast(a, b, selector).shape, np.uint32)
     for place in range(4):
@@ -177,7 +199,7 @@ def _permute(a: Array, b: Array, selector: Array) -> Array:
 
 
 def _funnel(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``shf``: a shift of 64 bits of which half is kept."""
+    """Return a function that executes ``shf``: it shifts 64 bits and keeps half of them."""
     expect_only(instruction, "l", "r", "wrap", "clamp")
     registers, word = machine.registers, np.dtype(np.uint32)
     to = registers.target(instruction.operands[0], word)
@@ -194,7 +216,10 @@ def _funnel(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _logic3(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``lop3``: any function of three bits, by its table."""
+    """Return a function that executes ``lop3``: a bitwise function of three operands.
+
+    The last operand is the function's truth table.
+    """
     expect_only(instruction)
     registers, word = machine.registers, np.dtype(np.uint32)
     to = registers.target(instruction.operands[0], word)
@@ -221,7 +246,10 @@ def _leading_zeros(a: Array) -> Array:
 
 
 def _counted(compute: Callable[[Array], Array]) -> Decode:
-    """Return an instruction whose result has 32 bits, whatever its source has."""
+    """Return a decoder of an instruction whose result has 32 bits for any size of its source.
+
+    ``compute`` maps the source to the result, such as a number of bits.
+    """
 
     def decode(instruction: Instruction, machine: Machine) -> Step:
         expect_only(instruction)

@@ -1,4 +1,4 @@
-"""PTX's types as NumPy's."""
+"""PTX's types, and the NumPy types of the same meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def kind_of(instruction: Instruction) -> str:
-    """Return the type that an opcode ends with."""
+    """Return the type at the end of an instruction's opcode: ``add.s32`` gives "s32"."""
     kind = instruction.qualifiers[-1] if instruction.qualifiers else ""
     if kind not in DTYPES:
         raise PtxFault(f"{instruction}: expected a type of {', '.join(DTYPES)}, found '{kind}'")
@@ -29,27 +29,27 @@ def kind_of(instruction: Instruction) -> str:
 
 
 def dtype_of(instruction: Instruction) -> np.dtype[Any]:
-    """Return the type that an opcode ends with, as NumPy's."""
+    """Return the type at the end of an instruction's opcode, as NumPy's type."""
     return DTYPES[kind_of(instruction)]
 
 
 def unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the unsigned integer of as many bits."""
+    """Return the unsigned integer type of the same size as ``dtype``."""
     return dtype if dtype == np.bool_ else np.dtype(f"u{dtype.itemsize}")
 
 
 def signed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the signed integer of as many bits."""
+    """Return the signed integer type of the same size as ``dtype``."""
     return np.dtype(f"i{dtype.itemsize}")
 
 
 def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the integer of twice as many bits."""
+    """Return the integer type of twice the size of ``dtype``."""
     return np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
 
 
 def expect_only(instruction: Instruction, *allowed: str) -> None:
-    """Refuse qualifiers, besides types, that an implementation does not know."""
+    """Raise PtxFault if an instruction has qualifiers other than types and those in ``allowed``."""
     for qualifier in instruction.qualifiers:
         if qualifier not in allowed and qualifier not in DTYPES:
             raise PtxFault(f"{instruction}: expected no '.{qualifier}', which is not implemented")

@@ -1,7 +1,8 @@
 """Matrix instructions of a warp (PTX ISA: Warp Level Matrix Instructions).
 
-Fragments are as the ISA's figures for each shape show them: ``row`` and ``column`` of an element
-by the lane's group (lane / 4), its place in the group (lane % 4) and the element's number.
+A fragment is the part of a matrix that a lane has, as the ISA's figures for each shape show it. The
+``row`` and ``column`` of an element follow from the lane's group (lane / 4), its place in the group
+(lane % 4), and the element's number.
 """
 
 from __future__ import annotations
@@ -28,20 +29,25 @@ _GROUP, _PLACE = _LANE // 4, _LANE % 4
 
 @dataclass(frozen=True)
 class Fragment:
-    """Where each lane's elements are in a matrix: [32, elements] of rows and of columns."""
+    """The places in a matrix of the elements that each lane of a warp has.
+
+    Attributes:
+        rows, columns: row and column of each element, as arrays [32, elements].
+        shape: shape of the matrix.
+    """
 
     rows: Integers
     columns: Integers
     shape: tuple[int, int]
 
     def gather(self, elements: Array) -> Array:
-        """Return the matrices of warps, from [warps, 32, elements]."""
+        """Return the matrices of all warps, given the lanes' elements [warps, 32, elements]."""
         matrix = np.zeros((len(elements), *self.shape), elements.dtype)
         matrix[:, self.rows, self.columns] = elements
         return matrix
 
     def scatter(self, matrices: Array) -> Array:
-        """Return the lanes' elements, [warps, 32, elements]."""
+        """Return the lanes' elements [warps, 32, elements] of the matrices of all warps."""
         return matrices[:, self.rows, self.columns]
 
 
@@ -51,13 +57,13 @@ def _fragment(rows: Any, columns: Any, shape: tuple[int, int]) -> Fragment:
 
 
 def _sum_fragment() -> Fragment:
-    """C and D of m16n8: c0, c1 in row group, c2, c3 eight rows further."""
+    """Return the fragment of C and D for m16n8: elements 2 and 3 are eight rows below 0 and 1."""
     i = np.arange(4)
     return _fragment(_GROUP + 8 * (i // 2), 2 * _PLACE + i % 2, (16, 8))
 
 
 def _halves_a(k: int) -> Fragment:
-    """A of m16n8k8 and m16n8k16 with elements of 16 bits."""
+    """Return the fragment of A for m16n8k8 or m16n8k16 with elements of 16 bits."""
     i = np.arange(k // 2)
     return _fragment(_GROUP + 8 * (i // 2 % 2), 2 * _PLACE + i % 2 + 8 * (i // 4), (16, k))
 
@@ -68,7 +74,7 @@ def _halves_b(k: int) -> Fragment:
 
 
 def _words_a(k: int) -> Fragment:
-    """A of m16n8k4 and m16n8k8 with elements of 32 bits."""
+    """Return the fragment of A for m16n8k4 or m16n8k8 with elements of 32 bits."""
     i = np.arange(k // 2)
     return _fragment(_GROUP + 8 * (i % 2), _PLACE + 4 * (i // 2), (16, k))
 
@@ -92,13 +98,16 @@ _TF32_MASK = np.uint32(0xFFFFE000)
 
 
 def _by_warps(registers: list[Array], dtype: np.dtype[Any]) -> Array:
-    """Return registers of all threads as elements, [warps, 32, elements]."""
+    """Return the elements [warps, 32, elements] in given registers of all threads."""
     words = np.stack(registers, 1)
     return words.view(dtype).reshape(len(words) // WARP, WARP, -1)
 
 
 def _product(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``mma.sync``; sums are exact up to one rounding, which no hardware is better than."""
+    """Return a function that executes ``mma.sync``: a matrix product of each warp.
+
+    Sums are rounded once, so that they are at least as exact as any hardware's.
+    """
     found = instruction.qualifiers
     element = found[6] if len(found) == 9 else ""
     layout = ("sync", "aligned", found[2], "row", "col", "f32", element, element, "f32")
@@ -132,7 +141,10 @@ def _product(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _load_matrices(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``ldmatrix``: eight lanes give the rows of each matrix of 8 by 8 halves."""
+    """Return a function that executes ``ldmatrix``: it loads 8x8 matrices of 16-bit elements.
+
+    Eight lanes give the addresses of the rows of each matrix.
+    """
     found = instruction.qualifiers
     bare = tuple(q for q in found if q != "trans")
     counts = {"x1": 1, "x2": 2, "x4": 4}

@@ -1,4 +1,4 @@
-"""Byte-addressed memory that knows which bytes exist, are written, and may be written."""
+"""Memory with a state for each byte: whether it exists, was written, and may be written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GAP = 512
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of a memory, and what faults call it."""
+    """A buffer in a memory: its name in messages, its first address, and its size in bytes."""
 
     name: str
     begin: int
@@ -27,17 +27,19 @@ class Buffer:
 
 
 class Memory:
-    """One state space. Buffers have gaps between them, so that an access beyond one is found.
+    """The memory of a state space, such as global memory.
 
-    Bytes that are never touched cost nothing: the system gives zeroed pages at the first write.
+    Buffers have gaps between them, so that accesses beyond a buffer's end are detected. Bytes that
+    are never accessed occupy no memory: the system allocates pages at the first write.
     """
 
     def __init__(self, base: int, capacity: int) -> None:
-        """Begin empty.
+        """Create a memory without buffers.
 
         Args:
-            base: address of the first byte; high, so that cut addresses lead nowhere.
-            capacity: bytes.
+            base: address of the first byte; a large number, so that truncated addresses are
+                invalid.
+            capacity: size in bytes.
         """
         self.base, self.capacity = base, capacity
         self.bytes = np.zeros(capacity, np.uint8)
@@ -46,7 +48,7 @@ class Memory:
         self._end = 0
 
     def place(self, name: str, num_bytes: int, state: int, alignment: int = 256) -> Buffer:
-        """Return a new buffer."""
+        """Allocate and return a buffer of ``num_bytes`` bytes with the given initial state."""
         begin = -(-(self._end + _GAP) // alignment) * alignment
         if begin + num_bytes + _GAP > self.capacity:
             raise PtxFault(f"expected at most {self.capacity} bytes, found more with '{name}'")
@@ -56,31 +58,34 @@ class Memory:
         return self._buffers[-1]
 
     def find(self, address: int) -> Buffer:
-        """Return the buffer that begins last before an address."""
+        """Return the buffer that an address is in, or the last buffer before the address."""
         place = bisect_right(self._buffers, address, key=lambda buffer: buffer.begin)
         return self._buffers[max(0, place - 1)]
 
     def release(self, address: int) -> None:
-        """Let a buffer's bytes exist no more; their addresses are not used again."""
+        """Free the buffer at an address; its addresses are not used again."""
         buffer = self.find(address)
         begin = buffer.begin - self.base
         self.state[begin : begin + buffer.num_bytes] = 0
 
     def rename(self, address: int, name: str) -> None:
-        """Call a buffer otherwise."""
+        """Change the name, in messages, of the buffer at an address."""
         place = self._buffers.index(self.find(address))
         self._buffers[place] = replace(self._buffers[place], name=name)
 
     def slice(self, address: int, num_bytes: int) -> Array:
-        """Return bytes as they lie, unchecked."""
+        """Return a view of ``num_bytes`` bytes from ``address`` on, without checks."""
         return self.bytes[address - self.base :][:num_bytes]
 
     def set_state(self, address: int, num_bytes: int, state: int) -> None:
-        """Let bytes be written or not, writable or not."""
+        """Set whether bytes count as written, and whether they may be written.
+
+        ``state`` has the bits ``READABLE`` for written bytes, and ``WRITABLE``.
+        """
         self.state[address - self.base :][:num_bytes] = state
 
     def describe(self, address: int) -> str:
-        """Say where an address is."""
+        """Return text for messages that names the buffer and the offset of an address."""
         if not self._buffers:
             return f"address {address:#x} of an empty memory"
         buffer = self.find(address)
@@ -89,15 +94,18 @@ class Memory:
 
 
 class Words:
-    """A memory as words of one size, or as vectors of them: checked gathers and scatters."""
+    """Checked loads and stores of a memory's words of one size, or of vectors of such words.
+
+    A row is the number of a word, or of a vector, in the memory.
+    """
 
     def __init__(self, memory: Memory, num_bytes: int, count: int = 1) -> None:
-        """View a memory.
+        """View a memory as words or vectors.
 
         Args:
             memory: the memory.
-            num_bytes: of an element: 1, 2, 4 or 8.
-            count: elements of an access, which has to be aligned as a whole.
+            num_bytes: size of a word: 1, 2, 4 or 8.
+            count: number of words of a vector, which has to be aligned as a whole.
         """
         dtype = np.dtype(f"u{num_bytes}")
         size = num_bytes * count
@@ -116,7 +124,7 @@ class Words:
         """Return the rows of addresses.
 
         Raises:
-            Refused: if one is not aligned or not in the memory at all.
+            Refused: if an address is misaligned or outside of the memory.
         """
         offsets = addresses - self.memory.base
         rows = offsets >> self._shift
@@ -127,12 +135,15 @@ class Words:
         return rows
 
     def load(self, addresses: Integers, used: Array | None = None) -> Array:
-        """Return words at addresses, as [threads] or [threads, count].
+        """Return the words at addresses, as an array [threads] or [threads, count].
 
         Args:
-            addresses: of the threads.
-            used: which elements of a vector anyone will look at; the others must exist, but nothing
-                needs to have written them. All if None.
+            addresses: address of each thread.
+            used: for each word of a vector, whether the program uses it; unused words must exist,
+                but may be unwritten. None if all are used.
+
+        Raises:
+            Refused: if a word is outside of all buffers, or is used but unwritten.
         """
         rows = self.rows(addresses)
         state = self._state[rows]
@@ -147,11 +158,11 @@ class Words:
         return self._words[rows]
 
     def is_constant(self, addresses: Integers) -> bool:
-        """Return whether nothing may write there."""
+        """Return whether none of the words at addresses may be written."""
         return not (self._state[self.rows(addresses)] & self._writable).any()
 
     def check_store(self, addresses: Integers) -> Integers:
-        """Return the rows of addresses that may be written."""
+        """Return the rows of addresses; raise Refused if a word there may not be written."""
         rows = self.rows(addresses)
         state = self._state[rows]
         if not ((state & self._writable) == self._writable).all():
@@ -163,21 +174,27 @@ class Words:
         return rows
 
     def store(self, addresses: Integers, values: Array) -> None:
-        """Write words of [threads] or [threads, count]; of equal addresses the last one wins."""
+        """Write words [threads] or [threads, count] to addresses.
+
+        If several threads have the same address, the last thread's word remains.
+        """
         rows = self.check_store(addresses)
         self._words[rows] = values
         self._state[rows] = self._written
 
     def forget(self, addresses: Integers) -> None:
-        """Let words that may be written count as never written."""
+        """Let the words at addresses count as never written.
+
+        Raises Refused if they are read-only.
+        """
         self._state[self.check_store(addresses)] = self._writable
 
 
 class Refused(Exception):
-    """An access that a memory refuses, and for which of the threads."""
+    """The error of an access that a memory refuses, with the reason and a mask of the threads."""
 
     def __init__(self, reason: str, threads: Array) -> None:
-        """Keep both."""
+        """Store the reason, and the mask of the threads whose access is refused."""
         super().__init__(reason)
         self.reason, self.threads = reason, threads
 

@@ -1,4 +1,4 @@
-"""What the parser finds in PTX text."""
+"""The parsed form of PTX text: variables, instructions and kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a state space: its alignment and size in bytes, and what it begins with."""
+    """A PTX variable.
+
+    Attributes:
+        name: name of the variable.
+        space: state space, such as "shared".
+        alignment, num_bytes: alignment and size in bytes.
+        content: initial content; empty without an initial value.
+    """
 
     name: str
     space: str
@@ -19,15 +26,15 @@ class Variable:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction.
+    """A PTX instruction.
 
     Attributes:
-        line: where it stands, from 1.
-        text: the statement, on one line.
-        opcode: with all qualifiers, such as ``ld.global.v4.b32``.
-        operands: as they are written.
-        guard: the predicate register, None where it always executes.
-        is_negated: whether it executes where the guard does not hold.
+        line: number of its line in the text, from 1.
+        text: its statement on one line.
+        opcode: opcode with all qualifiers, such as ``ld.global.v4.b32``.
+        operands: operands as they are written.
+        guard: predicate register of the guard; None without a guard.
+        is_negated: whether it executes if the guard is false.
     """
 
     line: int
@@ -39,31 +46,32 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """The opcode without qualifiers."""
+        """The opcode without qualifiers, such as ``ld``."""
         return self.opcode.partition(".")[0]
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        """What follows the opcode's name."""
+        """The qualifiers of the opcode, such as ``("global", "v4", "b32")``."""
         return tuple(self.opcode.split(".")[1:])
 
     def __str__(self) -> str:
-        """Say which one it is."""
+        """Return the line number and the statement, for messages."""
         return f"line {self.line}: '{self.text}'"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """An entry.
+    """A kernel, or a function before it is inlined.
 
     Attributes:
         name: its symbol.
-        parameters: in order, of 8 bytes each.
-        registers: bits of each register, 1 for predicates; families such as ``%r<9>`` by prefix.
-        variables: shared and local ones that it declares.
-        instructions: in order.
-        labels: number of the instruction that each one stands before.
-        targets: labels of each branch table.
+        parameters: names of its parameters in order, each of 8 bytes.
+        registers: number of bits of each register, 1 for predicates; registers declared together,
+            such as ``%r<9>``, are under their prefix ``%r``.
+        variables: shared and local variables that it declares.
+        instructions: instructions in order.
+        labels: for each label, the number of the instruction after it.
+        targets: for each branch table, its labels.
     """
 
     name: str
@@ -77,7 +85,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class PtxModule:
-    """The kernels by name, and the variables of the whole text."""
+    """A PTX file: its kernels by name, and the variables that are declared outside of kernels."""
 
     kernels: Mapping[str, Kernel]
     variables: tuple[Variable, ...]

@@ -1,4 +1,4 @@
-"""From PTX text to its kernels, as far as LLVM's NVPTX back end writes it."""
+"""A parser of the subset of PTX that LLVM's NVPTX back end writes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _HEADERS = (".version", ".target", ".address_size", ".file", ".loc", ".pragma", 
 
 
 def parse(text: str) -> PtxModule:
-    """Parse a file.
+    """Parse the text of a PTX file.
 
     Raises:
-        PtxFault: at what is not part of the language that we expect.
+        PtxFault: if the text is not in the supported subset of PTX.
     """
     plain = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     plain = _DECLARATION.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), plain)
@@ -51,7 +51,7 @@ def parse(text: str) -> PtxModule:
 
 
 def _variables_between(text: str, begin: int, end: int) -> list[Variable]:
-    """Return the variables of a piece of text outside kernels."""
+    """Return the variables that are declared in ``text[begin:end]``, which has no kernel."""
     piece = re.sub(r"^\s*\.(version|target|address_size)\b.*$", "", text[begin:end], flags=re.M)
     found: list[Variable] = []
     for statement in filter(None, (" ".join(s.split()) for s in piece.split(";"))):
@@ -78,7 +78,7 @@ def _variable(statement: str) -> Variable | None:
 
 @dataclass
 class _Body:
-    """A kernel's body as it grows."""
+    """The body of a kernel under construction."""
 
     registers: dict[str, int] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
@@ -87,7 +87,7 @@ class _Body:
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, line: int, statement: str, label: str | None) -> None:
-        """Add a statement that a label may stand before."""
+        """Add the statement at line ``line``; ``label`` is the label before it, or None."""
         registers = _REGISTERS.match(statement)
         variable = _variable(statement)
         if statement.startswith(".branchtargets") and label is not None:
@@ -106,7 +106,7 @@ class _Body:
 
 
 def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
-    """Return a kernel, and where its body ends."""
+    """Parse the kernel whose header is ``entry``; return it, and the position after its body."""
     body = _Body()
     end = entry.end()
     for line, label, statement, at in _statements(text, entry.end()):
@@ -130,7 +130,11 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
 
 
 def _statements(text: str, at: int) -> Iterator[tuple[int, str | None, str, int]]:
-    """Yield line, label, statement (empty for a label alone) and end, to the body's last brace."""
+    """Yield the statements of a body that begins at position ``at``, up to its closing brace.
+
+    Each is a line number, a label or None, the text (empty for a label alone), and the position
+    after it.
+    """
     depth = 1
     line = text.count("\n", 0, at) + 1
     while depth:
@@ -172,7 +176,7 @@ def _instruction(line: int, statement: str) -> Instruction:
 
 
 def _split(operands: str) -> tuple[str, ...]:
-    """Split at the commas that are in no bracket."""
+    """Split operands at the commas that are outside of brackets."""
     found: list[str] = []
     depth, begin = 0, 0
     for place, letter in enumerate(operands):

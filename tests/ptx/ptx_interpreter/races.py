@@ -1,9 +1,10 @@
-"""Data races: accesses that neither barriers nor acquire and release put into an order.
+"""Detection of data races: accesses that no barrier, acquire or release orders.
 
-Each block counts its barriers: its phases. What a block has seen of the others is a vector clock of
-phases. A release publishes what its block's barriers have put after it, together with what that
-block has seen; an acquire of the same place makes that known to its block from its next barrier on
-(Lamport, Time, clocks, and the ordering of events, 1978; PTX ISA: Memory Consistency Model).
+The phase of a block is the number of barriers that it has passed. The knowledge of a block about
+other blocks is a vector clock of phases. A release publishes the block's own phases before its last
+barrier, together with the block's knowledge. An acquire of the same address adds the published
+phases to the acquiring block's knowledge, from its next barrier on (Lamport, Time, clocks, and the
+ordering of events, 1978; PTX ISA: Memory Consistency Model).
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ _MANY = (1 << _PHASE) - 1
 
 
 class Races:
-    """Who wrote and read each granule of a memory last, in one launch.
+    """The last writer and the last readers of each granule of a memory in a launch.
 
-    A stamp is ``block + 1 << 40 | phase << 12 | thread``; of the readers, those of one block are
-    kept, and of several in one phase only that there are several.
+    A granule has the size of the smallest access. A writer or reader is stored as a stamp ``block +
+    1 << 40 | phase << 12 | thread``. Only readers of one block are kept; several readers in one
+    phase are stored as a mark for "several".
     """
 
     def __init__(self, memory: Memory, blocks: int, granule: int) -> None:
-        """Begin a launch; ``granule`` is the size of the smallest access."""
+        """Begin a launch of ``blocks`` blocks on a memory.
+
+        ``granule`` is the size in bytes of the smallest access.
+        """
         self.shift = granule.bit_length() - 1
         self.base = memory.base
         self.writer = np.zeros(memory.capacity >> self.shift, np.int64)
@@ -36,33 +41,36 @@ class Races:
         self.published: dict[int, Integers] = {}
 
     def of_block(self, block: int) -> BlockRaces:
-        """Return what a block's accesses are told to."""
+        """Return the object that the accesses of block ``block`` are reported to."""
         return BlockRaces(self, block)
 
 
 class BlockRaces:
-    """The accesses of one block."""
+    """The race detector of a block: accesses are reported to it, and checked."""
 
     def __init__(self, races: Races, block: int) -> None:
-        """Begin before the first barrier."""
+        """Begin in the phase before the first barrier."""
         self._all, self._block = races, block
         self._phase = 1
         self._acquired = np.zeros_like(races.seen[block])
 
     def next_phase(self) -> None:
-        """Put everything that the block did, and acquired, before everything that it will do."""
+        """Pass a barrier: the block's earlier accesses now precede all its later ones.
+
+        The same holds for the phases of other blocks that it has acquired.
+        """
         seen = self._all.seen[self._block]
         np.maximum(seen, self._acquired, out=seen)
         seen[self._block] = self._phase
         self._phase += 1
 
     def release(self, addresses: Integers) -> None:
-        """Publish at addresses what the block's barriers have put after them."""
+        """Publish the phases that precede the block's last barrier at each address."""
         for address in addresses.tolist():
             self._all.published[address] = self._all.seen[self._block].copy()
 
     def acquire(self, addresses: Integers) -> None:
-        """Learn what was published at addresses."""
+        """Learn the phases that were published at each address."""
         for address in np.unique(addresses).tolist():
             if address in self._all.published:
                 np.maximum(self._acquired, self._all.published[address], out=self._acquired)
@@ -70,7 +78,11 @@ class BlockRaces:
     def read(
         self, addresses: Integers, size: int, threads: Integers, used: Array | None = None
     ) -> None:
-        """Check and note reads of ``size`` bytes each, of which ``used`` says what matters."""
+        """Check reads of ``size`` bytes by threads, and store them as the last readers.
+
+        ``used`` has for each word of a vector whether the program uses it; None if it uses all.
+        Raises Refused for a data race.
+        """
         places, stamps = self._places(addresses, size, used), self._stamps(threads)
         bad = self._unordered(self._all.writer[places], stamps)
         if bad.any():
@@ -85,7 +97,10 @@ class BlockRaces:
             reader[places[again]] = many[0]
 
     def write(self, addresses: Integers, size: int, threads: Integers) -> None:
-        """Check and note writes of ``size`` bytes each."""
+        """Check writes of ``size`` bytes by threads, and store them as the last writers.
+
+        Raises Refused for a data race.
+        """
         places, stamps = self._places(addresses, size, None), self._stamps(threads)
         bad = self._unordered(self._all.writer[places], stamps)
         bad |= self._unordered(self._all.reader[places], stamps)
@@ -95,7 +110,7 @@ class BlockRaces:
             raise Refused("written in a data race", bad.max(axis=1))
 
     def _places(self, addresses: Integers, size: int, used: Array | None) -> Integers:
-        """Return the granules of each access, [threads, granules]."""
+        """Return the numbers of the granules of each access, as an array [threads, granules]."""
         first = (addresses - self._all.base) >> self._all.shift
         steps = np.arange(max(1, size >> self._all.shift))
         if used is not None:
@@ -106,6 +121,10 @@ class BlockRaces:
         return (threads | self._phase << _PHASE | (self._block + 1) << _BLOCK)[:, None]
 
     def _unordered(self, found: Array, stamps: Array) -> Array:
-        """Return where an earlier access is another thread's, and not after a barrier."""
+        """Return a mask of the accesses that race with an earlier access.
+
+        ``found`` has the stamps of earlier accesses, ``stamps`` those of the new ones. They race if
+        they are of different threads and the earlier one's phase is unknown to the block.
+        """
         phases = found >> _PHASE & (1 << _BLOCK - _PHASE) - 1
         return (phases > self._all.seen[self._block][(found >> _BLOCK) - 1]) & (found != stamps)

@@ -1,4 +1,4 @@
-"""The registers of a block's threads, and what else operands name."""
+"""The registers of a block's threads, and the values of operands."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ _POISON = 0xCD
 
 
 class Registers:
-    """Arrays over the threads of a block, one for each register, and constants by name."""
+    """The registers of a block, each an array over the block's threads, and named constants."""
 
     def __init__(
         self, bits: Mapping[str, int], threads: int, named: Mapping[str, Array | int]
     ) -> None:
-        """Describe them.
+        """Declare registers; their arrays are created at the first use.
 
         Args:
-            bits: of each register or family of registers, 1 for predicates.
-            threads: threads of the block.
+            bits: number of bits of each register, or of registers with a common prefix; 1 for
+                predicates.
+            threads: number of threads of the block.
             named: special registers as arrays or numbers, and addresses of symbols.
         """
         self._bits, self._threads, self._named = bits, threads, named
         self._rows: dict[str, Array] = {}
 
     def row(self, name: str) -> Array:
-        """Return a register as unsigned integers or booleans."""
+        """Return the array of a register, as unsigned integers, or bools for a predicate."""
         if name not in self._rows:
             bits = self._bits.get(name) or self._bits.get(name.rstrip("0123456789"))
             if bits is None:
@@ -46,7 +47,10 @@ class Registers:
         return self._rows[name]
 
     def target(self, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return a register to write, as an array of a type of its width."""
+        """Return the array of a register that is written, viewed as type ``dtype``.
+
+        The register ``_`` is an array that is dropped. Raises PtxFault if the sizes differ.
+        """
         if name == "_":
             return np.zeros(self._threads, dtype)
         row = self.row(name)
@@ -62,7 +66,10 @@ class Registers:
         return row.view(dtype)
 
     def low_source(self, text: str, dtype: np.dtype[Any]) -> Any:
-        """Return an operand to read, or the low bits of a register that is wider than a type."""
+        """Return the value of an operand as type ``dtype``.
+
+        A register may be larger than the type; then its low bits are returned.
+        """
         if text in self._named or not text.startswith("%"):
             return self.source(text, dtype)
         row = self.row(text)
@@ -71,7 +78,7 @@ class Registers:
         return row.view(dtype)[:: row.itemsize // dtype.itemsize]
 
     def source(self, text: str, dtype: np.dtype[Any]) -> Any:
-        """Return an operand to read: a register's array, or a number of the type."""
+        """Return the value of an operand as type ``dtype``: a register's array, or a number."""
         if text in self._named:
             return _as_type(self._named[text], dtype)
         if text.startswith("%") or text in self._bits:
@@ -82,14 +89,14 @@ class Registers:
         return number
 
     def predicate(self, instruction: Instruction) -> Array:
-        """Return where an instruction's guard lets it execute."""
+        """Return a mask of the threads for which an instruction's guard is true."""
         assert instruction.guard is not None
         row = self.target(instruction.guard, np.dtype(np.bool_))
         return ~row if instruction.is_negated else row
 
 
 def immediate(text: str, dtype: np.dtype[Any]) -> Any:
-    """Return a literal as a number of a type; None if it is none."""
+    """Return a literal of PTX as a number of type ``dtype``; None if ``text`` is no literal."""
     literal = _FLOAT.match(text)
     if literal is not None:
         bits = np.array(int(literal[2], 16), "u4" if literal[1] in "fF" else "u8")

@@ -1,4 +1,4 @@
-"""What decoded instructions are, and what they need of their block."""
+"""The state of a block, and the types of functions that decode and execute instructions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ Step = Callable[[Active], None]
 
 @dataclass
 class Machine:
-    """A block's state.
+    """The state of a block.
 
     Attributes:
-        number: of the block.
-        threads: how many it has.
-        registers: of its threads.
-        memories: by state space: global, shared.
-        parameters: addresses by the parameters' names.
-        races: by state space.
-        copies: that are under way to its shared memory.
-        unused: registers that the kernel names once only, so that nothing reads them.
-        has_released: whether a thread wrote what others may wait for since this was last cleared.
+        number: number of the block.
+        threads: number of its threads.
+        registers: registers of its threads.
+        memories: memories by state space, "global" and "shared".
+        parameters: values of the kernel's parameters by name, which are addresses.
+        races: race detectors by state space.
+        copies: asynchronous copies to its shared memory that have not arrived.
+        unused: registers that nothing reads.
+        has_released: whether one of its threads has written global memory, for which other blocks
+            may wait, since the flag was last cleared.
     """
 
     number: int
@@ -47,7 +48,15 @@ class Machine:
 
     def fault(self, instruction: Instruction, on: Active, refused: Refused, addresses: Array,
               space: str) -> NoReturn:  # fmt: skip
-        """Name an access that a memory refused, and the first of its threads."""
+        """Raise a PtxFault for a refused access, which names the place and the first thread.
+
+        Args:
+            instruction: the instruction that accesses memory.
+            on: the threads that execute it.
+            refused: the error of the memory.
+            addresses: addresses of the threads.
+            space: state space of the memory.
+        """
         first = int(refused.threads.argmax())
         where = self.memories[space].describe(int(addresses[first]))
         raise PtxFault(

@@ -15,16 +15,16 @@ _FULL = 0xFFFFFFFF
 
 
 def _check_mask(instruction: Instruction, text: str) -> None:
-    """Refuse exchanges between a part of a warp; the block lets whole warps come only."""
+    """Raise PtxFault if the mask of an exchange is not that of a whole warp."""
     if not text.startswith("%") and int(text, 0) % (1 << 32) != _FULL:
         raise PtxFault(f"{instruction}: expected all threads of a warp, found mask {text}")
 
 
 def partners(mode: str, offset: Array, clamp: Array, lane: Array) -> tuple[Array, Array]:
-    """Return the lane that each lane reads, and whether it is in its segment.
+    """Return the lane that each lane reads in a shuffle, and whether it is in the lane's segment.
 
-    ``clamp`` is the operand c: the lowest or highest lane in bits 0 to 4, the mask of the lanes'
-    segment in bits 8 to 12.
+    ``mode`` is "up", "down", "bfly" or "idx", ``offset`` the operand b. ``clamp`` is the operand c:
+    the lowest or highest lane in bits 0 to 4, the mask of the lanes' segment in bits 8 to 12.
     """
     limit, segment = clamp & 31, clamp >> 8 & 31
     highest = (lane & segment) | (limit & ~segment)
@@ -48,7 +48,7 @@ def partners(mode: str, offset: Array, clamp: Array, lane: Array) -> tuple[Array
 
 
 def _shuffle(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``shfl.sync``."""
+    """Return a function that executes ``shfl.sync`` for given warps."""
     _check_mask(instruction, instruction.operands[4])
     mode = instruction.qualifiers[1]
     word = np.dtype(np.uint32)
@@ -91,7 +91,7 @@ _VOTES = {"any": _any, "all": _all, "uni": _uniform, "ballot": _ballot}
 
 
 def _vote(instruction: Instruction, machine: Machine) -> Step:
-    """Decode ``vote.sync``."""
+    """Return a function that executes ``vote.sync`` for given warps."""
     _check_mask(instruction, instruction.operands[2])
     mode = instruction.qualifiers[1]
     truth = np.dtype(np.bool_)

@@ -27,7 +27,7 @@ ROOMS = {**dict.fromkeys(TORCH, "torch"), "keras_models": "keras", "jax_models":
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Export each model of a module of this package by each of the model's exporters."""
+    """Export all models of a module of this package, each by every exporter that it names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("room", choices=ROOMS)
     parser.add_argument("names", nargs="*", default=["*"])

@@ -30,9 +30,9 @@ class Detector(nn.Module):
 
 
 def _settled(model: nn.Module) -> nn.Module:
-    """Return a detector whose batch norms have the statistics of random images.
+    """Return the detector ``model`` for inference, with batch norm statistics of random images.
 
-    These let random weights find boxes.
+    With these statistics, a detector with random weights finds boxes.
     """
     use_operators()
     model.eval()

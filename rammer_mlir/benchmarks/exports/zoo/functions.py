@@ -1,4 +1,4 @@
-"""Functions of PyTorch that the other modules' models do not call, a small module for each."""
+"""Small models for functions of PyTorch that the models of the other files do not call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = tuple({"batch": 1 + i % 3, "length": n} for i, n in enumerate((1, 7, 33,
 
 
 class Function(nn.Module):
-    """A function of tensors as a module."""
+    """A PyTorch module that applies a function of a tensor."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         """Wrap ``function``, a function of a tensor, as a module."""
@@ -32,7 +32,7 @@ class Function(nn.Module):
 
 
 class Layers(nn.Module):
-    """A chain of layers with functions between them."""
+    """A PyTorch module that applies modules and functions one after the other."""
 
     def __init__(self, *layers: Any) -> None:
         """Chain modules, and functions that are wrapped as modules, in the given order."""
@@ -49,12 +49,12 @@ class Layers(nn.Module):
 
 
 def frames(name: str, *layers: Any) -> Model:
-    """Return the model ``f_NAME`` of sequences [batch, length, 16], the chain of ``layers``."""
+    """Return a model named ``f_NAME`` that applies ``layers`` to sequences [batch, length, 16]."""
     return Model(f"f_{name}", lambda: Layers(*layers), FRAMES, CASES)
 
 
 def pictures(name: str, *layers: Any) -> Model:
-    """Return the model ``f_NAME`` of images [batch, 4, H, W], the chain of ``layers``."""
+    """Return a model named ``f_NAME`` that applies ``layers`` to images [batch, 4, H, W]."""
     return Model(f"f_{name}", lambda: Layers(*layers), PICTURES, SIZED_IMAGES)
 
 

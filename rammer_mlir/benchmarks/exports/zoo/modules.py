@@ -169,7 +169,12 @@ class Keypoints(nn.Module):
         self.heat = nn.Conv2d(16, 6, 3, padding=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return each heat map's expected position, features there, and score and best pixel."""
+        """Return positions, features and best pixels of six keypoints in each image of ``x``.
+
+        Returns:
+            The positions ``[N, 6, 2]`` in [-1, 1], each the mean over a heat map; the features
+            sampled there; and the score and the pixel of each heat map's maximum.
+        """
         features = self.body(x)
         heat = self.heat(features)
         batch, points, height, width = heat.shape

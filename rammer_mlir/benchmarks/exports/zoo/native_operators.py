@@ -1,7 +1,8 @@
-"""Operators of torchvision's native library in Python.
+"""Python versions of the operators of torchvision's native library.
 
-A torchvision without that library, as with PyTorch's CPU wheel, declares its operators only if
-their names exist. Two of the operators compute here, as detectors call them during tracing.
+Without the native library, as in PyTorch's CPU wheel, torchvision cannot import its operators. This
+module declares their names. Two of them, ``nms`` and ``roi_align``, compute results too, since
+detectors call them while the exporter traces.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ def _roi_align(
 
 
 def define_operators() -> None:
-    """Declare torchvision's native operators; torchvision must not have been imported."""
+    """Declare the operators of torchvision's native library.
+
+    It must be called before torchvision is imported.
+    """
     for name, arguments in _SCHEMAS.items():
         _LIBRARY.define(f"{name}({arguments}) -> Tensor")
     for name in _UNUSED:
@@ -71,7 +75,7 @@ def _has_ops() -> bool:
 
 
 def use_operators() -> None:
-    """Make torchvision call the declared operators, and export them as ONNX operators."""
+    """Make torchvision call the operators of ``define_operators``, and export them to ONNX."""
     importlib.import_module("torchvision.extension")._has_ops = _has_ops
     # The package has a function of the same name as this module.
     importlib.import_module("torchvision.ops.roi_align")._has_ops = _has_ops

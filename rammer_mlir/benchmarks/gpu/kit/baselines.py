@@ -77,15 +77,15 @@ def run_baseline(
         feeds: inputs in the module's order.
         expected: outputs in the module's order.
         tolerance: tolerated error of the outputs.
-        way: an element of ``BASELINES``.
+        way: an element of ``BASELINES``: how PyTorch runs the module.
         tf32: whether products of f32 round their factors to tf32.
         seconds: duration of the timing.
         several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
     Returns:
-        ``excess``: largest error of an element divided by its tolerance; ``sets``: number of
-            copies; ``device`` and ``wall``: ``summary_of`` the seconds of a run by the device's and
-            the host's clock.
+        A dictionary: ``excess``, the largest error of an element divided by its tolerance;
+        ``sets``, the number of copies of the inputs; ``device`` and ``wall``, the seconds of a run
+        by the clock of the device and of the host, each as ``summary_of`` returns them.
 
     Raises:
         WrongOutputs: if outputs are beyond their tolerance.
@@ -130,7 +130,10 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Capture a CUDA graph of a single run, and another of enough runs to hide a launch's cost."""
+    """Return functions that replay CUDA graphs of a module: of a single run, and of many runs.
+
+    The second graph has enough runs to hide the cost of its launch.
+    """
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
     rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])

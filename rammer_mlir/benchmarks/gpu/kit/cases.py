@@ -39,7 +39,11 @@ OF_PRECISION: dict[Precision, Tolerance] = {
 
 @dataclass(frozen=True)
 class Relay:
-    """A relay of ``steps`` dependent rTasks, which ``num_veus`` vEUs run in turn."""
+    """A program that measures waiting: ``steps`` dependent rTasks that vEUs run in turn.
+
+    ``num_veus`` is the number of vEUs; each rTask waits for the rTask before, which another vEU
+    runs.
+    """
 
     num_veus: int
     steps: int
@@ -47,7 +51,7 @@ class Relay:
 
 @dataclass(frozen=True)
 class Product:
-    """``x [rows, inner] @ w [inner, columns]``, both inputs."""
+    """The matrix product ``x [rows, inner] @ w [inner, columns]``, both of which are inputs."""
 
     rows: int
     inner: int

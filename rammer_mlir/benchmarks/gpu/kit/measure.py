@@ -103,9 +103,10 @@ def time_program(
         several_sets: rotate over copies of the inputs, so that they are read from device memory.
 
     Returns:
-        ``sets``: number of copies; ``graph_excess``: error of the graph's outputs over the
-            tolerance; ``launch`` and ``graph``: each has ``summary_of`` the seconds of a run by the
-            device's clock, ``device``, and by the host's, ``wall``.
+        A dictionary: ``sets``, the number of copies of the inputs; ``graph_excess``, the largest
+        error of the graph's outputs divided by the tolerance; ``launch`` and ``graph``, the seconds
+        of a run of each. Both have the entries ``device`` and ``wall``, as of ``summary_of``: the
+        clock of the device and that of the host.
 
     Raises:
         WrongOutputs: if the graph's outputs exceed their tolerance.
@@ -149,15 +150,18 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs exceed the GPU's caches, from 1 to ``_MOST_SETS``."""
+    """Return how many copies of the inputs are needed to exceed the GPU's caches.
+
+    The result is between 1 and ``_MOST_SETS``.
+    """
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how many times a CUDA graph repeats work that takes ``seconds``.
+    """Return how many repetitions of a run a CUDA graph should contain to hide its launch cost.
 
-    There are enough repetitions to hide the cost of the graph's launch, at most ``_MOST_ROUNDS``.
+    ``seconds`` is the time of a run. The result is at most ``_MOST_ROUNDS``.
     """
     return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
 
@@ -167,9 +171,10 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Return a function that replays a CUDA graph of several runs, and the number of runs.
+    """Capture a CUDA graph of several runs; return a function that launches it, and their number.
 
-    The number of runs is large enough to hide the cost of the graph's launch.
+    The runs use the inputs and outputs of ``places`` in turn. They are enough to hide the cost of
+    the graph's launch.
     """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
@@ -180,7 +185,10 @@ def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[
 
 
 def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
-    """Capture a run on each element of ``places``; return a function that replays all runs."""
+    """Capture a CUDA graph of several runs of a program; return a function that launches the graph.
+
+    There is a run for each element of ``places``: inputs and outputs in device memory.
+    """
     driver, stream = executable.program.driver, executable.program.stream
     driver.synchronize(stream)
     driver.begin_capture(stream)
@@ -200,7 +208,8 @@ def device_seconds(
     Each call submits ``runs_each`` runs; ``budget`` is the duration of the timing in seconds.
 
     Returns:
-        Seconds of a run, ``median``, ``low`` and ``high`` over batches, and the number ``runs``.
+        The median and range over the batches of the seconds of a run, and the number of timed runs,
+        as ``summary_of`` returns them.
     """
 
     def batch(calls: int) -> float:
@@ -220,7 +229,8 @@ def wall_seconds(
 ) -> dict[str, Any]:
     """Time calls of ``run``, each followed by a call of ``wait`` for its end, by the host's clock.
 
-    Returns the same keys as ``device_seconds``.
+    Returns the seconds of a call as ``summary_of`` does; ``budget`` is the duration of the timing
+    in seconds.
     """
 
     def batch(calls: int) -> float:
@@ -235,14 +245,18 @@ def wall_seconds(
 
 
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
-    """Time batches of enough calls to outweigh the clock's error, for ``budget`` seconds.
+    """Time a function in batches of calls for ``budget`` seconds, and summarise the times of a run.
 
-    Returns the same keys as ``device_seconds``.
+    A batch has enough calls to make the clock's error small.
 
     Args:
         batch: is called with a number of calls to make, and returns their seconds.
         budget: duration in seconds; at least three batches run.
         runs_each: number of runs in each call.
+
+    Returns:
+        The median and range over the batches of the seconds of a run, and the number of timed runs,
+        as ``summary_of`` returns them.
     """
     deadline = time.perf_counter() + budget
     calls = int(min(_MOST_RUNS, max(1, _BATCH_SECONDS / max(batch(1), 1e-7))))
@@ -255,7 +269,11 @@ def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -
 
 
 def summary_of(samples: Sequence[float], runs: int) -> dict[str, Any]:
-    """Return ``median``, ``low`` and ``high``: median and range of ``samples``; and ``runs``."""
+    """Return a dictionary that summarises times: ``median``, ``low``, ``high`` and ``runs``.
+
+    ``low`` and ``high`` are the least and the largest of ``samples``; ``runs`` is the number of
+    runs that were timed.
+    """
     return {
         "median": statistics.median(samples), "low": min(samples), "high": max(samples),
         "runs": runs,

@@ -1,4 +1,4 @@
-"""Measure by CUDA C kernels what device descriptions and generated code assume about a GPU.
+"""Measure by CUDA C kernels the GPU's properties that descriptions and generated code assume.
 
 The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
 """
@@ -78,9 +78,9 @@ class Probe:
         """Run all kernels, and return the measurements.
 
         Returns:
-            ``attributes`` of the device by name; ``wrong_shared_loads``, a number of threads;
-                ``reads``, ``hand_offs``: lists of timed launches with their settings;
-                ``meeting_seconds``: time of a barrier of all blocks.
+            A dictionary: ``attributes`` of the device by name; ``wrong_shared_loads``, the number
+            of threads that load a wrong word; ``reads`` and ``hand_offs``, lists of timed launches
+            with their settings; and ``meeting_seconds``, the time of a barrier of all blocks.
         """
         return {
             "attributes": {name: self._driver.attribute(name) for name in ATTRIBUTES},
@@ -103,7 +103,11 @@ class Probe:
         return lambda: self._driver.launch(kernel, grid, given, self._stream)
 
     def _wrong_shared_loads(self) -> int:
-        """Return the number of threads that load a wrong word from a shared address that wraps."""
+        """Return the number of threads that load a wrong word from shared memory.
+
+        The kernel loads from a register that is below the array, plus an immediate offset that
+        leads back into it; code generation relies on that sum wrapping around.
+        """
         found = np.zeros(THREADS, np.int32)
         with self._memory(found.nbytes) as out:
             self._launch("wrap", 1, [out, _BELOW])()
@@ -123,9 +127,9 @@ class Probe:
         """Time reads of device memory and of the second-level cache.
 
         Returns:
-            For each launch: ``bytes`` read, ``blocks``, ``loads`` in flight of a thread,
-                ``seconds``,
-            and ``in_cache``, whether the second-level cache has the data.
+            A dictionary for each launch: ``bytes`` that are read, number of ``blocks``, ``loads``
+            that a thread has in flight, ``seconds``, and ``in_cache``, whether the second-level
+            cache holds the data.
         """
         found: list[dict[str, Any]] = []
         size = self._largest()
@@ -162,12 +166,12 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Time the hand-off of 256 numbers to another block, for each way of waiting.
+        """Time how long it takes to pass 256 numbers from one block to another, by ways of waiting.
 
         Returns:
-            For each launch: ``poll``, the way of waiting; ``blocks``; ``seconds`` of a hand-off;
-                and
-            ``right``, whether the last block got the expected numbers.
+            A dictionary for each launch: ``poll``, the way of waiting; number of ``blocks``;
+            ``seconds`` of a hand-off; and ``right``, whether the last block got the expected
+            numbers.
         """
         found: list[dict[str, Any]] = []
         with (
@@ -197,7 +201,7 @@ class Probe:
         return found
 
     def _meeting(self) -> float:
-        """Return the seconds of a barrier of all blocks: an atomic addition, and polls."""
+        """Return the seconds of a barrier of all blocks, made of an atomic addition and polling."""
         with self._memory(_COUNTER_BYTES) as counter:
             run = self._launch("meet", self.units, [counter, _MEETINGS], cooperative=True)
 

@@ -1,4 +1,4 @@
-"""Programs of a kit: artifacts without weights, and how weights are built of shared arrays."""
+"""Programs of a kit: artifacts without weights, and recipes that build weights from a store."""
 
 from __future__ import annotations
 

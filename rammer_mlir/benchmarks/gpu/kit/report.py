@@ -14,7 +14,7 @@ _NONE = "-"
 
 
 def report(kit: Kit, results: Mapping[str, Result]) -> str:
-    """Return tables of ``results``, which has each case's result by name, as Markdown."""
+    """Return Markdown tables of a kit's results; ``results`` has that of each case by name."""
     parts = [
         _machine(kit, results),
         _section("Products of two inputs", _products(kit, results)),
@@ -28,9 +28,11 @@ def report(kit: Kit, results: Mapping[str, Result]) -> str:
 
 
 def device_median(result: Mapping[str, Any] | None) -> float | None:
-    """Return the median seconds of a run by the device's clock; None if not measured.
+    """Return the median seconds of a run of a case on the GPU, as the GPU's clock measured them.
 
-    It is that of a CUDA graph if the case has timed a graph.
+    ``result`` is the case's line of results. If a CUDA graph of runs was timed, the seconds are
+    those of a run in the graph, else those of a launch. The result is None if the case has no
+    result, failed, or was not timed.
     """
     if result is None or result["status"] != Status.OK:
         return None
@@ -59,9 +61,10 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the median device seconds of the model ``subject``, by way to run it.
+    """Return the median device seconds of a run of the model ``subject``, for each way to run it.
 
-    Cases of other kinds than ``kind``, and cases without a result, are left out.
+    A way is a set of compilation options or a way of PyTorch. Only cases of the kind ``kind``
+    count; ways without a measured time are left out.
     """
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}

@@ -38,9 +38,10 @@ def append_result(path: Path, result: Mapping[str, Any]) -> None:
 
 
 def read_results(path: Path) -> dict[str, Result]:
-    """Return the last result of each case in the file ``path``, by name; nothing without a file.
+    """Return the last result of each case in the file ``path``, by the case's name.
 
-    An incomplete last line is ignored: its case runs again.
+    Without a file, the result is empty. An incomplete last line is ignored, so that its case runs
+    again.
 
     Raises:
         OptionError: if the file cannot be read, or has other contents.

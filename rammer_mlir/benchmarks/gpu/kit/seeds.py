@@ -29,7 +29,7 @@ class Seeded:
         shape: shape of the array.
         dtype: NumPy's name of a floating-point type.
         scales: standard deviation of the array, or of each row along its first dimension.
-        centred: whether every row sums to zero, as filters after rectifiers should.
+        centred: whether every row sums to zero, as filters that read the output of a ReLU should.
     """
 
     seed: int

@@ -59,7 +59,7 @@ def product_feeds(product: Product) -> dict[str, Reference]:
 
 
 def network_model(network: Network) -> SourceModel:
-    """Return a benchmark model, batch norms folded, with large weights from seeds.
+    """Return a benchmark model whose batch norms are folded, with large weights from seeds.
 
     Batch norms are folded first, so that the seeded weights are those that the program uses.
     """

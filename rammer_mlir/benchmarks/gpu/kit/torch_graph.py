@@ -154,9 +154,11 @@ def _conv(torch: Torch, a: Attributes, x: Tensor, w: Tensor, b: Tensor = None) -
 
 
 def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, list[int]]:
-    """Pad ``x`` with zeros if the attribute ``pads`` differs between begins and ends.
+    """Pad ``x`` with zeros if an operator's padding differs at the beginning and at the end.
 
-    Returns ``x``, padded or not, and the padding of each spatial dimension for the operator.
+    PyTorch's operators only have symmetric padding. Returns ``x``, padded or not, and the padding
+    of each spatial dimension that is left for the operator. ``a`` has ONNX's attributes, ``rank``
+    is the number of spatial dimensions.
     """
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]

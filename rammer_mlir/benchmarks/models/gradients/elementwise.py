@@ -22,9 +22,10 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Return the rule, as ``RULES`` has it, of an operator with one input.
+    """Return a gradient rule for ``RULES`` of an operator that has one input and one output.
 
-    ``rule`` returns the gradient of that input.
+    ``rule`` returns the gradient of the input; the result calls it with the node's operand and
+    result.
     """
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:

@@ -67,7 +67,10 @@ class Node:
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def refuse(self, expected: str, found: object) -> ModelError:
-        """Return the error of a rule that needs ``expected`` in this node but has ``found``."""
+        """Return the error that reports a node that a gradient rule does not support.
+
+        The message says that the rule needs ``expected`` but has found ``found``.
+        """
         return ModelError(
             f"node '{self.name}' ({self.op_type}): gradients need {expected}, found {found}; "
             "write the model with other operators"

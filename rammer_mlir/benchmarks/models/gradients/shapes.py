@@ -101,7 +101,10 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Gather's data: each row of ``dys`` added to the row that was read."""
+    """Return the gradient of Gather's data.
+
+    Each row of ``dys`` is added to the row of zeros that Gather read it from.
+    """
     (dy,) = dys
     assert dy is not None
     data, indices = node.operand(0), node.operand(1)
@@ -127,10 +130,11 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of GatherElements' data: ``dys`` added to the elements that were read.
+    """Return the gradient of GatherElements' data.
 
-    If a single element of each row was read, as in a loss, a comparison with all positions gives
-    the dense result without a scatter.
+    Each element of ``dys`` is added to the element of zeros that GatherElements read it from. If a
+    single element of each row was read, as in a loss, the gradient is computed without a scatter,
+    by comparing the index with all positions of the row.
     """
     (dy,) = dys
     assert dy is not None

@@ -44,7 +44,11 @@ class TrainingStep:
 
 
 def trained_weights(model: onnx.ModelProto) -> list[str]:
-    """Return the names of trained initializers: those whose last part is in ``TRAINED``."""
+    """Return the names of the initializers of a model that are trained.
+
+    An initializer is trained if its name ends in a word of ``TRAINED``, such as "weight" in
+    ``conv/weight_3``.
+    """
     return [t.name for t in model.graph.initializer if _stem(t.name) in TRAINED]
 
 
@@ -63,10 +67,10 @@ def training_step(
     """Make a step of stochastic gradient descent from a model that returns its loss.
 
     Args:
-        model: forward, of static shapes, with weights as initializers.
-        loss: the name of an output with one element; other outputs are dropped.
-        weights: which initializers are trained, or float inputs of the model; by default the
-            initializers of ``trained_weights``.
+        model: forward model of static shapes, with weights as initializers.
+        loss: name of an output with one element; other outputs are dropped.
+        weights: names of the trained weights: initializers, or float inputs of the model; by
+            default those that ``trained_weights`` returns.
         rate: learning rate: the new weights are the old weights minus ``rate`` times the gradients;
             with None, the gradients are the outputs.
 

@@ -27,14 +27,15 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return the number of elements at the end of the padded input that no window covers.
+        """Return how many trailing elements of the padded input no window covers.
 
         Args:
-            sizes: of the input's spatial dimensions.
+            sizes: sizes of the input's spatial dimensions.
             results: sizes of the output's spatial dimensions.
 
         Returns:
-            A number for each spatial dimension.
+            A number for each spatial dimension, for example 1 for a size of 4, a window of 3 and a
+            stride of 2.
         """
         begins, ends = self.pads[: len(sizes)], self.pads[len(sizes) :]
         spans = zip(sizes, results, self.kernel, self.strides, self.dilations, strict=True)
@@ -82,11 +83,12 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Return the gradient of a convolution's input, of ``shape``.
+    """Return the gradient of a convolution's input, whose shape is ``shape``.
 
-    It is the transposed convolution, with ``group`` groups, of the result's gradient with the
-    filters. Trailing elements that no window covers get zeros: the padding that is cut off shrinks
-    by their number. (``output_padding`` could not express this: it must be less than a stride.)
+    It is the transposed convolution of ``dy``, the gradient of the result, with the filters and
+    ``group`` groups. Trailing input elements that no window covers have the gradient zero: they are
+    first taken out of the padding at the end, and zeros are appended for the rest. (ConvTranspose's
+    ``output_padding`` cannot express this: it must be less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -127,7 +129,10 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 
 
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of MaxPool's input: each of ``dys`` added to its window's maximum."""
+    """Return the gradient of MaxPool's input: each element of ``dys`` goes to its window's maximum.
+
+    Elements whose windows have the same maximum are summed.
+    """
     dy, x = dys[0], node.operand(0)
     assert dy is not None
     if node.integer("storage_order", 0):
@@ -140,7 +145,10 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of AveragePool's input: ``dys`` split equally among each window."""
+    """Return the gradient of AveragePool's input.
+
+    Each element of ``dys`` is split equally among the elements of its window.
+    """
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)
@@ -171,7 +179,10 @@ def _counts(
 
 
 def global_average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of GlobalAveragePool's input: ``dys`` split equally among a channel."""
+    """Return the gradient of GlobalAveragePool's input.
+
+    The gradient of each channel's mean is split equally among the channel's elements.
+    """
     (dy,) = dys
     assert dy is not None
     x = node.operand(0)

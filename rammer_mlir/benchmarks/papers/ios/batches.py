@@ -98,12 +98,13 @@ def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
 
 
 def measure_batches(request: Batches) -> Record:
-    """Predict the times of Inception v3 at each batch size by several stages.
+    """Predict the times of Inception v3 at each batch size, by the stages found for it and others.
 
     Returns:
-        "batches"; for each of them the seconds "sequential" (a stage per operator) and "ios" (by
-        stages found for it); "specialized", the batch sizes whose stages are exchanged, their times
-        "cross", as of ``cross``, and their "stages", names of operators.
+        A record: "batches", the batch sizes; "sequential", the seconds at each batch size with a
+        stage per operator; "ios", the seconds with the stages found for that batch size;
+        "specialized", the batch sizes whose stages are also executed at each other; "cross", the
+        seconds of these, as of ``cross``; and "stages", the operators' names in the stages of each.
     """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)
@@ -122,7 +123,10 @@ def measure_batches(request: Batches) -> Record:
 
 
 def measure_devices(request: Devices) -> Record:
-    """Return "devices", and "cross": seconds on each device by the stages found for each device."""
+    """Predict the times of Inception v3 on several devices, by the stages found for each of them.
+
+    Returns a record: "devices", their names, and "cross", the seconds as of ``cross``.
+    """
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}
 

@@ -87,8 +87,9 @@ def measure(network: Network) -> Record:
     """Predict the times of a network by all ``SCHEDULES``, with verified plans.
 
     Returns:
-        "ms" of each schedule by name, the fastest of its ``growths``; "search", counts of the
-        search of IOS's stages; "search seconds" of the processor.
+        A record: "ms", the milliseconds of each schedule by name, with the fastest of its bounds
+        ``growths``; "search", the numbers of states and transitions of the search of IOS's stages;
+        and "search seconds", its processor seconds.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()

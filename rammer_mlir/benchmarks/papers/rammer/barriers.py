@@ -36,14 +36,14 @@ MODES: tuple[BarrierMode, ...] = ("wave", "operator", "tile")
 
 @dataclass
 class Found:
-    """Ratios and counts, an entry for each module.
+    """Ratios of times and numbers of waits of random modules; each list has an entry per module.
 
     Attributes:
         base_to_rtask: time with a launch for each operator divided by the time with barriers
             between tiles.
         launch_free: time of the sequential order in one launch divided by the time with barriers
             between tiles.
-        irregular: whether a wave has operators with different rTasks.
+        irregular: whether the operators of a wave differ in the number or the size of their rTasks.
         wave_to_tile, operator_to_tile: time with barriers between waves, or between operators,
             divided by the time with barriers between tiles.
         requested, waits: number of waits of the plan before and after implied waits are removed, by
@@ -60,7 +60,10 @@ class Found:
 
 
 def is_irregular(graph: TaskGraph, device: Device) -> bool:
-    """Return whether a wave has operators with different rTasks."""
+    """Return whether operators of a wave differ in the number or the size of their rTasks.
+
+    The size of an rTask is its number of operations and of bytes.
+    """
     for wave in waves(Context(graph, device)):
         kernels = [graph.operators[number].kernels[0] for number in wave]
         if len({(k.num_rtasks, k.flops_per_rtask, k.bytes_per_rtask) for k in kernels}) > 1:
@@ -126,7 +129,10 @@ def measure(modules: Modules) -> Record:
 
 
 def _operators(seed: int, device: Device) -> Record:
-    """Return the operators of a module: wave, number of rTasks, microseconds of an rTask."""
+    """Return the operators of the module of ``seed``, scheduled on ``device`` by `wavefront`.
+
+    Each operator has its wave, its number of rTasks, and the microseconds of an rTask.
+    """
     graph = gpu_module(seed)
     plan = Wavefront().schedule(graph, device)
     kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]

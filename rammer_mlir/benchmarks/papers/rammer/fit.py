@@ -59,10 +59,10 @@ MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with plans that are kept while the description's numbers are fitted.
+    """A model with two plans that stay the same while a device description's numbers are fitted.
 
-    ``base`` is the plan of a launch for each operator, ``rammer`` the plan of `wavefront`. The
-    plans depend less on the numbers than the model's time does.
+    ``base`` is the plan with a launch for each operator, ``rammer`` the plan of `wavefront`. The
+    numbers affect the times of a plan more than the choice of a plan.
     """
 
     name: str
@@ -102,16 +102,17 @@ def published(name: str) -> tuple[float, float, float]:
 
 
 def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
-    """Return the sum of squared logarithms of the ratios of predicted to expected times."""
+    """Return the sum of ``log(predicted / expected) ** 2`` over pairs of times."""
     return sum(log(a / b) ** 2 for a, b in zip(predicted, expected, strict=True))
 
 
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the numbers, by name, that minimize ``cost``, by coordinate descent from ``start``.
+    """Minimize ``cost`` over several numbers by coordinate descent; return the best numbers.
 
-    ``cost`` is called with numbers by name; a step changes a single number.
+    ``cost`` maps the numbers by name to the value to minimize. The descent begins at ``start``;
+    each step changes a single number. The result has the numbers by name.
     """
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
@@ -128,9 +129,9 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return ``start`` with the numbers in ``figures``, by name, in place of its own.
+    """Return a copy of ``start`` with the numbers in ``figures``, given by name.
 
-    A barrier costs as much as a queued launch.
+    The cost of a barrier is set to that of a queued launch.
     """
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
@@ -141,7 +142,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return a model with plans for a device description, the same as ``gpu_runs`` makes."""
+    """Return a model with its two plans for a device, made in the same way as in ``gpu_runs``."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)

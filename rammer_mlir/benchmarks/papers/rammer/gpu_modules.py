@@ -54,9 +54,10 @@ _SUM = _Kind("output", 1, False)
 
 
 def gpu_module(seed: int) -> TaskGraph:
-    """Return the task graph of a random module, which ``seed`` determines with its stack.
+    """Return the task graph of a random module of one of the three stacks.
 
-    An rOperator with several inputs adds them as it reads them.
+    ``seed`` determines the module and its stack. An rOperator with several inputs adds them as it
+    reads them.
     """
     rng = random.Random(seed)
     rows, channels = STACKS[seed % len(STACKS)]

@@ -130,10 +130,11 @@ def compare(graph: TaskGraph, device: Device) -> Record:
     """Simulate a graph by RammerBase and by Rammer, each with two sets of rKernels.
 
     Returns:
-        Fields of ``Run`` for RammerBase with the fastest rKernels, "base", and with those that
-        Algorithm 1 selects, "base_select", and for Rammer, "fast" and "select"; "changed", the
-        fraction of operators whose two rKernels differ; numbers of "operators", "rtasks" and
-        "gflops"; "fills", number and milliseconds of RammerBase's launches without arithmetic.
+        A record. Fields of ``Run`` are under "base" (RammerBase with the fastest rKernels),
+        "base_select" (RammerBase with those that Algorithm 1 selects), "fast" and "select" (Rammer
+        with the same two sets). "changed" is the fraction of operators whose two rKernels differ;
+        "operators", "rtasks" and "gflops" are numbers of the graph; "fills" has the number and the
+        milliseconds of RammerBase's launches without arithmetic.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = Wavefront().schedule(graph, device)

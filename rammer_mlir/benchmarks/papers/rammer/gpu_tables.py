@@ -121,7 +121,8 @@ def figure_11(records: Records) -> str:
 def _errors(records: Records) -> str:
     """Return a table of the errors of predicted against published times, with a row per model.
 
-    A column says whether the device description is fitted to a model, or the model checks it.
+    A column says whether the device description was fitted to the model's times, or whether the
+    model only checks the description.
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip

@@ -16,9 +16,9 @@ _MISSING = "-"
 
 
 def _modules(records: Records) -> dict[str, Any]:
-    """Return the records of ``barriers.measure`` of all cases, joined to a record of all modules.
+    """Return a record of all modules, joined from the records of the cases of ``barriers.measure``.
 
-    Its "example" is the module that gains most by barriers between tiles.
+    Its entry "example" is the module that barriers between tiles speed up most.
     """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {

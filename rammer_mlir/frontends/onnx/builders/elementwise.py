@@ -57,7 +57,10 @@ def elementwise(node: Node, function: Body) -> Tensor:
 
 
 def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
-    """Emit a unary operation of MLIR's `math` dialect on each element, computed in f32 or f64."""
+    """Emit a unary operation of MLIR's `math` dialect on each element of the node's input.
+
+    ``make`` creates the operation. It computes in f64 for f64 elements, else in f32.
+    """
 
     def body(x: Scalar) -> Scalar:
         kind = F64 if x.dtype == F64 else F32
@@ -69,7 +72,11 @@ def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
 def _activation(
     function: Callable[..., Scalar], defaults: dict[str, float | str], node: Node
 ) -> Tensor:
-    """Emit an activation function on each element, computed in f32 or f64."""
+    """Emit an activation function on each element of the node's input.
+
+    ``function`` emits it for a scalar, which is f64 for f64 elements, else f32. Its other arguments
+    are the node's attributes named in ``defaults``, which has their default values.
+    """
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
     def body(x: Scalar) -> Scalar:
@@ -238,7 +245,11 @@ def _modulo(node: Node) -> Tensor:
 
 
 def _bit_shift(node: Node) -> Tensor:
-    """Emit BitShift; a count of all bits or more gives 0, or the sign for a right shift."""
+    """Emit BitShift of each element, with a defined result for any shift count.
+
+    If the count is at least the number of bits of the element type, the result is 0, or -1 for a
+    right shift of a negative number.
+    """
     left = node.attribute("direction") == "LEFT"
 
     def body(x: Scalar, count: Scalar) -> Scalar:

@@ -84,7 +84,8 @@ def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:
 def take(x: Tensor, indices: Tensor, axis: int, *, is_checked: bool = False) -> Tensor:
     """Emit the slices of ``x`` along an axis at ``indices`` of any rank.
 
-    Unless ``is_checked``, negative indices count from the end, and indices are clamped.
+    Negative indices count from the end, and indices out of range are clamped. ``is_checked`` tells
+    that the indices are known to be valid and not negative, so that this can be omitted.
     """
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     inner = range(axis, axis + indices.rank)

@@ -74,11 +74,18 @@ class Node:
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return the value of attribute ``name``, of its schema's type; ``default`` if omitted."""
+        """Return the value of attribute ``name``; ``default`` if the node omits it.
+
+        The value has the type that ONNX's schema of the operator gives the attribute.
+        """
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:
-        """Return attribute ``name``, a dimension, as 0 to ``rank - 1``; ``default`` if omitted."""
+        """Return the attribute ``name``, the number of a dimension, in the range 0 to ``rank - 1``.
+
+        A negative number counts from the last dimension. An omitted attribute has the value
+        ``default``.
+        """
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:

@@ -27,7 +27,10 @@ def computing_type(dtype: DType) -> DType:
 
 
 def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
-    """Emit the sum of ``source`` along ``axes``, computed in ``dtype`` or that of ``source``."""
+    """Emit the sum of ``source`` along ``axes``, computed in ``dtype``.
+
+    If ``dtype`` is None, the sum is computed in the dtype of ``source``.
+    """
     kind = source.dtype if dtype is None else dtype
     return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
 
@@ -74,9 +77,10 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 
 
 def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
-    """Emit ``exp(x - top)`` in dtype ``kind``; results below the least normal number may become 0.
+    """Emit ``exp(x - top)`` in dtype ``kind``, where ``top`` is the maximum of ``x``.
 
-    That changes no sum: they are added to 1, the power of the maximum ``top``.
+    The exponential is approximate: subnormal results may become 0. That does not change the sum of
+    the results, since the maximum contributes 1 to it.
     """
     return pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind
@@ -199,9 +203,9 @@ def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor
 
 
 def _mean_variance(node: Node) -> Tensor:
-    """Emit MeanVarianceNormalization: ``(x - mean) / (deviation + constant)``.
+    """Emit MeanVarianceNormalization: ``(x - mean) / (deviation + 1e-9)``.
 
-    ONNX's definition adds the f32 constant.
+    ONNX defines the operator with this constant, which avoids a division by zero.
     """
     x = node.tensor(0)
     kind = computing_type(x.dtype)

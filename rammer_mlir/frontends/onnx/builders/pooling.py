@@ -114,11 +114,17 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Emit the flattened position of each window's maximum; of several, the first position.
+    """Emit the position of each window's maximum in the flattened data (MaxPool's second result).
 
-    ``padded`` is the padded data, and ``largest`` has the maxima. In flattened positions, the first
-    spatial dimension is contiguous if ``by_column``, else the last one. The padding may contain the
-    maximum too, if the data has its type's smallest number.
+    If a window has its maximum several times, the least of these positions is used. An element of
+    the padding may equal the maximum, but its position is never returned.
+
+    Args:
+        pool: the data without padding, and the window.
+        padded: the padded data.
+        largest: the maximum of each window.
+        by_column: whether the first spatial dimension is contiguous in the flattened data, instead
+            of the last.
     """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))

@@ -138,9 +138,13 @@ def _quantized_matmul(node: Node) -> Tensor:
 
 
 def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
-    """Return the scale of a product's operand, as an operand that broadcasts to ``total``.
+    """Return a scale as an operand that broadcasts to a matrix product.
 
-    ``total`` is the product. A vector with a scale per index of ``axis`` lies along that axis.
+    Args:
+        scale: the scale of a factor of the product: a single number, a vector with a number per
+            index of ``axis``, or a tensor that already broadcasts.
+        total: the product.
+        axis: the axis of the product along which a vector lies.
     """
     if scale.size == 1:
         return reshape(scale, ())

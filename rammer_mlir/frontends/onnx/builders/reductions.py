@@ -110,7 +110,10 @@ def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
 
 
 def axes_of(node: Node, rank: int) -> list[int] | None:
-    """Return the axes that a node reduces, from 0 and ascending; None if it reduces no axis."""
+    """Return the axes that a node reduces, in ascending order; None if it reduces no axis.
+
+    Axes are in the range 0 to ``rank - 1``, where ``rank`` is that of the node's input.
+    """
     given = node.integers(1, "axes")
     if given:
         return sorted({axis % rank for axis in given})
@@ -161,7 +164,10 @@ def _log_sum_exp(node: Node) -> Tensor:
 
 
 def _finite_or_zero(x: Scalar) -> Scalar:
-    """Emit ``x``, or 0 in place of infinities and NaN, so that ``x - result`` is never NaN."""
+    """Emit ``x`` if it is finite, else 0.
+
+    The result can be subtracted from an infinity without producing NaN.
+    """
     finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
     return finite.select(x, literal(0, x.dtype))
 
@@ -175,11 +181,11 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
 
 
 def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
-    """Emit the position of the extremum along an axis: the first position, or the last if ``last``.
+    """Emit the int64 position of the extremum of ``x`` along an axis.
 
-    The extremum is the maximum if ``largest``, else the minimum.
-
-    It takes two reductions: of the elements, and of the positions with the extremum.
+    The extremum is the maximum if ``largest``, else the minimum. If several elements equal it, the
+    first position is returned, or the last if ``last``. Two reductions are emitted: the first finds
+    the extremum, the second the position.
     """
     extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
     length = x.shape[axis]

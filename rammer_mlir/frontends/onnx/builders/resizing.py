@@ -145,7 +145,14 @@ class _Taps:
 
 
 def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
-    """Return the elements within ``radius`` of coordinates ``x``, with weights by ``kernel``."""
+    """Return the input elements, and their weights, for each position of the result along an axis.
+
+    Args:
+        axis: not used.
+        x: the input coordinate of each position of the result.
+        kernel: maps the distances of elements from a coordinate to weights.
+        radius: distance from which on the kernel is 0, so that 2 * ``radius`` elements count.
+    """
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
     weights = kernel(np.abs(x[:, None] - indices))
@@ -260,7 +267,11 @@ def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
-    """Emit the weighted sums, in ``kind``, of the elements ``taps`` of ``x`` along an axis."""
+    """Emit the interpolation of ``x`` along an axis, computed in dtype ``kind``.
+
+    Each element of the result is the weighted sum of the elements of ``x`` that ``taps`` gives for
+    its position.
+    """
     shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
     count = taps.indices.shape[1]
     columns = [constant(column.astype(np.int32)) for column in taps.indices.T]

@@ -61,7 +61,10 @@ class _Axis:
 
     @property
     def border(self) -> tuple[float, float]:
-        """Coordinates of the image's two edges."""
+        """Coordinates of the image's two edges along the axis; element ``i`` is at ``i``.
+
+        The edges are the centers of the outer elements if ``corners``, else half an element beyond.
+        """
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
@@ -265,7 +268,9 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 
 @dataclass(frozen=True)
 class _RegionGrid:
-    """Positions of the samples of a region; loops 2 and 3 are bins, 4 and 5 samples.
+    """RoiAlign's grid of sample positions in a region, emitted inside a loop nest.
+
+    Loops 2 and 3 of the nest are the bins of the region, loops 4 and 5 the samples of a bin.
 
     Attributes:
         pooled: number of bins along each axis.

@@ -1,7 +1,7 @@
 """Scattering: updates replace elements of a tensor, or are combined with them.
 
-If the indices are constant or the updates few, each element searches for its update, which keeps
-elements independent. Otherwise the updates are written sequentially. Negative indices count from
+If the indices are constant or the updates few, a parallel loop over the result finds the update of
+each element. Otherwise a sequential loop over the updates writes them. Negative indices count from
 the end; indices out of range, which ONNX leaves undefined, write nothing.
 """
 
@@ -65,18 +65,21 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
 
 @dataclass(frozen=True)
 class _Scatter:
-    """A scatter of updates into data, with functions that emit how their indices correspond.
+    """A scatter of updates into data, common to ScatterElements and ScatterND.
 
     Attributes:
-        x: data.
-        updates: ``[count, *rest]`` if updates are whole slices of the data's last dimensions, or
-            one update for each index of all dimensions but one.
-        searched: extents of the dimensions of the data whose indices determine an element's update.
-        count: number of candidate updates of an element.
-        hits: called in loops over ``searched`` and then over ``count``; emits whether that update
-            targets the element.
-        update_at: maps an element's indices and the number of its update to the update's indices.
-        place_at: maps the indices of an update to those of its target element.
+        x: the data.
+        updates: ScatterND: ``[count, *rest]``, where an update is a slice of the data's last
+            dimensions; ScatterElements: the updates in the shape of the indices.
+        searched: extents of the leading dimensions of the data whose indices determine the update
+            of an element.
+        count: number of updates among which an element searches for its own.
+        hits: emits whether an update targets an element. It is called within a loop over
+            ``searched`` (without a reduction) or the data's shape (with a reduction), and an inner
+            loop over ``count``.
+        update_at: maps an element's indices and the number of its update to the indices of the
+            new element in ``updates``.
+        place_at: maps indices in ``updates`` to the indices of the target element in the data.
     """
 
     x: Tensor
@@ -108,7 +111,10 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
 
 
 def _last_hits(scatter: _Scatter) -> Tensor:
-    """Emit the number of the last update of each searched element, or -1, found by a search."""
+    """Emit, for each element, the number of the last update that targets it, or -1 if none does.
+
+    The emitted loops compare each element with all updates. The result has the shape ``searched``.
+    """
     rank = len(scatter.searched)
     start = full(scatter.searched, -1, INT64)
 
@@ -231,13 +237,14 @@ def _scatter_elements(node: Node) -> Tensor:
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
     """Return the number of each element's last update for ScatterElements, or -1 if it has none.
 
+    The number is the position of the update along ``axis`` of the updates. None is returned if an
+    index is out of range.
+
     Args:
         indices: constant indices along ``axis`` of the data.
-        searched: the shape of the result.
+        searched: the shape of the returned array: that of ``indices``, but with the data's extent
+            along ``axis``.
         axis: the axis of the scatter.
-
-    Returns:
-        None if an index is out of range.
     """
     size = searched[axis]
     places = indices.astype(np.int64)
@@ -296,7 +303,11 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 
 
 def _tensor_scatter(node: Node) -> Tensor:
-    """Emit TensorScatter: a cache with an update written to its sequence axis, from an index on."""
+    """Emit TensorScatter: a copy of a cache into which an update is written along the axis.
+
+    The optional input 2 has, for each batch, the index at which the update begins. In mode
+    ``circular``, the update continues at index 0 after the end of the cache.
+    """
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)
     starts = node.tensor(2) if node.has(2) else None

@@ -117,7 +117,11 @@ def _expand(node: Node) -> Tensor:
 
 
 def _tile(node: Node) -> Tensor:
-    """Emit Tile: a new dimension before each repeated one is broadcast, then both are merged."""
+    """Emit Tile as a broadcast: ``[4] -> [1, 4] -> [3, 4] -> [12]`` for three repetitions.
+
+    A dimension of size 1 is inserted before each dimension of the input, broadcast to the number of
+    repetitions, and merged with the dimension after it.
+    """
     x = node.tensor(0)
     repeats = [
         out // size if size else 1 for out, size in zip(node.out().shape, x.shape, strict=True)
@@ -171,13 +175,15 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
 
 
 def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
-    """Return the source position of each element of Pad's result along a dimension.
+    """Return, for each position of Pad's result along a dimension, the input position to copy.
+
+    The position is -1 where the result has the constant of mode ``constant``.
 
     Args:
         size: extent of the input.
         low: width of the padding before the input; a negative width crops.
         high: width of the padding after the input; a negative width crops.
-        mode: Pad's mode; -1 stands for padding of mode ``constant``.
+        mode: Pad's mode: constant, edge, reflect or wrap.
     """
     if mode == "constant":
         places = np.arange(-low, size + high, dtype=np.int64)

@@ -77,9 +77,10 @@ def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
 
 
 def _source(tensor: Tensor) -> Tensor | None:
-    """Return the operand of the reshape that produces ``tensor``, if a linalg operation made it.
+    """Return the operand of the reshape whose result is ``tensor``.
 
-    None if another operation made the operand, or if no reshape produces ``tensor``.
+    None if ``tensor`` is not the result of a reshape, or if the operand is not the result of a
+    linalg operation.
     """
     value = _reshaped(tensor.value)
     if value is None:
@@ -105,14 +106,21 @@ def _before(
     old: Sequence[int],
     new: Sequence[int],
 ) -> Access | None:
-    """Return an operand for an operation that is moved before a reshape; None if impossible.
+    """Return ``operand`` of an elementwise operation, reshaped for the operation before a reshape.
+
+    The operation ``f(reshape(x), y)`` becomes ``reshape(f(x, y'))``; this function makes y' from y.
+    The loops of the operation are the dimensions of ``new``, and become those of ``old``.
 
     Args:
-        operand: a tensor with its index expressions in the loops of the unmoved operation.
-        groups: dimensions of ``old`` and those of ``new`` that the reshape merges or splits into
-            each other. In each group, the operand must have all dimensions of ``new``, or none.
-        old: shape of the reshape's operand, of which the moved operation has the loops.
-        new: shape of the reshape's result, of which the unmoved operation has the loops.
+        operand: a tensor with its index expressions in the loops of the operation.
+        groups: pairs of dimensions of ``old`` and dimensions of ``new`` with equal numbers of
+            elements, such as ([0], [0, 1]) for a dimension that the reshape splits.
+        old: shape of the operand of the reshape.
+        new: shape of the result of the reshape.
+
+    Returns:
+        The reshaped tensor with its new index expressions. None if the operand cannot be reshaped,
+        for example because it has some but not all dimensions of ``new`` in a group.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

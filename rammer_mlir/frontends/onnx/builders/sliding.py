@@ -49,14 +49,16 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the number of the window with the current element at the current tap of the kernel.
+    """Emit the number of the window whose current tap is at the current element of the image.
 
-    Also emits whether that window exists. Loops give the element and the tap.
+    Returns the number, and a boolean that is false if there is no such window; the number is valid
+    even then. Loops 2 and following are the element's spatial position, and the loops after these
+    are the tap.
 
     Args:
         window: the sliding window.
         axis: number of the spatial dimension.
-        count: number of windows along the dimension; the returned number is always below it.
+        count: number of windows along the dimension; the result is at most ``count - 1``.
         rank: number of spatial dimensions.
     """
     tap = here(2 + rank + axis) * window.dilations[axis]

@@ -90,9 +90,10 @@ def structured(
 def _extents(
     domain: Sequence[int], operands: Sequence[tuple[Tensor, Sequence[Expr]]]
 ) -> list[tuple[Tensor, Sequence[Expr]]]:
-    """Return an additional operand that determines extents of loops, if others do not.
+    """Return an additional operand for the loops whose extents no other operand determines.
 
-    It is an empty tensor with these extents, and its index expressions. The list is empty if
+    linalg derives the extents of loops from the shapes of operands. The additional operand is an
+    uninitialized tensor with the missing extents, and its index expressions. The list is empty if
     ``operands`` determine all extents of ``domain``.
     """
     plain: set[int] = set()
@@ -139,7 +140,8 @@ def pointwise(
 
     Args:
         body: maps one scalar of each operand to the result's scalar.
-        operands: tensors, or tensors with the result's dimension of each of their dimensions.
+        operands: tensors; or pairs of a tensor and, for each of its dimensions, the number of the
+            result's dimension that indexes it.
         dtype: the result's dtype, by default that of the first operand.
         shape: the result's shape, by default the operands' broadcast shape.
     """
@@ -190,11 +192,17 @@ class Reduced(NamedTuple):
     dims: list[int]
 
     def map(self, body: Body, dtype: DType | None = None) -> Reduced:
-        """Emit ``body`` on each element; the result has ``dtype``, by default the old one."""
+        """Emit ``body`` on each element of the reduced tensor.
+
+        The result has ``dtype``, by default the dtype of ``tensor``.
+        """
         return Reduced(pointwise(body, self.tensor, dtype=dtype), self.dims)
 
     def keepdims(self, rank: int) -> Tensor:
-        """Emit the tensor with its reduced dimensions as size 1; ``rank`` counts both."""
+        """Emit the tensor reshaped so that it has the reduced dimensions, with size 1.
+
+        ``rank`` is the rank before the reduction, which is also that of the result.
+        """
         sizes = dict(zip(self.dims, self.tensor.shape, strict=True))
         return reshape(self.tensor, [sizes.get(axis, 1) for axis in range(rank)])
 

@@ -25,8 +25,9 @@ from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, literal
 def max_unpool(node: Node) -> Tensor:
     """Emit MaxUnpool; positions without a maximum are zero.
 
-    Each output element searches the few windows that contain it, so elements stay independent; a
-    pooling never selects an element outside of its window.
+    Each output element is compared with the positions of the maxima of the few windows that contain
+    it, since the maximum of a window is always in the window. So all elements can be computed in
+    parallel.
     """
     x, indices = node.tensor(0), node.tensor(1)
     window = window_of(node, x.shape[2:], node.attribute("kernel_shape"))

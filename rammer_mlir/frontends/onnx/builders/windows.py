@@ -39,7 +39,11 @@ class Window:
 
 
 def window_of(node: Node, space: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return a node's window over data of extents ``space``, with computed padding if automatic."""
+    """Return a node's sliding window over data of extents ``space``.
+
+    The padding is that of the attribute ``pads``, or is computed if the attribute ``auto_pad`` asks
+    for it. ``kernel`` has the number of taps of each spatial dimension.
+    """
     rank = len(space)
     strides = tuple(node.attribute("strides") or [1] * rank)
     dilations = tuple(node.attribute("dilations") or [1] * rank)

@@ -1,5 +1,6 @@
 """Operators of ONNX Runtime's domain and of ai.onnx.ml, expanded to ONNX operators.
 
-Files that ONNX Runtime's optimizer, its quantizer or an exporter wrote contain them. A table has a
-rewriting function for each; unsupported forms are refused in one line.
+Models contain such operators if they were written by ONNX Runtime's optimizer or quantizer, or by
+an exporter of classical models. A table has a rewriting function for each supported operator;
+unsupported attributes and inputs are refused with a one-line error.
 """

@@ -37,10 +37,15 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Emit attention on queries, keys and values that value ``projected`` contains.
+    """Emit attention, including the outputs of the node, on a packed value.
 
-    They are concatenated along its last dimension. ``mask``, ``past`` and ``bias`` are numbers of
-    inputs; the bias is added to the scores.
+    Args:
+        call: the operator's node.
+        projected: name of a value that has queries, keys and values concatenated along its last
+            dimension.
+        mask: number of the input that masks keys.
+        past: number of the input with the keys and values of earlier tokens.
+        bias: number of the input to add to the scores; None for no such input.
     """
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)

@@ -113,10 +113,11 @@ def _label_encoder(call: Call) -> None:
 
 
 def _table(call: Call, what: str) -> Array | None:
-    """Return the attribute ``keys``, ``values`` or ``default``, in the element type of its suffix.
+    """Return one of LabelEncoder's tables ``keys``, ``values`` or ``default``, as an array.
 
-    ``what`` is the attribute's name without suffix. None if the node has no such attribute; a
-    default of strings is ignored.
+    The name of a table's attribute ends with the element type, as in ``keys_int64s``; ``what`` is
+    the name without this suffix. None is returned if the node has no such attribute. A default of
+    strings is ignored; other tables of strings are refused.
     """
     forms = {"_tensor": None, "_int64": np.int64, "_float": np.float32, "_string": None}
     for attribute in call.node.attribute:

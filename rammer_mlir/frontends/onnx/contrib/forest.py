@@ -93,10 +93,19 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Emit whether the comparison of ``value`` and ``split`` is true; return the name.
+        """Emit whether the comparison of the current node is true, for each row and tree.
 
-        ``node`` has the number of the node for each row and tree. Every comparison that occurs is
-        emitted, and a node's mode selects among them.
+        Every kind of comparison that occurs in the trees is emitted for all nodes, and the mode of
+        the node selects among the results.
+
+        Args:
+            call: the operator's node.
+            value: name of the compared elements of the input.
+            split: name of the values with which they are compared.
+            node: name of the numbers of the current nodes.
+
+        Returns:
+            The name of the booleans.
         """
         modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
         found = ""

@@ -14,10 +14,11 @@ _GEMM = "alpha beta transA transB"
 
 
 def _turned(call: Call, number: int, side: str) -> str:
-    """Return operand ``number``, transposed according to the node's attributes.
+    """Emit operand ``number`` of a FusedMatMul, transposed as the node's attributes say.
 
-    ``side`` is A or B. Attribute ``transBatchA`` or ``transBatchB`` moves the first dimension after
-    the other batch dimensions, then ``transA`` or ``transB`` swaps the last two.
+    Returns the name of the result. ``side`` is A or B. Attribute ``transBatchA`` or ``transBatchB``
+    moves the first dimension after the other batch dimensions, then ``transA`` or ``transB`` swaps
+    the last two.
     """
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))
@@ -120,7 +121,11 @@ def _zero_points(
 def _unpacked(
     packed: np.ndarray[tuple[int, ...], np.dtype[np.generic]], bits: int
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Return the unpacked elements of each row; the first element is in a byte's low bits."""
+    """Return the elements of each row of packed integers, as f32.
+
+    ``packed`` has rows of bytes, and ``bits`` is the number of bits of an element, 4 or 8. Of two
+    elements in a byte, the first is in the low bits.
+    """
     found = packed.astype(np.uint8)
     if bits == 4:
         found = np.stack([found & 15, found >> 4], axis=-1).reshape(len(found), -1)

@@ -28,9 +28,10 @@ _REWRITE_FAULTS = (
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Set the domain of ONNX Runtime's operators that its optimizer puts in ONNX's domain.
+    """Move nodes that ONNX does not define from ONNX's domain to ONNX Runtime's, in place.
 
-    They are SimplifiedLayerNormalization and, in old opsets, LayerNormalization.
+    ONNX Runtime's optimizer gives some of its own operators ONNX's domain:
+    SimplifiedLayerNormalization and, in opsets before 17, LayerNormalization.
     """
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:

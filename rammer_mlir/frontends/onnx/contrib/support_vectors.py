@@ -37,7 +37,10 @@ def _number(call: Call, value: float) -> str:
 
 
 def _sides(call: Call, distances: str) -> str:
-    """Emit 1 for rows with a positive distance, which are inside of the class, else -1."""
+    """Emit the result of a one-class model: 1 for rows that belong to the class, else -1.
+
+    A row belongs to the class if its number in ``distances``, the weighted sum, is positive.
+    """
     is_inside = call.op("Greater", distances, _number(call, 0.0))
     return call.op("Where", is_inside, _number(call, 1.0), _number(call, -1.0))
 

@@ -1,7 +1,8 @@
 """Evaluation of nodes with constant inputs, in one sweep through the graph.
 
-Values that determine shapes are folded up to a size beyond real models. Other results are stored up
-to a limit; larger ones are computed at run time.
+Values that determine shapes are folded even if they are large, up to a size that no real model
+reaches. Other results are stored only up to a smaller limit; larger results are computed at run
+time.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 _MOST_BYTES = 4 << 20
 """Largest number of bytes of a stored result that is larger than its operands.
 
-It is a mask of 1024 x 1024 floats; reading more costs as much as computing it.
+This is the size of an attention mask of 1024 x 1024 floats. Reading a larger result from memory
+takes as long as computing it at run time.
 """
 
 _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Large quantizations are not folded: weights keep their small types until they are used.
+"""Operators whose large results are not folded, so that quantized weights stay small in memory.
 
-Those of convolution weights are folded: each weight is used for many pixels, and as a constant it
-is packed, and its filter transformed, once for all runs. If the image is quantized too, the
-convolution is computed in integers.
+Weights of convolutions are an exception: each weight is used for many pixels, and a constant weight
+can be packed and transformed (Winograd) at compile time. The exception does not hold if the image
+is quantized too, since the convolution is then computed in integers.
 """
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
@@ -192,7 +194,10 @@ class _Sweep:
 
 
 def _filters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values that are only used as weights of convolutions of floats."""
+    """Return the names of values that are only used as weights of convolutions of floats.
+
+    Such weights are folded even if they are large and quantized.
+    """
     filters: set[str] = set()
     others = {value.name for value in graph.output}
     quantized = {
@@ -213,10 +218,10 @@ def _initializer_store(graph: onnx.GraphProto) -> _Store:
 
 
 def _stored_elements(value: Array) -> int:
-    """Return an array's number of elements in memory, where broadcast elements count once.
+    """Return the number of elements of an array that take memory when it is stored.
 
-    Boolean masks count as zero elements: the values that they select take several times their
-    bytes.
+    The repeated elements of a broadcast dimension count once. A boolean mask counts as 0 elements,
+    since it is small beside the values that it selects.
     """
     if value.dtype == np.bool_:
         return 0
@@ -268,7 +273,14 @@ def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
 def _replace(
     graph: onnx.GraphProto, folded: set[int], values: ChainMap[str, Array], store: _Store
 ) -> None:
-    """Remove folded nodes, and pass their results that other nodes use to ``store``."""
+    """Remove folded nodes from a graph, in place, and store their results that are still used.
+
+    Args:
+        graph: the graph.
+        folded: numbers of the folded nodes, in the graph's order.
+        values: the results by name.
+        store: called with the name and value of each result that another node or an output uses.
+    """
     kept = [node for number, node in enumerate(graph.node) if number not in folded]
     used = {value.name for value in graph.output} | names_used_by(kept)
     nodes: list[onnx.NodeProto] = []

@@ -28,7 +28,10 @@ class SizeBounds:
         self._visit(model.graph)
 
     def of(self, name: str) -> Bounds | None:
-        """Return the upper bounds of the sizes of value ``name``; None if its rank is unknown."""
+        """Return the upper bound of each dimension of the value ``name``.
+
+        The bound of a dimension is None if it is unknown; the result is None if the rank is.
+        """
         return self._found.get(name)
 
     def _visit(self, graph: onnx.GraphProto) -> None:

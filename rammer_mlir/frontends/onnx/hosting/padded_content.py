@@ -1,4 +1,8 @@
-"""Rules for nodes that compute with shapes: their integers may be sizes of open dimensions."""
+"""Rules for nodes that compute sizes, such as Shape, Gather and Mul, in the analysis of padding.
+
+A rule returns the elements of the node's result as dimensions: known integers, or multiples of the
+size of an open dimension. It raises DependentRowsError for results that are neither.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``PaddedNode``, the argument of rules: a node with operands of open sizes."""
+"""``PaddedNode``, the argument of the rules that tell whether open dimensions may be padded."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class PaddedNode:
         kind: name of the operator.
         attributes: values by name, as evaluators expect them.
         operands: facts about its operands; None for omitted operands.
-        inferred: shapes of its results with static sizes in place of open ones.
-        demands: requirements on the part's inputs, to which rules add.
+        inferred: shapes of its results that ONNX's inference gives if all open dimensions have the
+            size ``STAND_IN``.
+        demands: requirements on the part's inputs that make padding correct; rules add to them.
     """
 
     kind: str
@@ -55,7 +56,10 @@ class PaddedNode:
         return [value for value in self.operands if value is not None]
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return the value of attribute ``name``, of its schema's type; ``default`` if omitted."""
+        """Return the value of attribute ``name``; ``default`` if the node omits it.
+
+        The value has the type that ONNX's schema of the operator gives the attribute.
+        """
         return self.attributes.get(name, default)
 
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:

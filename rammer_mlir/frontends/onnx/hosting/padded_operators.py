@@ -1,7 +1,8 @@
-"""Rules for operators that compute the rows of an open dimension independently.
+"""Rules that tell whether a node still computes correctly if an open dimension has padding rows.
 
-A rule returns the shapes of a node's results, or refuses the node; operators without a rule are
-refused. A padding row must not influence other rows, and an index in it must be harmless.
+That is so if the node computes the rows of the dimension independently: a padding row must not
+influence other rows, and an index in a padding row must not read or write out of bounds. A rule
+returns the shapes of a node's results, or refuses the node; operators without a rule are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ def _broadcast(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _divided(node: PaddedNode) -> Sequence[Dims]:
-    """Return the shape of a quotient; raise DependentRowsError for padded integer divisors."""
+    """Return the shape of the result of a division.
+
+    Raises:
+        DependentRowsError: for an integer divisor with padding rows, since an integer division by
+            their zeros is undefined.
+    """
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
     if divisor.is_padded and kind.kind in "iu":
@@ -63,7 +69,10 @@ def _along(default: int, only_last: bool = False) -> Rule:
 
 
 def _with_sizes(shape: Dims, sizes: Sequence[int]) -> Dims:
-    """Return ``shape`` with ``sizes`` in place of its static dimensions."""
+    """Return ``shape`` with each static dimension replaced by the element of ``sizes`` for it.
+
+    Open dimensions stay. ``sizes`` has an element for each dimension.
+    """
     pairs = zip(shape, sizes, strict=False)
     return tuple(dim if isinstance(dim, Padded) else size for dim, size in pairs)
 
@@ -75,7 +84,12 @@ def _running(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _batch(node: PaddedNode) -> Sequence[Dims]:
-    """Return the results' shapes of an operator on images; only their number may be open."""
+    """Return the shapes of the results of an operator on a batch of images, such as Conv.
+
+    Raises:
+        DependentRowsError: if a dimension other than the batch is open, or images influence each
+            other.
+    """
     shape = node.operand(0).shape
     node.require_static_axes(shape, range(1, len(shape)))
     node.require_static(*range(1, len(node.operands)))
@@ -137,7 +151,11 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return the indices' shape; its open sizes, except along ``axis``, must equal the data's."""
+    """Return ``indices``, the shape of the indices of GatherElements or ScatterElements.
+
+    Each open dimension of the indices or of ``data``, the shape of the data, is required to have
+    the same size in both; only the dimension ``axis`` may differ.
+    """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
         if place != axis and (isinstance(one, Padded) or isinstance(other, Padded)):
@@ -210,10 +228,18 @@ def _reshape(node: PaddedNode) -> Sequence[Dims]:
 
 
 def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
-    """Return the shape of a reshaped value; rows of an open dimension must stay together, in order.
+    """Return the shape of the result of a reshape.
+
+    The elements of each row of an open dimension must stay together, in the order of rows. For
+    example, ``[N, 6] -> [N, 2, 3]`` is possible, ``[2, N] -> [N, 2]`` is not.
+
+    Args:
+        node: the reshape.
+        shape: the shape of its operand.
+        target: the requested shape, in which -1 stands for a size to compute.
 
     Raises:
-        DependentRowsError: if they do not.
+        DependentRowsError: if the elements of a row would not stay together.
     """
     total = product(shape)
     known = product(dim for dim in target if dim != -1)
@@ -225,12 +251,14 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 
 
 def _share(total: Dim, known: Dim) -> Dim:
-    """Return the size of dimension -1 of a reshape: the quotient of ``total`` and ``known``.
+    """Return the size of dimension -1 of a reshape: ``total`` divided by ``known``.
 
-    It depends on data if only ``total`` does; if both do, the dependence cancels.
+    ``total`` is the number of elements, and ``known`` the product of the other dimensions. If both
+    are open, the quotient is static; if only ``total`` is open, the quotient is open.
 
     Raises:
-        DependentRowsError: if only ``known`` depends on data or is 0, or for a fraction.
+        DependentRowsError: if only ``known`` is open, if ``known`` is 0, or if the quotient is not
+            a whole number.
     """
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)

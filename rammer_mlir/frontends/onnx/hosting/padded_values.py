@@ -19,16 +19,21 @@ _MOST_CONTENT = 64
 
 
 class DependentRowsError(Exception):
-    """Raised for a node that mixes rows of an open dimension, or that no rule proves not to."""
+    """Raised for a node that prevents padding of an open dimension.
+
+    The node combines elements of several rows of the dimension, or no rule proves that it does not.
+    """
 
 
 @dataclass(frozen=True)
 class Padded:
-    """A dimension of ``factor`` rows for each row of an open dimension.
+    """A dimension whose size is ``factor`` times the size of an open dimension of the inputs.
+
+    For example, reshaping ``[N, 4]`` to one dimension gives a dimension with factor 4.
 
     Attributes:
         symbol: number of the open dimension.
-        factor: rows for each row of the open dimension.
+        factor: ratio of this dimension's size to that of the open dimension.
     """
 
     symbol: int
@@ -55,7 +60,7 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
-    """Return sizes with ``STAND_IN`` rows for each row of an open dimension."""
+    """Return static sizes for ``dims``, as if every open dimension had the size ``STAND_IN``."""
     return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
 
 
@@ -106,7 +111,7 @@ class PartValue:
         return not self.is_padded and not self.is_sized
 
     def integers(self) -> list[int]:
-        """Return the elements.
+        """Return the elements of an integer or a list of integers, which must be static.
 
         Raises:
             DependentRowsError: if they are unknown, or depend on open dimensions.
@@ -149,7 +154,7 @@ class Demands:
         return symbol
 
     def unite(self, one: Dim, other: Dim) -> Dim:
-        """Require two dimensions to have the same size; return that dimension.
+        """Require two dimensions to have the same size; return the dimension that stands for both.
 
         Raises:
             DependentRowsError: if only one of them is open, or their factors differ.
@@ -166,7 +171,9 @@ class Demands:
         return Padded(first, one.factor)
 
     def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """Return the broadcast shape of given shapes, and require equal sizes of their open axes.
+        """Return the broadcast shape of ``shapes``, and require equal sizes of dimensions in it.
+
+        Open dimensions at the same position of several shapes must have the same size.
 
         Raises:
             DependentRowsError: if an open size would have to equal a static one.

@@ -58,7 +58,8 @@ class Verdict:
     Attributes:
         padding: the open axes of inputs to pad and of outputs to cut; None if the part is not
             padded.
-        obstacle: the node that prevents padding, for messages; empty if there is none.
+        obstacle: text for messages that names the node, or another reason, that prevents padding;
+            empty if there is none.
     """
 
     padding: Padding | None
@@ -214,7 +215,7 @@ class _Analysis:
         """Return the elements of a result that is computed from shapes; None for other results.
 
         Raises:
-            DependentRowsError: if they depend on open sizes in a way without a rule.
+            DependentRowsError: if they depend on open sizes, and no rule computes them.
         """
         is_shape = node.kind in ("Shape", "Size")
         followed = node.operands[1:] if node.kind == "Where" else node.operands
@@ -235,7 +236,10 @@ class _Analysis:
         return CONTENT_RULES[node.kind](node)
 
     def _inferred(self, node: onnx.NodeProto) -> dict[str, TensorKind]:
-        """Return the types of a node's results with one static size for all open dimensions."""
+        """Return the types of a node's results, by name, as if open dimensions were static.
+
+        ONNX's shape inference runs with the size ``STAND_IN`` for every open dimension.
+        """
         values = {name: self._values[name] for name in node.input if name}
         types = {n: TensorKind(v.elem_type, standing_in(v.shape)) for n, v in values.items()}
         found = {n: stand_in_content(v) for n, v in values.items()}
@@ -243,9 +247,10 @@ class _Analysis:
         return infer_node(node, self._opset, types, arrays)
 
     def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
-        """Return the facts about a node's results with the inputs from which elements are copied.
+        """Return ``results``, the facts about a node's results, with ``sources`` and ``direct``.
 
-        These inputs of the part are added if the node only moves elements.
+        These two facts, which name the part's inputs from which elements are copied, are set only
+        if the node moves elements without computing.
         """
         if node.op_type == "ConstantOfShape":
             return [replace(value, sources=frozenset({""})) for value in results]
@@ -296,7 +301,10 @@ class _Analysis:
         return self._values[name].shape
 
     def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
-        """Return number, group of equal size, and ``Padded.factor`` of each open axis."""
+        """Return a triple (axis, group, factor) for each open axis of a shape.
+
+        Axes of a group have the same size in the inputs; ``factor`` is ``Padded.factor``.
+        """
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)
             for axis, dim in enumerate(shape)

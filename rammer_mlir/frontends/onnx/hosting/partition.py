@@ -93,7 +93,11 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Raise ShapeError if the only part is the whole model, with unknown sizes and unpadded."""
+    """Raise ShapeError if the only part is the whole model, and a shape in it is unknown.
+
+    Such a partition makes no progress, since the part has the same unknown shapes as the model. It
+    is accepted if the part's sizes are padded, or if the part has shape values.
+    """
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
     is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values
@@ -300,7 +304,11 @@ class _Partition:
 
 
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
-    """Yield the steps, without evaluations whose results neither a step nor ``used`` contains."""
+    """Yield the steps in order, without unused evaluations.
+
+    An evaluation is unused if no later step reads any of its results, and ``used``, the names of
+    the model's outputs, contains none of them.
+    """
     kept: list[Step] = []
     for step in reversed(steps):
         if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):
@@ -316,7 +324,10 @@ def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
 
 
 def _axes(given: dict[str, object], kind: str, names: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return the name, the axis and the direction of each source or stack of a Scan.
+    """Return a triple (name, axis, direction) for each source or stack of a Scan.
+
+    Sources are the inputs that the Scan reads by slices, stacks the results that it writes by
+    slices. The direction is 1 if the steps begin at the end of the axis, else 0.
 
     Args:
         given: attributes of the Scan.

@@ -80,7 +80,11 @@ class PartMaker:
         return sorted(free_names(body) - constants)
 
     def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
-        """Return names of captured large constants that only elementwise operators use."""
+        """Return the names of captured large constants that only elementwise operators read.
+
+        Bodies of loops get them as inputs, so that bodies that differ only in these constants
+        become the same part.
+        """
         weights = free_names(body) & self._model.weights.keys()
         for node in body.node:
             if node.domain not in ONNX_DOMAINS or node.op_type not in ELEMENTWISE:
@@ -169,10 +173,10 @@ def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
 
 
 def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.ValueInfoProto:
-    """Make an input of a body a scalar, reshaped if the body expects a vector of one element.
+    """Change input ``number`` of a loop's body to a scalar, in place; return its declaration.
 
-    Returns:
-        The declaration of the scalar; the body is modified in place.
+    The iteration number and the condition may be declared as vectors of one element. A Reshape is
+    then inserted that makes the vector from the scalar.
     """
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:

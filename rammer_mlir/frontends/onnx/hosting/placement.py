@@ -117,15 +117,26 @@ class _Placer:
         return Place(slot, on_host)
 
     def is_trivial(self, node: onnx.NodeProto) -> bool:
-        """Whether a node's evaluator is light (``is_light``), and its values are small."""
+        """Whether the host evaluates a node in less time than a call of a compiled part takes.
+
+        That is assumed if its evaluator is cheap (``is_light``), and its operands and results are
+        small.
+        """
         return is_light(node) and self._is_small(node)
 
     def _host_slot(self, name: str) -> int:
-        """Return the first slot at which the value ``name`` is available to the host."""
+        """Return the first slot in which the host can read the value ``name``.
+
+        The host's steps of slot n run before part n, so the results of part n are available to the
+        host from slot n + 1 on.
+        """
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
-        """Return the number of a node's part, and record operands that must be constant there."""
+        """Return the number of the part that computes a node.
+
+        Those ``operands`` that must be constants in that part are recorded as its shape values.
+        """
         # A part reads values of the host of its own slot, because host steps precede the part.
         slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
         fixed = [name for name in fixed_operands(node) if name not in self._constants]

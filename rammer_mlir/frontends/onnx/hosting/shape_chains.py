@@ -66,7 +66,11 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Return whether a tensor of known rank is in ``given`` or has at most one open size."""
+        """Return whether a part may depend on the sizes of the tensor ``name``.
+
+        That is so if its rank is known, and the part depends on its sizes anyway (``given``) or at
+        most one of these sizes is open.
+        """
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False
         tensor = self._types[name].type.tensor_type

@@ -34,7 +34,11 @@ def identity(part: Part) -> bytes:
 def _of_graph(
     graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
 ) -> Iterator[object]:
-    """Yield a description of each computation of a graph; ``names`` numbers its values."""
+    """Yield a description of each node of a graph, then of its outputs, without names.
+
+    Values are described by their numbers in ``names``, to which the results of nodes are added, or
+    by their content in ``constants``.
+    """
     for node in graph.node:
         yield node.op_type, node.domain
         yield [_name(name, names, constants) for name in node.input]

@@ -1,1 +1,1 @@
-"""Rewrites of ONNX loops that reduce the bytes read per iteration and avoid appending."""
+"""Rewrites of ONNX loops, so that iterations read fewer bytes and do not append to sequences."""

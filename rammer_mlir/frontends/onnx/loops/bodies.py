@@ -42,7 +42,10 @@ def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
 
 
 class Body:
-    """A loop body, which must not be modified while this object is used."""
+    """Facts about a loop's body: producers, uses and types of its values.
+
+    The body must not be modified while this object is used.
+    """
 
     def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
         """Take the body, and the facts about the values outside of it."""
@@ -105,9 +108,10 @@ class Body:
 def step_types(
     body: Body, states: Sequence[str], around: Surroundings, known: Types | None = None
 ) -> Mapping[str, TensorKind] | None:
-    """Return the types in the body of a Loop, by name; None if a state's type changes.
+    """Return the types of the values in the body of a Loop, by name.
 
-    None also if a state's type is unknown. Sequences among the states have no type here.
+    None if the type of a state is unknown, or changes between iterations. States that are sequences
+    are ignored, and have no type in the result.
 
     Args:
         body: body of the loop.

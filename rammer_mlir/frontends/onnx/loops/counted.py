@@ -95,7 +95,10 @@ def _results(
 
 
 def _kind_of(read: ElementRead, types: Types) -> TensorKind:
-    """Return the type of the element that a read node of a body returns."""
+    """Return the type of the result of a node that reads an element of a tensor.
+
+    ``types`` has the types of tensors by name.
+    """
     kind = types[read.value]
     assert kind.shape is not None, "reads of unknown shapes are not found"
     kept = (1,) if read.keeps_axis else ()
@@ -132,17 +135,21 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Replace a body's condition by a constant; return a source of iteration numbers.
+    """Supply the two inputs of a Loop's body that a Scan's body lacks.
+
+    These are the condition, which becomes a constant in the body, and the iteration number, which
+    the Scan reads from a constant tensor [0, 1, 2, ...].
 
     Args:
         graph: the body of the Scan, modified in place.
-        loop: the Loop's body.
+        loop: the Loop's body, whose first inputs are the iteration number and the condition.
         used: names that the Scan's body uses.
         steps: trip count.
         write: collects the constants.
 
     Returns:
-        The source, with the declaration of its element; empty if the number is not used.
+        The tensor of iteration numbers as a source of the Scan, with the declaration of its
+        element; empty if the body does not use the iteration number.
     """
     number, condition = loop.input[:2]
     if condition.name in used:
@@ -156,7 +163,10 @@ def _replace_counter(
 
 
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
-    """Return a source of the first ``steps`` elements of ``source``."""
+    """Return the first ``steps`` slices of ``source``, a tensor that a Scan reads by slices.
+
+    A Slice is emitted if the tensor has another number of slices, or an unknown number of them.
+    """
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
         return source

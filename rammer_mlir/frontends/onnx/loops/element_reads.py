@@ -59,9 +59,10 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Return the read by a Slice from ``number`` to ``number + 1``; None for other nodes.
+    """Return ``node`` as a read of an element, if it is a Slice of size 1 at the iteration number.
 
-    ``number`` is the name of the iteration number.
+    ``number`` is the name of the iteration number; the Slice must end at ``number + 1``. None for
+    other nodes.
     """
     value = _whole(body, node.input[0])
     shape, axes = body.captured(value), body.constant(node.input[3])
@@ -75,7 +76,11 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the scalar that a node reshapes to the list of one element ``name``; else ``name``."""
+    """Return the name of the scalar of which the value ``name`` is a vector of one element.
+
+    Unsqueeze, Reshape, Identity and casts to wide integers are undone. If no node makes a vector
+    from a scalar, the name of the value before Identity and casts is returned.
+    """
     name = _behind_casts(body, name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")

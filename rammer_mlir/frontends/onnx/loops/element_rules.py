@@ -36,12 +36,14 @@ _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of the expression for an element.
+    """An operand of a node of whose result a single element is computed.
+
+    An element is the slice of a tensor at one position along an axis, such as the time step.
 
     Attributes:
         value: name of the operand.
-        axis: axis of its elements, which may have size 1; None if it lacks the axis.
-        is_invariant: whether all elements are the same.
+        axis: axis of the operand's elements, which may have size 1; None if it lacks the axis.
+        is_invariant: whether the operand has the same element at all positions.
     """
 
     value: str
@@ -50,10 +52,13 @@ class Operand:
 
 
 class ElementWriter(Protocol):
-    """Emits the nodes that compute one element of a value from its operands' elements."""
+    """Emits the nodes that compute one element of a value from elements of its operands.
+
+    An element is the slice of a tensor at one position along an axis, such as the time step.
+    """
 
     def operand(self, operand: Operand) -> str:
-        """Return the name of an operand's element."""
+        """Return the name of the element of an operand at the current position of the axis."""
         ...
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
@@ -61,7 +66,11 @@ class ElementWriter(Protocol):
         ...
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Emit a transposition of ``value``, once for all elements if it ``is_invariant``."""
+        """Emit a transposition of ``value``; return the name of its result.
+
+        ``is_invariant`` tells that ``value`` is the same for all elements; then the transposition
+        is computed once for all of them.
+        """
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
@@ -69,18 +78,25 @@ class ElementWriter(Protocol):
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
-        """Emit a reshape of ``value``, once for all elements if it ``is_invariant``."""
+        """Emit a reshape of ``value`` to ``shape``; return the name of its result.
+
+        ``is_invariant`` tells that ``value`` is the same for all elements; then the reshape is
+        computed once for all of them.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The expression for an element of a node's result.
+    """How to compute an element of a node's result from elements of its operands.
+
+    An element is the slice of a tensor at one position along an axis, such as the time step.
 
     Attributes:
-        operands: operands of the expression.
-        write: called with a writer; emits the expression, and returns the name of the element.
-        is_view: whether the element is a view of the only operand's element.
+        operands: the operands whose elements are needed.
+        write: called with a writer; emits the computation, and returns the name of the element.
+        is_view: whether the element is only a reshape or transposition of the element of the single
+            operand.
     """
 
     operands: tuple[Operand, ...]
@@ -89,7 +105,10 @@ class Rule:
 
 
 def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
-    """Return the expression for an element of a node's result along an axis; None if unknown."""
+    """Return the rule that computes an element of a node's result from elements of its operands.
+
+    An element is the slice at one position along ``axis``. None if no rule is known for the node.
+    """
     shape = shapes(node.output[0])
     if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:
         return None
@@ -142,7 +161,11 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 
 
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
-    """Return the rule of a reshape that keeps the axis: it reshapes the element; else None."""
+    """Return the rule of a reshape; None if the reshape merges or splits dimension ``axis``.
+
+    The element of the result is a reshape of the element of the operand. ``shape`` is the shape of
+    the result.
+    """
     given = shapes(node.input[0])
     before = prod(shape[:axis])
     axes = [
@@ -158,7 +181,11 @@ def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule
 
 
 def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
-    """Return the rule of an Einsum without sums, a broadcast product; None for other equations."""
+    """Return the rule of an Einsum that is an outer product; None for other equations.
+
+    Such an Einsum sums over no label, as "bi,bj->bij"; its element is the broadcast product of the
+    operands' elements.
+    """
     terms, result = _equation(node)
     known = [shapes(name) or () for name in node.input]
     if not result or not all(map(_is_factor, terms, known, [result] * len(terms))):
@@ -183,9 +210,10 @@ def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | No
 
 
 def _equation(node: onnx.NodeProto) -> tuple[list[str], str]:
-    """Return the labels of each operand and of the result of an Einsum.
+    """Return the labels of each operand, and the labels of the result, of an Einsum.
 
-    The result's labels are empty if the equation omits them; all labels are, if it has an ellipsis.
+    For example, "bi,bj->bij" gives ["bi", "bj"] and "bij". The result's labels are "" if the
+    equation has no ``->``. If the equation has an ellipsis, ([], "") is returned.
     """
     text = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
     left, _, right = text.replace(" ", "").partition("->")
@@ -208,8 +236,9 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 
 
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
-    """Emit an operand's element with one dimension per label, of size 1 if it lacks the label.
+    """Emit the element of an Einsum's operand, transposed and reshaped so that it broadcasts.
 
+    The result has a dimension for each of ``labels``, with size 1 if the operand lacks the label.
     ``sizes`` has the size of each of the operand's labels.
     """
     own, once = [label for label in sizes if label in labels], operand.is_invariant

@@ -47,7 +47,10 @@ def normal_form(
 def _with_trip_count(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop with a trip count instead of a condition that counts; None without any."""
+    """Return a Loop with a trip count in place of its condition, which only counts iterations.
+
+    None if the condition does anything else, or if the number of iterations is unknown.
+    """
     steps = _counted_steps(node, around)
     if steps is None:
         return None
@@ -77,7 +80,10 @@ def _invariant_states(node: onnx.NodeProto) -> list[int]:
 def _without_invariants(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop that captures the states that its body returns unchanged, or None."""
+    """Return a Loop that captures the values of the states that its body returns unchanged.
+
+    None if the Loop has no such state.
+    """
     del around
     states = _invariant_states(node)
     if not states:
@@ -158,7 +164,11 @@ def _read_counter(
 def _counter_nodes(
     graph: onnx.GraphProto, number: int, start: Array, step: Array
 ) -> list[onnx.NodeProto]:
-    """Return nodes that compute a counter from the iteration number, under the state's name."""
+    """Return nodes for a Loop's body that compute ``start + step * iteration number``.
+
+    Their result has the name of state ``number``, a counter, which the body then need not carry.
+    Constants are added to ``graph``, the body.
+    """
     value = graph.input[2 + number].name
     kind = helper.np_dtype_to_tensor_dtype(start.dtype)
     operands: list[tuple[str, str, Array]] = []

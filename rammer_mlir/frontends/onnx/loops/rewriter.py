@@ -35,9 +35,10 @@ def rewrite_loops(model: Model) -> bool:
 
 
 class _LoopRewriter:
-    """Rewrites a model's loops that are not unrolled, and ConcatFromSequence of their sequences.
+    """Rewrites the loops of a model that are not unrolled.
 
-    It is called for each node by ``evaluate_constants``.
+    If a loop's sequence becomes a tensor, a ConcatFromSequence that reads the sequence is rewritten
+    too. ``evaluate_constants`` calls the object for each node.
     """
 
     def __init__(self, model: Model) -> None:

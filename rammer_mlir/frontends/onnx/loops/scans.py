@@ -1,4 +1,4 @@
-"""Sources of Scans, the tensors that they read by element: access and replacement."""
+"""Reading and replacing the sources of Scans, the tensors of which each step reads a slice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 
 
 def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
-    """Return each source of a Scan, with the name of its element in the Scan's body."""
+    """Return each source of a Scan, with the name of its element in the Scan's body.
+
+    A source is a tensor, with an axis and a direction; each step reads the next slice along the
+    axis, the element, which is an input of the body.
+    """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])
     axes = given.get("scan_input_axes", [0] * count)
@@ -28,9 +32,13 @@ def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
 def set_sources(
     node: onnx.NodeProto, num_states: int, sources: Mapping[Source, onnx.ValueInfoProto]
 ) -> None:
-    """Set the sources of a Scan, in place, after its ``num_states`` states.
+    """Replace the sources of a Scan, in place.
 
-    ``sources`` has the declaration of each source's element, an input of the body.
+    Args:
+        node: the Scan.
+        num_states: number of its states, which precede the sources among the inputs.
+        sources: the new sources, the tensors of which each step reads a slice, with the
+            declaration of the slice as an input of the body.
     """
     graph = body_of(node)
     del node.input[num_states:], graph.input[num_states:]

@@ -69,7 +69,9 @@ def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
 def join(
     node: onnx.NodeProto, stack: Stacked, kind: TensorKind, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Emit the result of ConcatFromSequence from the stacked tensor of at least one element.
+    """Emit the result of ConcatFromSequence from the tensor that replaces the sequence.
+
+    The sequence must have at least one element.
 
     Args:
         node: the ConcatFromSequence, not modified.
@@ -98,7 +100,12 @@ def join(
 
 
 def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, str]:
-    """Return the name of the tensor that each iteration appends, by number of the state."""
+    """Return the sequences to which a loop only appends, as numbers of states.
+
+    The dictionary maps the number of such a state to the name of the tensor in the body that each
+    iteration appends. ``states`` are the names of the initial states, and ``empty`` those of empty
+    sequences.
+    """
     found: dict[int, str] = {}
     for number, state in enumerate(states):
         given, result = body.graph.input[2 + number].name, body.graph.output[1 + number].name
@@ -115,7 +122,14 @@ def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, s
 def _with_stacks(
     node: onnx.NodeProto, body: Body, appended: dict[int, str], names: Sequence[str]
 ) -> onnx.NodeProto:
-    """Return a Loop that stacks tensors, under new names, instead of appending them."""
+    """Return a copy of a Loop with stacked tensors as results, in place of sequences as states.
+
+    Args:
+        node: the Loop.
+        body: its body.
+        appended: the appended tensor for each sequence, by number of the state.
+        names: names of the stacked tensors, in the same order.
+    """
     results = [f"{node.name}/result{number}" for number in range(len(body.graph.output) - 1)]
     results[: len(node.output)] = [name or results[n] for n, name in enumerate(node.output)]
     new = copied(node)

@@ -32,10 +32,11 @@ _MOST_DEPTH = 64
 
 
 def sink_into_scans(model: Model) -> bool:
-    """Move nodes that produce sources of Scans into their bodies, in place.
+    """Move nodes that compute the scanned inputs of Scans into the Scans' bodies, in place.
 
-    A node is moved if its result has no other use and each step then reads fewer bytes. Returns
-    whether a node was moved. Shapes must be inferred; dead nodes are left in the graph.
+    A node is moved if its result has no other use, and each step then reads fewer bytes. Returns
+    whether a node was moved. The model's shapes must be inferred; nodes that are now unused stay in
+    the graph.
     """
     graph = _Graph(model)
     nodes: list[onnx.NodeProto] = []
@@ -79,23 +80,26 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a source with its axis from 0; None for strings, unknown types and shapes."""
+        """Return a Scan's source with its axis as a number from 0, instead of from the end.
+
+        None if the source has strings, or its type or shape is unknown.
+        """
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the number of bytes of an element of a source."""
+        """Return the number of bytes that a step of a Scan reads of a source: those of a slice."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the numbers of nodes whose results only contribute to a Scan's sources.
+        """Return the numbers of the nodes whose results are only used to compute a Scan's sources.
 
-        Args:
-            reader: number of the Scan.
+        ``reader`` is the number of the Scan. The results of these nodes are neither outputs of the
+        graph nor used by nodes after the Scan, so the nodes may be moved into its body.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
@@ -126,11 +130,11 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The computation of a source's element in a step of a Scan.
+    """The best way for a step of a Scan to get its slice of a tensor: to read or to compute it.
 
     Attributes:
-        cost: bytes that a step reads for the element.
-        rule: rule of the expression that a step computes; None to read the element.
+        cost: number of bytes that a step reads.
+        rule: how a step computes the slice from slices of other tensors; None to read it.
     """
 
     cost: int
@@ -145,7 +149,10 @@ class _Planner:
         self._plans: dict[Source, _Plan] = {}
 
     def plan(self, source: Source, depth: int = 0) -> _Plan:
-        """Return the plan for the element of a source; ``depth`` counts the moved nodes so far."""
+        """Return the plan by which a step of the Scan gets its slice of ``source``.
+
+        ``depth`` is the number of nodes that are moved already between the Scan and this tensor.
+        """
         if source not in self._plans:
             self._plans[source] = self._new(source, depth)
         return self._plans[source]
@@ -166,19 +173,24 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return the source with the elements of ``operand``, read in the direction of ``parent``."""
+    """Return ``operand`` of a node as a tensor that a Scan reads by slices.
+
+    The direction is that of ``parent``, the node's result, which the Scan reads so far.
+    """
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
 
 class _Sinking:
-    """A Scan whose sources are being replaced.
+    """A Scan during the move of nodes into its body.
+
+    A source is a tensor of which the Scan reads a slice, the element, in each step.
 
     Attributes:
-        nodes: nodes of the body that compute elements.
+        nodes: new nodes of the body, which compute elements of the previous sources.
         outside: emits nodes before the Scan.
         sources: sources of the new Scan, with the declarations of their elements.
-        constants: initializers of the body.
+        constants: new initializers of the body.
     """
 
     def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
@@ -207,7 +219,11 @@ class _Sinking:
         return [*self.outside.nodes, scan]
 
     def element(self, source: Source) -> str:
-        """Return the name of a source's element in the body; emit its nodes at the first call."""
+        """Return the name, in the Scan's body, of the current step's slice of ``source``.
+
+        The first call for a source adds it to the new Scan, or emits the nodes that compute the
+        slice.
+        """
         if source not in self._elements:
             rule = self._planner.plan(source).rule
             found = self._read(source) if rule is None else rule.write(_StepWriter(self, source))
@@ -215,7 +231,10 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand that is equal in all steps, without the steps' axis."""
+        """Return the name of an operand that is the same in all steps of the Scan.
+
+        If the operand has the axis of the steps, with size 1, a Squeeze before the Scan removes it.
+        """
         if operand.axis is None:
             return operand.value
         if operand not in self._invariants:
@@ -229,7 +248,10 @@ class _Sinking:
         return self.outside.fresh()
 
     def _read(self, source: Source) -> str:
-        """Add a source whose elements are contiguous to the Scan; return the element's name."""
+        """Add ``source`` to the tensors that the Scan reads; return the name of its slice.
+
+        The tensor is transposed before the Scan if necessary, so that a slice is contiguous.
+        """
         name = self.fresh()
         shape = list(self._graph.shape(source.value) or ())
         element = [*shape[: source.axis], *shape[source.axis + 1 :]]
@@ -246,13 +268,13 @@ class _Sinking:
 
 
 class _StepWriter:
-    """Emits the expression for the element of a source into a Scan's body."""
+    """Emits into a Scan's body the nodes that compute a step's slice of a tensor."""
 
     def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
 
     def operand(self, operand: Operand) -> str:
-        """Return the name of an operand's element."""
+        """Return the name, in the Scan's body, of the current step's slice of an operand."""
         if operand.is_invariant:
             return self._sinking.invariant(operand)
         return self._sinking.element(source_of(operand, self._source))
@@ -276,12 +298,20 @@ class _StepWriter:
         return name
 
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Emit a transposition of ``value``, before the Scan if it ``is_invariant``."""
+        """Emit a transposition of ``value``; return the name of its result.
+
+        It is emitted before the Scan if ``is_invariant``, that is, if ``value`` is the same in all
+        steps.
+        """
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
 
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
-        """Emit a reshape of ``value`` to ``shape``, before the Scan if it ``is_invariant``."""
+        """Emit a reshape of ``value`` to ``shape``; return the name of its result.
+
+        It is emitted before the Scan if ``is_invariant``, that is, if ``value`` is the same in all
+        steps.
+        """
         if is_invariant:
             outside = self._sinking.outside
             return outside.node("Reshape", [value, outside.integers(*shape)])
