@@ -43,11 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates.
-
-        Other regions cost less than the call of an engine, so the compiler's own rKernels compute
-        them.
-        """
+        """Return whether a region has multiply-accumulates; others cost less than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -93,9 +89,7 @@ class OpenVinoGraphs(_Graphs):
     )
 
     def supports(self, reading: Reading) -> bool:
-        """Whether graphs can express an operation, and no operand is f16.
-
-        OpenVINO would compute f16 in another type.
-        """
+        """Return whether graphs can express an operation that has no operand of type f16."""
+        # OpenVINO would compute f16 in another type.
         operands = (*reading.inputs, reading.output)
         return super().supports(reading) and all(o.element_type != "f16" for o in operands)

@@ -11,7 +11,11 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.codegens.graph.functions import CASTS, write_cast, write_function
 from rammer_mlir.codegens.graph.writer import GraphWriter
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
-from rammer_mlir.codegens.primitives.convolutions import has_known_windows, spatial_letters
+from rammer_mlir.codegens.primitives.convolutions import (
+    channel_letters,
+    has_known_windows,
+    spatial_letters,
+)
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region
@@ -116,21 +120,15 @@ def _write_convolution(
 ) -> None:
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
-    space = spatial_letters(reading)
-    letters = given["weight_layout"]
-    kernel = letters.rstrip(space)
-    # Weights have no axis where the kernel's extent is 1.
-    taps = "".join(letter for letter in space if letter in letters)
-    is_known = kernel in ("FC", "GFC", "GF", "G") and letters == kernel + taps
-    if not is_known or not has_known_windows(reading):
+    kernel = channel_letters(reading)
+    if kernel not in ("FC", "GFC", "GF", "G") or not has_known_windows(reading):
         raise NotExpressibleError("a layout or the windows of a convolution")
-    extents = image.shape[-len(space) :]
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
     # ONNX's Conv has no dimension of groups: they are part of the channels.
     if "G" in given["layout"]:
-        x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *extents))
+        x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *image.shape[3:]))
     if weight.shape != (features, channels, *given["kernel"]):
         w = writer.reshape(w, (features, channels, *given["kernel"]))
     is_split = "G" in given["output_layout"]
@@ -176,10 +174,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Return whether a reading is a matmul or convolution whose result is wider than its factors.
-
-    The factors are i8 and the result i32, or the factors are f16 and the result f32.
-    """
+    """Return whether a reading is a product or convolution of i8 to i32, or of f16 to f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])

@@ -25,6 +25,21 @@ def spatial_letters(conv: Reading) -> str:
     return space
 
 
+def channel_letters(conv: Reading) -> str:
+    """Return the letters of the weights' axes before the spatial axes, such as ``GFC``.
+
+    Weights have no axis where the kernel's extent is 1.
+
+    Raises:
+        NotExpressibleError: if the spatial axes are not the last ones, in the order of the image's.
+    """
+    letters, space = str(conv.attributes["weight_layout"]), spatial_letters(conv)
+    found = letters.rstrip(space)
+    if letters != found + "".join(letter for letter in space if letter in letters):
+        raise NotExpressibleError("a layout of weights")
+    return found
+
+
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
     """Return a convolution's input as batch, channels, spatial axes; groups are part of channels.
 

@@ -26,9 +26,7 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return a compiled model, serialized in the form that OpenVINO imports.
-
-    ``compiled`` is the address of the model's ``ov_compiled_model_t``.
+    """Return the model at an address, an ``ov_compiled_model_t``, in OpenVINO's binary form.
 
     Raises:
         OpenVinoError: if the library fails.
