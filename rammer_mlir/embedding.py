@@ -1,4 +1,8 @@
-"""Executables from IR of other compilers: a host function that launches GPU kernels."""
+"""Compilation of IR of other compilers: a host function that launches GPU kernels.
+
+``compile_launches`` merges the launched kernels into a persistent kernel, and returns an
+executable.
+"""
 
 from __future__ import annotations
 

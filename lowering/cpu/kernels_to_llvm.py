@@ -153,7 +153,7 @@ def _rename(constant: Any, name: str, kernels: list[Any]) -> None:
 
 
 def _move_back(scratch: Any, module: Any) -> None:
-    """Move the lowered functions to ``module``, except for declarations that it already has."""
+    """Move the lowered functions to ``module``, except for declarations that exist there."""
     present = {
         _symbol(operation) for operation in module.body.operations
         if "sym_name" in operation.attributes

@@ -75,7 +75,8 @@ class _Piece:
 def _is_product(op: Structured) -> bool:
     """Return whether an operation is a float sum of products of two inputs, both on memrefs.
 
-    All reduction loops must index both inputs, and each index must be a plain loop.
+    All reduction loops must index both inputs, and each index must be a loop or select a panel of
+    one, which excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
@@ -121,7 +122,7 @@ def _trips(total: int, most: int) -> int:
 
 
 def _are_dot_products(op: Structured) -> bool:
-    """Return whether the last dimension of both operands is that of a reduction loop.
+    """Return whether reduction loops index the last dimension of both inputs of a product.
 
     The lanes of a register are then summed after each piece, which is slow for short pieces.
     """
@@ -129,10 +130,10 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether every reduction loop has a stride of at least ``_FAR_BYTES`` in an operand.
+    """Return whether the elements that a sum reads of an operand are far apart in memory.
 
-    ``number`` is the operand's number. The result is False if the operand's last dimension is not
-    indexed by a parallel loop with more than one trip.
+    They are if every reduction loop has a stride of at least ``_FAR_BYTES`` in operand ``number``,
+    and a parallel loop with more than one trip indexes the operand's last dimension.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()

@@ -75,7 +75,7 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the ``-march`` option: a generic x86-64 level, else ``native``."""
+    """Return the ``-march`` option: the machine's x86-64 level if it is one, else ``native``."""
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 

@@ -55,8 +55,8 @@ class ExternalKernel:
 
     Attributes:
         name: name of the rKernel.
-        external: its code module and symbol, and whether it has a state or runs alone.
-        num_arguments: its number of buffers.
+        external: its code module and symbol, and whether it has a state or is exclusive.
+        num_arguments: number of buffers that it gets.
         form: form of the external code module that defines it, such as ``c`` or ``graph``.
     """
 
@@ -98,9 +98,10 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of the table of such rKernels.
+    """Return the external rKernels that have a state, in the order of their rows in a table.
 
-    A row of the table has the rKernel's functions; the runtime fills in the opened state.
+    The table ``MODULES`` has a row for each rKernel with a state: the addresses of its functions,
+    and the address of its state, which the runtime fills in.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
 

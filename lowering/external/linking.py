@@ -1,4 +1,7 @@
-"""External code by kind of linking: LLVM IR that is optimized with the program, or objects."""
+"""Selection of external code by the way of linking.
+
+Code in LLVM IR is optimized together with the program; all other code is linked as objects.
+"""
 
 from __future__ import annotations
 

@@ -102,9 +102,9 @@ def _own_thread(
 ) -> tuple[ir.Value | None, ir.Value]:
     """Emit an i1 that tells whether a thread belongs to the launched block, and its number there.
 
-    ``number`` is the thread's number in the persistent block. The ``threads`` first threads belong
-    to the launched block; each of the others, a spare thread, gets the number 0. The i1 is None if
-    no thread of the persistent block is spare.
+    ``number`` is the thread's number in the persistent block of ``block_threads`` threads. The
+    first ``threads`` of them belong to the launched block. Any other thread, a spare one, gets the
+    number 0. The i1 is None if no thread of the persistent block is spare.
     """
     if threads == block_threads:
         return None, number
@@ -122,7 +122,7 @@ def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Val
 
 
 class _Ids:
-    """Replacement values of the ``gpu`` dialect's reads of block and thread ids and sizes."""
+    """Values that replace the ``gpu`` dialect's reads of ids and sizes of blocks and threads."""
 
     def __init__(
         self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3

@@ -16,7 +16,9 @@ _HOLDER, _KERNEL = "rtask_copies", "copy"
 
 
 def launch_copies(module: ir.Module, host: ir.OpView) -> None:
-    """Replace each ``memref.copy`` of ``host`` by a launch of a new kernel, an element per thread.
+    """Replace each ``memref.copy`` of ``host`` by the launch of a new kernel.
+
+    A thread of that kernel copies one element.
 
     Raises:
         OperationError: naming a copy of dynamic size.

@@ -19,7 +19,10 @@ NO_FACTORS: Dim3 = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Range:
-    """The integers in [``low``, ``high``], plus the sum of ``factors[d] * block_id[d]``."""
+    """The integers from ``low`` to ``high`` inclusive, each plus a sum that depends on the block.
+
+    The sum is that of ``factors[d] * block_id[d]`` over the dimensions x, y and z.
+    """
 
     low: int
     high: int
@@ -27,7 +30,7 @@ class Range:
 
     @property
     def constant(self) -> int | None:
-        """The only integer of the range; None if there are several or they vary by block."""
+        """The only integer of the range; None if it has several integers or varies by block."""
         return self.low if self.low == self.high and self.factors == NO_FACTORS else None
 
     def bounds(self, grid: Dim3) -> tuple[int, int]:
@@ -42,12 +45,12 @@ class Range:
         return Range(low, high, (x * factor, y * factor, z * factor))
 
     def __add__(self, other: Range) -> Range:
-        """Return a range that contains the sums of two values of these ranges."""
+        """Return a range that contains ``x + y`` for ``x`` in this range and ``y`` in ``other``."""
         (a, b, c), (x, y, z) = self.factors, other.factors
         return Range(self.low + other.low, self.high + other.high, (a + x, b + y, c + z))
 
     def __sub__(self, other: Range) -> Range:
-        """Return a range that contains the differences of two values of these ranges."""
+        """Return a range that contains ``x - y`` for ``x`` in this range and ``y`` in ``other``."""
         return self + other.scaled(-1)
 
 
@@ -70,15 +73,15 @@ class Arithmetic:
         return Range(*a.bounds(self.grid))
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
-        """Return a range that contains ``a`` in all blocks and has the factors ``base``.
+        """Return a range that contains ``a`` in all blocks and whose ``factors`` are ``base``.
 
-        Factors are those of the block ids.
+        Two ranges with the same factors of the block ids can be compared by ``low`` and ``high``.
         """
         low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 
     def hull(self, a: Range, b: Range) -> Range:
-        """Return a range that contains both ranges."""
+        """Return a range that contains all integers of ``a`` and all integers of ``b``."""
         return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
 
     def minimum(self, a: Range, b: Range) -> Range:
@@ -100,7 +103,7 @@ class Arithmetic:
         return min(found, key=lambda r: r.high - r.low)
 
     def product(self, a: Range, b: Range) -> Range:
-        """Return a range that contains the products of two values of these ranges."""
+        """Return a range that contains ``x * y`` for all ``x`` in ``a`` and ``y`` in ``b``."""
         for one, other in ((a, b), (b, a)):
             if one.constant is not None:
                 return other.scaled(one.constant)
@@ -109,9 +112,9 @@ class Arithmetic:
         return Range(min(corners), max(corners))
 
     def quotient(self, a: Range, b: Range) -> Range | None:
-        """Return the range of ``a`` divided by ``b``, rounded down; None if it is unknown.
+        """Return a range that contains ``x // y`` for all ``x`` in ``a`` and ``y`` in ``b``.
 
-        It is known only for a positive constant ``b``.
+        The result is None, an unknown range, unless ``b`` is a positive constant.
         """
         divisor = b.constant
         if divisor is None or divisor <= 0:
@@ -123,9 +126,10 @@ class Arithmetic:
         return Range(a.low // divisor, a.high // divisor, (x, y, z))
 
     def remainder(self, a: Range, b: Range) -> Range | None:
-        """Return the range of the non-negative remainder of ``a`` by ``b``; None if it is unknown.
+        """Return a range that contains ``x % y`` for all ``x`` in ``a`` and ``y`` in ``b``.
 
-        It is known only for a positive constant ``b``.
+        A remainder is never negative. The result is None, an unknown range, unless ``b`` is a
+        positive constant.
         """
         quotient, divisor = self.quotient(a, b), b.constant
         if quotient is None or divisor is None:

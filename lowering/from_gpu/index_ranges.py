@@ -115,7 +115,10 @@ class IndexRanges:
         return found
 
     def _loop(self, loop: ir.Operation) -> tuple[Range | None, Range | None, Range | None]:
-        """Return the ranges of a loop's lower bound, upper bound and step, each None if unknown."""
+        """Return the ranges of a loop's lower bound, upper bound and step.
+
+        A range is None if it is unknown.
+        """
         if loop.name == "scf.for":
             lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
             return lower, upper, step

@@ -33,9 +33,10 @@ _Place = tuple[Range | None, ...]
 
 @dataclass(frozen=True)
 class KernelAccesses:
-    """The boxes that a block reads and those that it may write, as pairs (argument, box).
+    """The boxes of memory that a block of a kernel accesses, as pairs (argument, box).
 
-    An argument's number counts the kernel's memref arguments only.
+    ``reads`` has the boxes that the block reads, ``updates`` the boxes that it may write. An
+    argument is a number: its position among the kernel's memref arguments, from 0.
     """
 
     reads: tuple[tuple[int, Box], ...]
@@ -44,9 +45,12 @@ class KernelAccesses:
 
 @dataclass(frozen=True)
 class _View:
-    """A memref of a kernel as a view of an argument: the argument's number, offsets and strides.
+    """A memref of a kernel, described as a view of one of the kernel's arguments.
 
-    ``offsets`` is None if the view's indices cannot be mapped to the argument's indices.
+    ``argument`` is the argument's position among the memref arguments. ``offsets`` and ``strides``
+    have the view's offset, a range or None if unknown, and its stride along each dimension of the
+    argument, in indices of that dimension. ``offsets`` is None as a whole if the view's dimensions
+    are not those of the argument.
     """
 
     argument: int
@@ -147,7 +151,10 @@ class _Views:
     def _subview(
         self, operation: ir.Operation, rank: int
     ) -> tuple[list[Range | None], list[int | None]]:
-        """Return the offsets and strides of a subview in its source; None for an unknown number."""
+        """Return a subview's offset and stride along each of the ``rank`` dimensions of its source.
+
+        An unknown offset or stride is None. Both count in the indices of the source.
+        """
         dynamic = ir.ShapedType.get_dynamic_size()
         attributes = operation.attributes
         segments = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])
@@ -203,10 +210,11 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Return boxes of an argument of ``shape`` that together contain all of ``places``.
+    """Return boxes that together contain all of ``places``, the accesses of an argument.
 
-    Places that move alike with the block's ids, that is with equal factors, share a box. If more
-    than ``_MOST_BOXES`` boxes would be needed, the result is a single box of the whole argument.
+    A place has the range of each index. Places whose ranges have equal factors of the block's ids
+    share a box, because they move equally from block to block. If more than ``_MOST_BOXES`` boxes
+    would be needed, the result is a single box of the whole argument. ``shape`` is the argument's.
     """
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):
@@ -234,7 +242,10 @@ def _box(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> Box:
 
 
 def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
-    """Return ``low`` plus the block ids times ``factors``, as an expression of the rTask number."""
+    """Return ``low`` plus the sum of ``factors[d] * block_id[d]`` over x, y and z.
+
+    The result is an affine expression of the rTask's number, which determines the block's ids.
+    """
     found = ir.AffineExpr.get_constant(low)
     before = 1
     for factor, size in zip(factors, grid, strict=True):
@@ -245,10 +256,10 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
-    """Return a block id as an expression of the rTask's number, in which x varies fastest.
+    """Return one of the block's ids as an affine expression of the rTask's number.
 
-    ``size`` is the grid's size in the id's dimension, ``before`` the product of the sizes of the
-    dimensions that vary faster.
+    The number counts blocks, with x varying fastest. ``size`` is the grid's size in the dimension
+    of the id, and ``before`` the product of the sizes of the dimensions that vary faster.
     """
     digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:

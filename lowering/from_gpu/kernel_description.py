@@ -20,8 +20,9 @@ _DEAR = 16
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
     """Emit a launch's ``rtask.kernel``; return the numbers of the memrefs that a block may write.
 
-    ``name`` is the symbol of the rKernel. If a block writes no memref, the result is empty and no
-    operation is emitted, because the launch has no effect. Numbers count the launch's memrefs.
+    A memref's number is its position among the memref arguments of the launch, from 0. ``name`` is
+    the symbol of the rKernel, and ``ip`` the place of the emitted operation. If a block writes no
+    memref, the launch has no effect: the result is empty and no operation is emitted.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {
@@ -94,7 +95,9 @@ def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
 def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
     """Return the numbers of arithmetic operations and of block barriers that a thread executes.
 
-    They are those in the regions of ``holder``; a loop's body counts once per iteration.
+    Operations in the regions of ``holder``, at any depth, are counted; those of a loop's body count
+    once per iteration. ``ranges`` gives the loops' trip counts. An operation of the ``math``
+    dialect counts as several arithmetic operations.
     """
     operations = barriers = 0
     for region in holder.regions:

@@ -1,4 +1,7 @@
-"""Reader of a host function's kernel launches: kernel, grid, block and arguments, all static."""
+"""Reading of the kernel launches in a host function: kernel, grid, block and arguments.
+
+Sizes of grid and block, and scalar arguments, must be constants; memref arguments must be static.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,10 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase functions besides ``host`` with launches, and ``gpu.module``s that only they use."""
+    """Erase all functions with launches but ``host``, and kernels that only those functions use.
+
+    Kernels are erased with their ``gpu.module``, if ``host`` launches no kernel of it.
+    """
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)
     holders = [op for op in module.body.operations if op.operation.name == "gpu.module"]

@@ -13,9 +13,9 @@ class MemoryOperation:
     """The effect of an operation on a memref operand.
 
     Attributes:
-        buffer: the memref's number among the operands.
-        indices: the number of the first index operand; None if the whole memref is accessed.
-        reads, writes: whether it reads, and whether it writes the memref.
+        buffer: position of the memref among the operation's operands.
+        indices: position of the first index operand; None if the whole memref is accessed.
+        reads, writes: whether the operation reads, and whether it writes the memref.
     """
 
     buffer: int

@@ -95,7 +95,12 @@ class _Writer:
         self._erase_kernels(launches)
 
     def _kernel(self, launch: Launch, block_threads: int) -> tuple[str, frozenset[int]]:
-        """Return the name of a launch's rKernel and the numbers of memrefs that it may write."""
+        """Emit the rKernel of a launch unless it exists; return its name and the written memrefs.
+
+        A written memref, which a block may change, is given by its position among the launch's
+        memref arguments, from 0. Launches of the same kernel with equal sizes, scalars and memref
+        types share an rKernel.
+        """
         kinds = tuple(value.type for value in launch.memrefs.values())
         scalars = tuple(launch.scalars.items())
         key = (launch.kernel, launch.grid, launch.block, scalars, kinds)

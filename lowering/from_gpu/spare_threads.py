@@ -168,9 +168,9 @@ def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:
-    """Return the operands that decide control flow: a loop's bounds and step, or its condition.
+    """Return the operands that decide control flow: a loop's bounds and step, or a condition.
 
-    For all operations but loops these are all operands.
+    For an operation that is not a loop, the result has all operands.
     """
     if operation.name == "scf.for":
         return list(operation.operands)[:3]

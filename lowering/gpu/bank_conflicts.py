@@ -38,7 +38,10 @@ def padded_strides(
 
 
 def padded_side(side: int) -> int:
-    """Return the row stride of a square, padded by one so that columns have no bank conflicts."""
+    """Return the row stride, in elements, of a square in shared memory with ``side`` columns.
+
+    Each row is padded by an element, so that accesses to a column have no bank conflicts.
+    """
     return side + 1
 
 

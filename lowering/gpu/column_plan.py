@@ -58,7 +58,11 @@ class ColumnPlan:
 
     @property
     def num_partial(self) -> int:
-        """The number of partial results in shared memory: the maximum over permitted widths."""
+        """The number of partial results for which the block needs shared memory.
+
+        It is the maximum over all permitted numbers of adjacent results per thread, and 0 if no
+        combination between warps is needed.
+        """
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
 
@@ -68,7 +72,7 @@ class ColumnPlan:
         return self.num_partial * self.contraction.result_bytes
 
     def at(self, width: int) -> Columns:
-        """Return the division of work among threads with ``width`` adjacent results each."""
+        """Return how threads divide the work if each computes ``width`` adjacent results."""
         tiles = self.num_results // width
         # A power of two, so that shuffles by xor stay within the threads of a place.
         places = tiles if tiles > WARP else 1 << (tiles - 1).bit_length()
@@ -109,8 +113,9 @@ class Columns:
 def _rows(reduced: int, most: int) -> tuple[int, int]:
     """Return the number of rows of threads, and the number of unrolled elements per iteration.
 
-    The rows, at most ``most``, share ``reduced`` elements. Their number divides ``reduced`` unless
-    all divisors are at most half of ``most``; then ``most`` rows share the elements unevenly.
+    The rows divide the ``reduced`` elements of a result among them. There are at most ``most``
+    rows. Their number divides ``reduced``, unless all divisors are at most half of ``most``; then
+    ``most`` rows share the elements unevenly.
     """
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
@@ -119,7 +124,10 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
 
 
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:
-    """Return the plan for a block; None if sharing does not pay or the layout is unsuitable.
+    """Return the plan of a block's column reduction, or None.
+
+    None if the reduction has too many results or too few elements per result for threads to share
+    results, if adjacent results do not read adjacent elements, or if shared memory is too small.
 
     Args:
         contraction: the computation, with static extents of all loops.

@@ -30,7 +30,7 @@ def emit_columns(generic: Structured, plan: ColumnPlan, threads: Threads, partia
 
 
 class _WideLoads:
-    """Loads of a thread's input elements.
+    """Emits loads of a thread's input elements.
 
     Adjacent elements of the widest input are loaded together as a vector.
     """
@@ -81,7 +81,7 @@ class _Emitter:
         self._order = [n for n in plan.contraction.parallel if n != plan.along] + [plan.along]
 
     def emit(self) -> None:
-        """Emit the computation of all results of the block by a thread."""
+        """Emit the code by which each thread computes its share of all results of the block."""
         columns = self._columns
         if columns.tiles > columns.threads:
             self._tiles_in_turns()
@@ -97,9 +97,10 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a loop over tiles of adjacent results, which a thread reduces alone.
+        """Emit a thread's loop over tiles, each of which the thread reduces without other threads.
 
-        It is used if the block has more tiles than threads.
+        A tile is a number of adjacent results. The loop is used if there are more tiles than
+        threads.
         """
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))

@@ -26,7 +26,7 @@ class Elements(Protocol):
 
 
 class Loads:
-    """Loads of inputs; each element is loaded once for all points that need it.
+    """Emits loads of inputs; each element is loaded once for all points that need it.
 
     No memory may be written between the loads.
     """

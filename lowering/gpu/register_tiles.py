@@ -27,7 +27,10 @@ Tile = tuple[int, ...]
 
 
 def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
-    """Return the tile of a thread; all ones if a larger tile would save no loads."""
+    """Return the tile of a thread: the number of its results along each parallel loop.
+
+    All numbers are 1 if a larger tile would save no loads, or leave too few tiles for all threads.
+    """
     tile = [1] * len(loops.parallel)
     if not loops.reduced or loops.num_points is None:
         return tuple(tile)

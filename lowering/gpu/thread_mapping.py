@@ -51,13 +51,14 @@ def map_to_threads(
 ) -> None:
     """Distribute the operations of an rKernel over the threads of a block, in place.
 
-    Its last operation is not followed by a block barrier: its caller synchronises the threads.
+    No block barrier follows the rKernel's last operation: the rKernel's caller synchronises
+    threads.
 
     Args:
         kernel: the rKernel, a ``func.func`` of ``linalg.generic`` operations on memrefs.
-        shared: the block's shared memory, one of its arguments.
+        shared: the block's shared memory, an argument of the rKernel.
         block_threads: threads of the block.
-        staging: its planned operations.
+        staging: the rKernel's planned operations.
     """
     block = kernel.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():

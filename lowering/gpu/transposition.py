@@ -128,7 +128,7 @@ class _Emitter:
 
 
 class _KnownElements(Loads):
-    """Loads of a body's elements, except of operands whose elements are already in registers.
+    """Emits loads of a body's elements, except of operands whose elements are already in registers.
 
     ``known`` maps the number of such an operand to the value of its element.
     """

@@ -13,7 +13,10 @@ from rammer_mlir.passes.ir.structured import Structured
 
 
 class Bound(Enum):
-    """The least or the greatest value of a signed integer type."""
+    """A neutral element that is the least or the greatest value of a signed integer type.
+
+    It stands in a ``Rule``, which is valid for integers of every width.
+    """
 
     LOWEST = "lowest"
     HIGHEST = "highest"
@@ -24,11 +27,12 @@ class Rule:
     """Properties of an associative and commutative operation.
 
     Attributes:
-        kind: its name among the kinds of ``vector.reduction``.
+        kind: name of the operation among the kinds of ``vector.reduction``.
         identity: its neutral element.
         rounds: whether the order of its operands affects rounding.
-        by_halves: whether a vector is halved until one element is left. LLVM's reductions ignore
-            fast-math flags of the other kinds and compare the signs of zeros in each step.
+        by_halves: whether a vector is reduced by combining its two halves until one element is
+            left, instead of by LLVM's reduction. For maxima and minima of floats, the latter is
+            slow: it ignores fast-math flags and compares the signs of zeros in each step.
     """
 
     kind: str

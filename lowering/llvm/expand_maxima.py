@@ -1,6 +1,6 @@
 """Lowering of maxima with an unspecified result for NaN to a comparison and a selection.
 
-x86 has one instruction for the two; ``arith.maximumf`` takes three more for a NaN.
+x86 has a single instruction for both; ``arith.maximumf`` needs three more, to propagate a NaN.
 """
 
 from __future__ import annotations

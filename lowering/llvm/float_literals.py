@@ -89,7 +89,10 @@ def _hexadecimal(kind: str, bits: int) -> str:
 
 
 def _widen(bits: int) -> int:
-    """Return the bits of the f64 with the value of an f32's bits, with the same NaN payload."""
+    """Return the bits of the f64 that equals the f32 with the given bits.
+
+    A NaN keeps its payload.
+    """
     if bits & 0x7F800000 == 0x7F800000:
         return (bits >> 31 << 63) | (0x7FF << 52) | ((bits & 0x7FFFFF) << 29)
     return int(np.uint32(bits).view(np.float32).astype(np.float64).view(np.uint64))

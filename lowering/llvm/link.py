@@ -33,10 +33,10 @@ def find_linker(*, needs_lld: bool = False) -> list[str]:
 def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False) -> bytes:
     """Link relocatable ELF objects to a shared library, and return the library's bytes.
 
-    Symbols of libc and libm stay undefined: the loading process provides them. ``needs_lld`` tells
-    that the objects are for another processor. With ``is_whole``, undefined symbols are errors, as
-    code for a GPU requires, which no process loads. Raises ``TargetError`` if no linker is found or
-    the linker fails.
+    Symbols of libc and libm stay undefined: the loading process provides them. With ``is_whole``,
+    undefined symbols are errors; code for a GPU requires this, because no process resolves its
+    symbols. ``needs_lld`` tells that the objects are for another processor than this machine's.
+    Raises ``TargetError`` if no linker is found or the linker fails.
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:

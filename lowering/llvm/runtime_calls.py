@@ -1,4 +1,4 @@
-"""Runtime functions that LLVM calls for processors without an instruction, as LLVM IR.
+"""Runtime functions that LLVM calls in place of instructions that a processor lacks, as LLVM IR.
 
 They are part of a compiler's runtime library, which a process that only loads kernels lacks.
 """
@@ -27,10 +27,10 @@ define weak hidden <8 x i16> @__truncsfbf2(float %value) {
 
 
 def with_runtime_calls(ir_text: str, triple: str) -> str:
-    """Return LLVM IR with definitions of the runtime functions that its code may call.
+    """Return LLVM IR text with definitions of the runtime functions that its code may call.
 
-    ``triple`` is the target's. LLVM calls such a function even to move a bf16 between registers,
-    unless the processor has a conversion from f32.
+    ``triple`` is LLVM's triple of the target. LLVM calls a runtime function even to move a bf16
+    between registers, unless the processor has an instruction that converts f32 to bf16.
     """
     is_processor = triple.startswith(("x86_64", "aarch64", "arm64"))
     return ir_text + _TO_BF16 if is_processor and "bfloat" in ir_text else ir_text

@@ -78,7 +78,11 @@ def _run_nvcc(code: ForeignCode, options: Sequence[str]) -> tuple[str, str]:
 
 
 def _reproducible(ptx: str, code: ForeignCode) -> str:
-    """Return PTX with static variables named by a hash of the source instead of its path."""
+    """Return PTX in which names of static variables contain a hash of the source.
+
+    The compiler puts a hash of the source's temporary path there, which differs between
+    compilations.
+    """
     own = hashlib.sha256(code.content).hexdigest()[:8]
     for found in sorted(set(_FOLDER_HASH.findall(ptx))):
         ptx = ptx.replace(found, own)

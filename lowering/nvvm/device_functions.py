@@ -76,9 +76,9 @@ class PtxModule:
         return "".join(parts)
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Return the names of definitions, and of ``.extern`` declarations without a definition.
+        """Return two sets of names of functions and variables: defined, and only declared.
 
-        The definitions are the first set.
+        A declaration counts if it is ``.extern`` and the text does not define the name.
         """
         found = [(each[1], each[3]) for each in self.functions]
         found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
@@ -86,9 +86,9 @@ class PtxModule:
         return defined, {name for extern, name in found if extern} - defined
 
     def parameters(self, symbol: str) -> list[int] | None:
-        """Return the bits of each parameter of the function ``symbol``; None if it returns a value.
+        """Return the sizes in bits of the parameters of the function ``symbol``, in order.
 
-        None also if the text has no function of this name.
+        None if the function returns a value, or if the text has no function of this name.
         """
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
@@ -131,7 +131,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return an error about this module: it has ``found``, though ``expected`` is required."""
+        """Return an error that this module has ``found``, although ``expected`` is required."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

@@ -12,7 +12,7 @@ from rammer_mlir.lowering.nvvm.nvidia_tools import in_packages
 
 
 def find_nvrtc() -> str | None:
-    """Return the path of the NVRTC library: the Python package's, else the system's; else None."""
+    """Return the path of the NVRTC library, from NVIDIA's package or the system; else None."""
     packaged = in_packages("*/lib/libnvrtc.so.*")
     return packaged[0] if packaged else ctypes.util.find_library("nvrtc")
 

@@ -23,5 +23,5 @@ def nvidia_machine(chip: str) -> Machine:
 
 
 def emit_ptx(ir_text: str, chip: str, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimize LLVM IR text together with external IR; return the PTX of both for a chip."""
+    """Optimize LLVM IR text together with external IR, ``linked``; return PTX for ``chip``."""
     return emit_assembly(ir_text, nvidia_machine(chip), linked)

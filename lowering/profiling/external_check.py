@@ -106,7 +106,8 @@ def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -
     Args:
         foreign: the rKernel under test.
         reference: an rKernel with the same arguments and results; all its rTasks run.
-        tolerance: largest difference of numbers, relative to the largest number.
+        tolerance: largest permitted difference of a float from the reference's, divided by the
+            largest absolute value that the rTask computes (at least 1).
         most: largest number of rTasks of the rKernel under test to run, evenly spaced.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
@@ -183,9 +184,10 @@ def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> 
 
 
 def _difference(found: Array, wanted: Array, argument: Argument) -> float:
-    """Return the greatest difference, relative to the greatest wanted number (at least 1).
+    """Return the greatest absolute difference of ``found`` from ``wanted``, as a relative error.
 
-    Elements that are not floats have to be equal, otherwise the difference is infinite.
+    The difference is divided by the greatest absolute value in ``wanted``, or by 1 if that is less.
+    Elements that are not floats have to be equal: the result is 0 or infinite.
     """
     if not argument.is_float:
         return 0.0 if np.array_equal(found, wanted) else np.inf

@@ -1,4 +1,4 @@
-"""An isolated rKernel as text, to be measured, and its key in the cache of measurements."""
+"""An rKernel isolated as a separate module, as text, and its key in the cache of measured times."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
 class KernelSource:
     """A module with a single rKernel, to be measured.
 
-    rKernels that differ only in their names are equal.
+    rKernels that differ only in their names have equal sources.
 
     Attributes:
         text: the module in its canonical printed form; an external rKernel is a declaration.
         num_rtasks: number of rTasks of the rKernel.
-        external: the function of an external rKernel, else None.
-        code: the external code that has this function.
-        weights: numbers of its buffers that are weights, on which a state may depend.
-        num_veus: threads that it may use, more than 1 only if its rTask runs alone on the device.
+        external: the external function that the rKernel calls, None for the compiler's own
+            rKernels.
+        code: the external code module that defines this function.
+        weights: numbers of the rKernel's buffers that are weights, on which a state may depend.
+        num_veus: threads that the rKernel may use, more than 1 only if it is exclusive.
     """
 
     text: str
@@ -48,7 +49,7 @@ class KernelSource:
     num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
-        """Return a digest of all that determines its time: rKernel, processor, compiler."""
+        """Return a digest of all that determines the rKernel's time: code, processor, compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
@@ -107,7 +108,10 @@ def isolate(
 
 
 def _weights(module: ir.Module, kernel: str) -> tuple[int, ...]:
-    """Return the numbers of an rKernel's buffers that are weights in all rOperators that use it."""
+    """Return the numbers of an rKernel's buffers that are weights in all rOperators that use it.
+
+    A number is the buffer's position among the rKernel's buffers, from 0.
+    """
     main = entry_function(module)
     weights = [weight.value for weight in constant_arguments(main)]
     common: set[int] | None = None

@@ -91,10 +91,11 @@ def measure(source: KernelSource) -> MeasuredSeconds:
 
 
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
-    """Return LLVM IR of the rKernel and of a loop over its rTasks, and copies of its arguments.
+    """Return LLVM IR of an rKernel and of a loop over its rTasks, and memory for its arguments.
 
-    A copy is a list of each argument's memory. The copies exceed ``_NEAR_BYTES`` in total if a
-    copy has at least ``_LEAST_BYTES``.
+    The memory is a list of copies, each a list with an array for each argument. There are as many
+    copies as are needed to exceed ``_NEAR_BYTES`` in total; a copy of less than ``_LEAST_BYTES``
+    counts as ``_LEAST_BYTES``.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -138,7 +139,7 @@ class Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        """Return the average hot, cold and far seconds of an rTask."""
+        """Return the average seconds per rTask with hot, cold and far data."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
         # touches all pages, so that page faults are not measured
@@ -152,10 +153,11 @@ class Loop:
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
 
     def _hot(self, call: float, deadline: float) -> float:
-        """Return the seconds of an rTask with all of its memory in the core's own cache.
+        """Return the average seconds per rTask with all of its memory in the core's own cache.
 
-        ``call`` is the seconds of a call without rTasks. ``deadline`` is a time in processor
-        seconds of this thread, after which only the first two samples are taken.
+        ``call`` is the seconds of a call of ``run`` without rTasks, which are subtracted. After
+        ``deadline``, in processor seconds of this thread, only two samples per group of rTasks are
+        taken.
         """
         groups = self._groups()
         seconds = 0.0
@@ -175,9 +177,10 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return the ranges (begin, end) of rTasks to time, each of which fits in the cache.
+        """Return the groups of rTasks to time, as ranges (begin, end) of their numbers.
 
-        ``end`` is exclusive; there are at most ``_MOST_GROUPS`` ranges.
+        ``end`` is exclusive. The memory of a group's rTasks fits in the core's own cache. There are
+        at most ``_MOST_GROUPS`` groups, evenly spaced among all rTasks.
         """
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
@@ -187,10 +190,11 @@ class Loop:
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
     ) -> list[float]:
-        """Return the seconds of 2 to ``most`` calls, each after a read of other data.
+        """Return the seconds of each of 2 to ``most`` calls of ``run``.
 
-        ``evicted`` is the bytes of other data. After ``deadline``, in processor seconds of this
-        thread, only the first two calls are timed.
+        Before each call, ``evicted`` bytes of other data are read, to evict the rKernel's data from
+        the caches; 0 to keep it there. After ``deadline``, in processor seconds of this thread,
+        only the first two calls are timed.
         """
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page
@@ -204,14 +208,14 @@ class Loop:
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor seconds of a call, without the time in which other processes run."""
+    """Return the processor seconds of a call of ``run``, without the time of other processes."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9
 
 
 def _low(samples: Sequence[float]) -> float:
-    """Return the median of the faster half, since disturbances only lengthen a sample."""
+    """Return the median of the faster half of ``samples``: disturbances only lengthen a sample."""
     return statistics.median(sorted(samples)[: (len(samples) + 1) // 2])
 
 

@@ -105,7 +105,7 @@ class ProfileStore:
         self._with_database(write)
 
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Return the result of ``work``, called with the open database.
+        """Call ``work`` with the open database, and return its result.
 
         On an error of SQLite, warn and return None. A corrupt file is renamed.
         """

@@ -23,10 +23,11 @@ class CheckExternal(Pass):
     """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
 
     Inputs are random, with poison (NaN, then a large number) outside of the boxes that an rTask
-    reads; outputs are filled with a mark, which has to remain outside of its boxes. Numbers may
-    differ by ``tolerance``, times the largest number. Of an rKernel with more rTasks than
-    ``rtasks``, that many run, evenly spaced. The pass runs on buffers, where rOperators still have
-    both kinds of candidates; rKernels that update buffers are skipped.
+    reads; outputs are filled with a mark, which has to remain outside of the boxes that it writes.
+    A float may differ by ``tolerance`` times the largest absolute value that the rTask has to
+    compute. If an rKernel has more than ``rtasks`` rTasks, that many of them run, evenly spaced.
+    The pass runs on buffers, where rOperators still have both kinds of candidates; rKernels that
+    update buffers are skipped.
     """
 
     name: ClassVar[str] = "rtask-check-external"

@@ -10,9 +10,10 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a copy of ``module`` with the numbers of the rKernels that call it.
+    """Return a copy of an external code module that names the rKernels calling it.
 
-    Its ``operations`` is the number of scalar operations of all rTasks of these rKernels.
+    Its field ``kernels`` has the numbers of these rKernels in ``program``, and its field
+    ``operations`` the number of scalar operations of all their rTasks in a run.
     """
     kernels = {
         number

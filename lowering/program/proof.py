@@ -10,10 +10,10 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Return the places of a program's values in memory, and the accesses of its rTasks.
+    """Return the data by which an artifact's schedule can be proven correct.
 
-    By these data the artifact's schedule can be proven correct. ``resolver`` gives the place in
-    memory of each value.
+    They are the places of the program's values in memory, and the accesses of its rTasks.
+    ``resolver`` gives the place of each value.
     """
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))
@@ -34,10 +34,11 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Return the accesses of an rKernel, with byte offsets instead of element offsets.
+    """Return the boxes that rTasks of an rKernel access, with offsets in bytes, not elements.
 
-    ``user`` is the number of an rOperator that uses the rKernel, whose operands give the sizes of
-    elements. ``inside`` has the bytes that the rKernel adds to each pointer.
+    ``user`` is the number of an rOperator that uses the rKernel; the types of its operands give the
+    sizes of elements. ``inside`` has, for each pointer argument, the bytes that the rKernel adds to
+    it.
     """
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]

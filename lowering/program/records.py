@@ -33,13 +33,13 @@ def program_of(
     Args:
         scheduled: a module at the `program` stage whose memory is planned.
         resolver: gives the base, number and offset of each buffer.
-        num_veus: number of vEUs that run it, at least that of every rProgram.
+        num_veus: number of vEUs that run the program, at least as many as any rProgram has.
         separate: launch each rProgram separately; otherwise they run in order in one launch, with a
             global barrier between them.
 
     Raises:
-        PassError: if a run's buffer is neither an argument nor in the arena, or an offset is not
-            static.
+        PassError: if a buffer of an rTask is neither an argument nor in the arena, or an offset is
+            not static.
     """
     programs = scheduled.plan.programs
     groups = [[program] for program in programs] if separate else [programs]
@@ -75,7 +75,10 @@ def _number(kernels: Mapping[KernelSymbol, int], call: OperatorCall) -> int:
 
 
 def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
-    """Return a launch of consecutive rPrograms, each of which waits for the end of the previous."""
+    """Return a launch in which ``num_veus`` vEUs execute all ``programs``, one after the other.
+
+    Each rProgram waits for the end of the previous rProgram on all vEUs.
+    """
     veus: list[list[Record]] = [[] for _ in range(num_veus)]
     steps = [0] * num_veus
     for program in programs:
@@ -199,7 +202,9 @@ def argument_place(root: ir.Value) -> tuple[int, int]:
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:
-    """Return the static offset of a memref type in bytes; ``user`` names its user in messages.
+    """Return the static offset in a memref type in bytes.
+
+    ``user`` names the operation or rKernel that uses the type, for messages.
 
     Raises PassError if the offset is dynamic.
     """
@@ -212,7 +217,11 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """Return, by argument number, the argument's number among the inputs or among the outputs."""
+    """Return, by argument number, the argument's number among the inputs or among the outputs.
+
+    ``attributes`` has the attributes of each argument of the entry function, which mark outputs,
+    weights and the arena; weights and the arena are left out of the result.
+    """
     index: dict[int, int] = {}
     counts = {"input": 0, "output": 0}
     for number, entry in enumerate(attributes):

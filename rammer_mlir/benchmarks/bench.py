@@ -134,7 +134,7 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
 
 
 def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
-    """Build a model and write it to a file, in a child process whose end frees the memory.
+    """Build a model and write it to a file; called in a child process, whose end frees the memory.
 
     Args:
         job: the request, and the path of the file.

@@ -270,9 +270,10 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 
 
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
-    """Return the mean seconds of a launch, in a list.
+    """Return the mean seconds of a launch, as the only element of a list.
 
-    A call of ``launch`` makes ``steps`` launches; the first call is not timed.
+    A call of ``launch`` makes ``steps`` launches. The first call is not timed. The result is a list
+    because ``take_turns`` expects the times of several runs.
     """
     launch()
     begin = time.thread_time()

@@ -18,7 +18,7 @@ ABSOLUTE = 1e-4
 
 @dataclass(frozen=True)
 class Worst:
-    """The element with the largest error, among all elements of an output, and its two values.
+    """The element of an output with the largest error, with the expected and the found value.
 
     Errors are divided by the element's tolerance.
     """

@@ -190,7 +190,12 @@ def _reason(error: Exception) -> str:
 
 
 def _serve(pipe: Connection) -> None:
-    """Open the contender that ``pipe`` describes, then answer calls until its other end closes."""
+    """Open the contender that the first message on ``pipe`` describes, then answer calls.
+
+    A call is a function that is applied to the contender and its inputs; the answer is a pair of an
+    error message, or None, and the function's result. The process ends when the other end of the
+    pipe is closed.
+    """
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()
         if os.getppid() != parent:

@@ -57,10 +57,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the type of a union as which ``value`` is decoded.
+    """Choose the type as which ``value`` is decoded, from the types ``kinds`` of a union.
 
-    It is the first plain class in ``kinds``, the union's types, that ``value`` is an instance of.
-    If there is none, it is the first type in ``kinds`` other than None.
+    It is the first plain class in ``kinds`` that ``value`` is an instance of. If there is none, it
+    is the first type in ``kinds`` other than None.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -75,8 +75,8 @@ class KernelLimit:
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
     """Return the lower bounds of a model's program, beside its measured time.
 
-    ``work`` describes the program, ``roofline`` has the processor's peak rates for as many threads.
-    The result is None if ``result`` has no latency of the program.
+    ``work`` describes the program, ``roofline`` has the processor's peak rates with as many threads
+    as the program has vEUs. The result is None if ``result`` has no latency of the program.
     """
     latency = result.latency(work.policy, work.num_veus)
     if latency is None or result.counts is None:
@@ -117,7 +117,11 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 
 
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
-    """Return the bounds of every measured model and number of threads that has a roofline."""
+    """Return the lower bounds of every measured program.
+
+    Programs are left out if there is no roofline, the processor's peak rates, for their number of
+    vEUs.
+    """
     by_threads = {roofline.threads: roofline for roofline in rooflines}
     return [
         found

@@ -1,8 +1,9 @@
-"""Time loops that are not unrolled, and ONNX Runtime beside them.
+"""Time models with loops that are not unrolled, by this compiler and by ONNX Runtime.
 
-``python -m rammer_mlir.benchmarks.loops`` has two kinds of them:
+``python -m rammer_mlir.benchmarks.loops`` has two kinds of models:
 
-- A small recurrent cell as a Scan of 100 and of 10,000 steps, against its body's program alone.
+- A Scan that runs a small recurrent cell for 100 and for 10,000 steps; for comparison, a model of a
+  single step of the cell, without a loop.
 - Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
   as PyTorch exports them. ONNX Runtime has its graph optimizations on.
 

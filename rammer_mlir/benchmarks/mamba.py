@@ -89,8 +89,9 @@ def exported(
         samples: number of audio samples.
         width: number of elements of a frame.
         states: number of states of each channel.
-        has_slices: whether the steps copy whole tensors by full slices (``x[:]``), as the exporter
-            writes them; without, as an optimizer may leave them.
+        has_slices: whether each step of the recurrence copies whole tensors by full slices
+            (``x[:]``), as the exporter writes them; False for a graph from which an optimizer has
+            removed them.
     """
     inner, rank = 2 * width, width // 16
     shapes: dict[str, tuple[int, ...]] = {}

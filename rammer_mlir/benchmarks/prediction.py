@@ -68,12 +68,12 @@ class Prediction:
         operators: number of operators.
         measured: time of a run, the median of the faster half, without Python's time for checking
             and binding arrays.
-        profiled: predicted with measured rKernels.
-        modelled: predicted from the device description alone.
-        profiled_operators, modelled_operators: sum of all operators' differences between predicted
-            and measured time, over the sum of the measured times.
-        median_operator: median over the operators of the difference between the time predicted with
-            measured rKernels and the measured time, over the measured time.
+        profiled: time of a run, predicted with measured rKernels.
+        modelled: time of a run, predicted from the device description alone.
+        profiled_operators, modelled_operators: sum over the operators of the absolute difference
+            between predicted and measured time, divided by the sum of the measured times.
+        median_operator: median over the operators of the absolute difference between the time
+            predicted with measured rKernels and the measured time, divided by the measured time.
     """
 
     model: str

@@ -164,7 +164,11 @@ def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, A
 
 
 def quantize(model: onnx.ModelProto, plain: Path, result: Path) -> None:
-    """Quantize the model in the file ``plain`` statically, and write it to ``result``."""
+    """Quantize the f32 model in the file ``plain`` statically, and write it to ``result``.
+
+    ``model`` is the same model in memory, for which random inputs are drawn to calibrate the
+    scales.
+    """
     tools: Any = required("onnxruntime.quantization")
     samples: Iterator[Feeds] = (random_feeds(model, seed=seed) for seed in range(_SAMPLES))
 

@@ -51,7 +51,7 @@ int32_t rammer_ask(const struct rammer_host *host, const int64_t *table, int64_t
 
 @dataclass(frozen=True)
 class Needs:
-    """The memory that an rTask of a region needs, and whether its C code can compute the region.
+    """The memory that an rTask of a region needs, and whether C code can compute the region.
 
     Attributes:
         status: 0 if the C code can compute the region, otherwise the status that it returned.

@@ -1,4 +1,4 @@
-"""Modules that engines compile with the program instead of when it is loaded."""
+"""External modules that engines compile at compile time instead of when a program is loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def prebuilt(
     weights: Sequence[Weights],
     num_veus: int,
 ) -> tuple[CodeModule, ...]:
-    """Return the modules of a program, each rebuilt by its engine if that has ``prebuilt``.
+    """Return a program's modules, rebuilt by those engines that compile modules in advance.
 
     Args:
         modules: modules of the program.

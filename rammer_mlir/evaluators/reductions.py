@@ -38,7 +38,7 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return ``reduction`` for floats alone; it raises NotFoldableError for integers.
+    """Return ``reduction`` for floats alone: a function that raises NotFoldableError for integers.
 
     Reductions of integers are computed at run time.
     """

@@ -1,4 +1,4 @@
-"""The result of a front end, as input of the compiler."""
+"""``ImportedModel``, the result of every front end and input of the compiler: IR and weights."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ImportedModel:
         constants: values of the function's arguments marked ``rtask.constant``, by name.
         signature: inputs and outputs in the model's order.
         stage: the compiler stage of the IR.
-        file: in messages, the name of the MLIR file to which locations of the IR refer; empty for
-            models of other formats, whose locations name nodes.
+        file: for a model in MLIR, the name of its file in messages, whose lines and columns are the
+            locations of the IR; empty for other formats, where locations are names of nodes.
     """
 
     bytecode: bytes

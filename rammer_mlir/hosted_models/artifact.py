@@ -90,6 +90,6 @@ def _signature(node: Node) -> OpenSignature:
 def _key(key: Sequence[Any]) -> Key:
     """Return a specialisation's key from its JSON form.
 
-    This has shapes as lists, and the bytes of shape values in hexadecimal.
+    The JSON form has shapes as lists, and the bytes of shape values as hexadecimal text.
     """
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

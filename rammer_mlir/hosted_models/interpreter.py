@@ -35,7 +35,7 @@ class Interpreter:
         self._dead = _last_uses(program)
 
     def run(self, feeds: Mapping[str, Value]) -> list[Value]:
-        """Run the program on arrays by input name; return the outputs in order.
+        """Run the program on ``feeds``, values by input name; return the outputs in order.
 
         Raises InputError if an operator that the host evaluates is not defined for its operands'
         values.

@@ -41,8 +41,7 @@ def load(
         path: the artifact.
         device: index of the GPU that runs GPU programs.
         mapped: memory-map large constants instead of reading them.
-        verify: the public key with whose private key the artifact must be signed; None for no
-            check.
+        verify: public key that must verify the artifact's signature; None for no check.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
@@ -94,7 +93,10 @@ class ArtifactFile:
 
 
 def _reader(archive: Archive, device: int) -> Callable[[], LoadedModel]:
-    """Read an artifact of any kind; return a function that makes the model ready to run."""
+    """Read an artifact of any kind; return a function that makes the model ready to run.
+
+    ``device`` is the index of the GPU that runs GPU programs.
+    """
     version = archive.manifest["version"]
     if version == TREE_VERSION:
         return read_tree(archive, device)

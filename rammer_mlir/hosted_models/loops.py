@@ -106,7 +106,10 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the slices of all iterations, concatenated along the stack's axis."""
+    """Return the stack of a loop: the slices of all iterations, concatenated along its axis.
+
+    ``elements`` are arrays whose concatenation along the first axis has a slice for each iteration.
+    """
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)
     else:

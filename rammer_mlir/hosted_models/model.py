@@ -126,7 +126,7 @@ class HostedModel(ComposedModel):
     def _check(self, feeds: Mapping[str, Any]) -> None:
         """Check names, dtypes and shapes of the inputs against the signature.
 
-        If they are the same as in the last run, nothing is checked.
+        Nothing is checked if names, dtypes and shapes are the same as in the last run.
         """
         try:
             key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
@@ -140,8 +140,8 @@ class HostedModel(ComposedModel):
         """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
 
         Args:
-            most: upper bound of data-dependent sizes. A part for which the compiler found a smaller
-                bound uses that instead. None for no bound of the user's.
+            most: upper bound of data-dependent sizes; None if the user gives none. Parts for which
+                the compiler found a smaller bound, or the only one, use the compiler's bound.
 
         Returns:
             The reason for each part that was not compiled. These are not errors: a branch that is
@@ -218,13 +218,16 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile a part before the first run; return the reason if it was not compiled, else [].
+    """Compile a part before the first run.
 
     Args:
         part: the part.
         step: the step that calls it.
         call: the call, with the shapes of the part's inputs if they are known.
         most: upper bound of data-dependent sizes; None if the user gives none.
+
+    Returns:
+        A list with the reason why the part was not compiled; empty if it was compiled.
     """
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
     if isinstance(step, Compute):
@@ -255,7 +258,11 @@ def _text(step: Step) -> str:
 
 
 def _sizes_text(step: Compute) -> str:
-    """Return a clause about padded sizes, or the reason against padding; empty without both."""
+    """Return a clause for messages about the data-dependent sizes of a part.
+
+    It says which sizes are padded, or why they cannot be padded; it is empty if all sizes are
+    static.
+    """
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)
         most = step.padding.most
@@ -278,12 +285,13 @@ def _copied(value: Value) -> Value:
 
 
 def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy outputs into the caller's arrays ``out``; return these by name.
+    """Copy outputs into the caller's arrays ``out``; return these arrays by output name.
 
     ``found`` has the outputs by name.
 
     Raises:
-        InputError: if the output does not exist, or an array has another shape or dtype.
+        InputError: if ``out`` names an output that does not exist, or an array in ``out`` has
+            another shape or dtype than the output.
     """
     for name, array in out.items():
         value = found.get(name)

@@ -33,7 +33,8 @@ class Part:
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
         """Yield the program that runs ``values``; it is not closed before the ``with`` block ends.
 
-        This is the part, or its specialisation for the shapes of the values.
+        The program is the part itself, or, if the part has open dimensions, its specialisation for
+        the shapes of ``values``.
 
         Raises:
             RammerError: if the program cannot be compiled.

@@ -1,4 +1,4 @@
-"""Run many iterations of a host program's loop per call of native code."""
+"""Execution of many iterations of a host program's loop by a single call of native code."""
 
 from __future__ import annotations
 

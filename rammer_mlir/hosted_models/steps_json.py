@@ -153,7 +153,8 @@ def _call(call: Call) -> list[Any]:
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
     """Return an operator's attribute for JSON.
 
-    A value of a type that JSON lacks becomes an object with one key: ``{"bytes": "00ff"}``.
+    A value of a type that JSON lacks becomes an object whose only key names the type, such as
+    ``{"bytes": "00ff"}`` or ``{"dtype": "int64"}``.
     """
     if isinstance(value, np.ndarray):
         return {"array": arrays.write(value)}

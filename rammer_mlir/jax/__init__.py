@@ -1,4 +1,7 @@
-"""JAX: functions compiled as by ``jax.jit``, including gradients, on nested structures."""
+"""The JAX interface: ``jit`` compiles functions, including gradients, as ``jax.jit`` does.
+
+Arguments and results may be nested structures of arrays.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ class CompiledFunction:
         specializations: int,
         options: dict[str, Any],
     ) -> None:
-        """Store the function and options; tracing begins with the first call."""
+        """Store the function and options; tracing begins with the first call.
+
+        The arguments are those of ``jit``.
+        """
         jax = jax_package()
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
         # Without ``keep_unused``, the module would lack the unused arguments.
@@ -112,7 +115,7 @@ class CompiledFunction:
 
 
 def _array_of(leaf: Any) -> Any:
-    """Return a NumPy array with the dtype that JAX gives the value."""
+    """Return a JAX value, NumPy array or number as an array of the dtype that JAX gives it."""
     jax = jax_package()
     if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)

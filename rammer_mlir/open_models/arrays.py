@@ -47,7 +47,7 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
 
 
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
-    """Yield a message if an array's dtype is not the input's.
+    """Yield a message if the dtype of the array ``value`` is not that of the input ``tensor``.
 
     Device arrays of other libraries are not checked here; the run checks them.
     """

@@ -28,8 +28,8 @@ class ConstantStore:
         """Make a program use the store's memory for weights that the store has already.
 
         The program's other weights are added to the store, so that equal weights of all programs
-        given to this method are in memory once. The program must not have run yet. Its fallback for
-        machines that cannot run foreign code is included.
+        given to this method are in memory once. The program must not have run yet. The weights of
+        its fallback, which runs on machines that cannot run foreign code, are shared likewise.
         """
         if model.fallback is not None:
             self.share(model.fallback)

@@ -39,7 +39,8 @@ class OpenModel(ComposedModel):
 
     The arrays of a run determine the sizes of these dimensions. Each distinct choice of sizes is a
     specialisation: a program of static shapes, compiled at its first use. The most recently used
-    ones stay in memory, up to a limit. Equal weights of several specialisations are in memory once.
+    specialisations stay in memory, up to a limit. Equal weights of several specialisations are in
+    memory once.
 
     ``run`` may be called from several Python threads: runs of the same specialisation are
     serialized, runs of different specialisations are concurrent.
@@ -122,7 +123,7 @@ class OpenModel(ComposedModel):
         return summed_stats(self._pool.models())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the specialisation for the shapes of these arrays; compile it if it is not in memory.
+        """Run the specialisation for the shapes of the arrays ``feeds``; compile it if missing.
 
         Args:
             feeds: arrays by input name, of the signature's dtypes; equal symbols have equal sizes.
@@ -149,10 +150,13 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
-        """Yield the specialisation for these arrays; it stays open until the ``with`` block ends.
+        """Yield the specialisation for the arrays ``feeds``; compile it if missing.
+
+        It stays open until the ``with`` block ends.
 
         Raises:
-            RammerError: if the arrays do not fit, or the model cannot be compiled for them.
+            RammerError: if the arrays do not fit the signature, or the model cannot be compiled for
+                them.
         """
         entry = self._entry(feeds)
         try:
@@ -183,7 +187,11 @@ class OpenModel(ComposedModel):
             self._pool.release(self._pool.acquire(self._key(bound)))
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Compile the specialisations of these keys, if they are not in memory already."""
+        """Compile the specialisations with these keys, if they are not in memory already.
+
+        A key has the shapes of all inputs, then the bytes of the inputs whose elements determine
+        shapes.
+        """
         for key in keys:
             self._pool.release(self._pool.acquire(key))
 
@@ -191,7 +199,7 @@ class OpenModel(ComposedModel):
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
         """Yield the specialisations in memory as pairs (key, specialisation).
 
-        They stay open until the ``with`` block ends, even if they leave memory before.
+        They stay open until the ``with`` block ends, even if the cache drops them before.
         """
         held: list[tuple[Key, Entry]] = []
         try:
@@ -233,7 +241,7 @@ class OpenModel(ComposedModel):
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
         """Run once and return the measured times of each vEU's steps.
 
-        ``title`` is the timeline's title for users.
+        ``feeds`` are arrays by input name. ``title`` is the timeline's title for users.
 
         Raises:
             OptionError: if the target is not a CPU.
@@ -250,7 +258,7 @@ class OpenModel(ComposedModel):
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once, and write the measured times of each vEU's steps to the file ``path``.
 
-        ``Executable.timeline`` describes the formats.
+        ``feeds`` are arrays by input name. ``Executable.timeline`` describes the formats.
         """
         write_timelines(path, [self.record(feeds)])
 
@@ -292,11 +300,18 @@ class OpenModel(ComposedModel):
         self._pool.close()
 
     def forget_threads(self) -> None:
-        """Reset the locks and the numbers of users in a forked child process."""
+        """Reset the locks and the counts of running calls in a forked child process.
+
+        The child lacks the parent's threads, which might hold a lock or use a specialisation.
+        """
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return the pool's entry for these arrays, with one more user; the caller releases it."""
+        """Return the pool's entry of the specialisation for the arrays ``feeds``.
+
+        A missing specialisation is compiled. The caller counts as a user of the entry, and has to
+        release it.
+        """
         values = self._signature.shape_values
         try:
             key: Key = tuple([feeds[name].shape for name in self._names])

@@ -33,7 +33,7 @@ class Entry:
 class Pool:
     """A least-recently-used cache of specialisations, safe for concurrent threads.
 
-    At most one specialisation is compiled at a time; others can run meanwhile.
+    At most one specialisation is compiled at a time; compiled specialisations can run meanwhile.
     """
 
     def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
@@ -54,12 +54,17 @@ class Pool:
             return list(self._entries)
 
     def models(self) -> list[RunnableModel]:
-        """Return the specialisations in the cache, without removed ones that are still in use."""
+        """Return the specialisations in the cache.
+
+        A specialisation that was dropped from the cache, but is still in use, is not among them.
+        """
         with self._lock:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return the entry of a key with one more user; None if it is not in the cache.
+        """Return the entry of a key, and count the caller as one of its users.
+
+        None if the key is not in the cache. The caller has to ``release`` the entry.
 
         Raises:
             TargetError: if the pool is closed.
@@ -74,10 +79,13 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of a key with one more user; compile the specialisation if missing.
+        """Return the entry of a key, and count the caller as one of its users.
+
+        A specialisation that is not in the cache is compiled. The caller has to ``release`` the
+        entry.
 
         Raises:
-            RammerError: if it cannot be compiled, or the pool is closed.
+            RammerError: if the specialisation cannot be compiled, or the pool is closed.
         """
         entry = self.find(key)
         if entry is not None:
@@ -103,7 +111,11 @@ class Pool:
         return entry
 
     def release(self, entry: Entry) -> None:
-        """Subtract a user of an entry; close a removed specialisation without other users."""
+        """End a caller's use of an entry.
+
+        If the entry was dropped from the cache and has no other users, its specialisation is
+        closed.
+        """
         with self._lock:
             entry.users -= 1
             is_last = entry.is_dropped and entry.users == 0
@@ -119,7 +131,10 @@ class Pool:
         _close(unused)
 
     def forget_threads(self) -> None:
-        """Reset locks and numbers of users in a forked child, which lacks the parent's threads."""
+        """Reset locks and numbers of users in a forked child process.
+
+        The child lacks the parent's threads, which might hold a lock or use a specialisation.
+        """
         self._lock, self._making = threading.Lock(), threading.Lock()
         # The parent's runs do not continue in the child, so nobody releases their entries.
         for entry in self._entries.values():

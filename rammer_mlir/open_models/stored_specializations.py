@@ -43,7 +43,7 @@ def open_specializations(path: Path, found: Specializations, device: int) -> Ope
 
 @dataclass(frozen=True)
 class HeldPrograms:
-    """Makes specialisations from the programs of an artifact; compiles none.
+    """Returns specialisations of a loaded model from its artifact; compiles none.
 
     Attributes:
         path: the artifact, for messages.
@@ -97,12 +97,13 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """Makes specialisations of a part of a stored model from those in the artifact; compiles none.
+    """Returns specialisations of a part of a loaded model from its artifact; compiles none.
 
     Attributes:
         path: the artifact, for messages.
         made: the settings that all specialisations were compiled with.
-        held: the specialisations by key.
+        held: the specialisations by key: the shapes of all inputs, then the bytes of the inputs
+            whose elements determine shapes.
     """
 
     path: Path

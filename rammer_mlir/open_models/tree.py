@@ -60,8 +60,8 @@ class ComposedModel(RunnableModel):
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
     """Return the statistics of compilation of several models: ``seconds`` by stage, summed.
 
-    If the host's rKernels replace modules of external code, the key ``replaced`` has the reason for
-    each, by the module's name.
+    If modules of external code could not be used, so that the host's rKernels replace them, the key
+    ``replaced`` has the reason for each of these modules, by the module's name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}

@@ -22,13 +22,14 @@ class CpuTable:
     """The schedule as the dispatch code of a CPU reads it.
 
     Attributes:
-        records: int32, the records of all vEUs, concatenated: ``kernel, first, count, arguments``
-            for a run, where ``arguments`` is an index into the array of that name, ``-1, n, (vEU,
-            steps) * n`` for a barrier, ``-2`` at the end of a vEU.
+        records: int32, the records of all vEUs, concatenated. A run of rTasks is ``kernel, first,
+            count, arguments``, where ``arguments`` is an index into the array ``arguments``. A
+            barrier is ``-1, n`` and then ``n`` pairs ``vEU, steps``. The end of a vEU is ``-2``.
         starts: int32 [num_veus], index in ``records`` of each vEU's first word.
         arguments: int32, for each operator in turn, the index in ``slots`` of each of its
             arguments.
-        totals: int64 [num_veus], number of rTasks of each vEU in a run.
+        totals: int64 [num_veus], number of rTasks that each vEU executes in an execution of the
+            program.
         slots: the memory to which each address of the pointer table refers.
     """
 
@@ -58,7 +59,10 @@ def encode_for_cpu(program: Program) -> CpuTable:
 
 
 def _argument_starts(program: Program) -> list[int]:
-    """Return the index in ``arguments`` of each operator's first argument."""
+    """Return, for each operator, the index of its first argument in ``CpuTable.arguments``.
+
+    A last element, after those of the operators, is the length of that array.
+    """
     return [0, *accumulate(len(operator.slots) for operator in program.operators)]
 
 

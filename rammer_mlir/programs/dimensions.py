@@ -232,7 +232,10 @@ def _quoted(symbol: str) -> str:
 
 
 def describe_open(signature: OpenSignature) -> str:
-    """Return the open dimensions and shapes of a signature as a list of names for messages."""
+    """Return the open dimensions of a signature, and its inputs of open rank, as text for messages.
+
+    For example, ``'batch', the shape of 'x'``.
+    """
     names = [f"'{symbol}'" for symbol in signature.symbols]
     names += [f"the shape of '{name}'" for name in signature.unranked]
     return ", ".join(names)

@@ -52,8 +52,9 @@ class GpuImage:
         tables: int64 [launches, words], the schedule as the kernel reads it.
         proof: memory layout and accesses, from which a checker proves the schedule.
         shared_bytes: bytes of static shared memory per block.
-        code_kind: kind of the code.
-        resources: as the assembler reports them; None if only the driver determines them.
+        code_kind: kind of the kernel's code: ``cubin``, ``hsaco`` or ``ptx``.
+        resources: the kernel's registers and memory, as the assembler reports them; None if only
+            the driver determines them.
         summary: the schedule as text for users.
         inouts: inputs, as ``inputN``, that the kernel updates in place.
         modules: external code that rKernels call; it is linked into the kernel.

@@ -84,7 +84,7 @@ class GpuTable:
     Attributes:
         words: int64, the whole table.
         veus: each vEU's records with their positions.
-        end: index of an end record.
+        end: index in ``words`` of the end record of the last vEU.
     """
 
     words: NDArray[np.int64]
@@ -145,7 +145,11 @@ def _place_veu(launch: Launch, veu: int, start: int, *, counts_runs: bool) -> tu
 
 
 def _starts(launch: Launch) -> list[int]:
-    """Return the index of each vEU's first record; ``starts`` and ``totals`` precede the first."""
+    """Return, for each vEU, the index of the first word of its records in the table.
+
+    The index of vEU 0 is ``2 * num_veus``: the arrays ``starts`` and ``totals``, with a word per
+    vEU each, are at the beginning of the table.
+    """
     starts = [2 * len(launch.veus)]
     for records in launch.veus[:-1]:
         starts.append(starts[-1] + sum(map(_size, records)) + 1)
@@ -171,7 +175,10 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Collects the arguments of operators for the table; equal argument lists are stored once."""
+    """Collects the argument lists of operators for the end of the table.
+
+    Operators with equal argument lists refer to the same words.
+    """
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:
         self.program = program

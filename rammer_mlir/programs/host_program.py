@@ -114,7 +114,8 @@ class Stack:
         axis: the axis.
         is_reversed: whether the slice of the last iteration comes first.
         dtype: dtype of the result.
-        element: shape of a slice, with 0 for unknown sizes; for loops without iterations.
+        element: shape of a slice, with 0 for unknown sizes; it gives the result its shape if the
+            loop has no iterations.
     """
 
     value: str

@@ -53,7 +53,14 @@ class GraphConstant:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """An operator: its ONNX name, the names of its inputs (empty if omitted) and of its results."""
+    """An operator of ONNX and the names of its operands and results.
+
+    Attributes:
+        op: the operator's ONNX name.
+        inputs: names of the operands; empty for omitted operands.
+        outputs: names of the results.
+        attributes: values by attribute name.
+    """
 
     op: str
     inputs: tuple[str, ...]

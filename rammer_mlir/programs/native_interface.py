@@ -285,7 +285,8 @@ watchdog's buffer. The step counters and the watchdog's buffer are zeroed once.
 def argument_name(base: Base, index: int = 0) -> str:
     """Return the name of the kernel argument for a buffer: ``inputN``, ``outputN``, or ``base``.
 
-    All constants are in one buffer, and all intermediates in one arena.
+    N is ``index``, the number of the input or output. All constants are in one buffer, and all
+    intermediates in one arena.
     """
     return f"{base}{index}" if base in ("input", "output") else base
 

@@ -73,8 +73,8 @@ class Padding:
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
         """Return the true size of each group of axes, by group number.
 
-        It is None if these inputs must not be padded: a negative index, or different sizes in a
-        group.
+        None is returned if the arrays ``feeds``, by input name, must not be padded: an index is
+        negative, or axes of a group have different sizes.
         """
         found: dict[int, int] = {}
         for each in self.inputs:
@@ -87,7 +87,10 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the least size to which axes of these true sizes can be padded."""
+        """Return the least size to which all axes can be padded: the greatest true size.
+
+        ``sizes`` are the true sizes by group number. The result is greater by 1 if ``has_spare``.
+        """
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
@@ -95,10 +98,11 @@ class Padding:
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes that serve all true sizes up to a bound; none without a bound.
+        """Return the compiled sizes that serve all true sizes up to a bound; empty without a bound.
 
         Args:
-            most: a bound of the true sizes; ``self.most`` counts if it is smaller.
+            most: a bound of the true sizes; ``self.most`` is used instead if it is smaller or
+                ``most`` is None.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -125,7 +129,7 @@ class Padding:
         return found.pop() if len(found) == 1 else None
 
     def shapes(self, shapes: Mapping[str, Sequence[Any]], size: int) -> dict[str, Shape]:
-        """Return the shapes of all inputs, by name, with the padded axes of size ``size``."""
+        """Return ``shapes``, shapes by input name, with all padded axes of size ``size``."""
         found = {name: list(shape) for name, shape in shapes.items()}
         for each in self.inputs:
             for axis, _ in each.axes:
@@ -133,7 +137,7 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return all inputs, by name, with their padded axes extended to ``size``."""
+        """Return ``feeds``, arrays by input name, with the padded axes extended to ``size``."""
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
@@ -141,7 +145,10 @@ class Padding:
         return found
 
     def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
-        """Return the outputs without the rows computed from padding; ``sizes`` are true sizes."""
+        """Return the outputs without the rows that were computed from padding.
+
+        ``outputs`` are in the part's order; ``sizes`` are the true sizes by group number.
+        """
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):
             places = [slice(None)] * value.ndim

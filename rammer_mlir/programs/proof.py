@@ -88,7 +88,8 @@ class Proof:
     Attributes:
         values: the tensors; ``operands`` refers to them by index.
         kernels: accesses of each rKernel.
-        operands: for each rOperator, the tensor that is each argument of its rKernel.
+        operands: for each rOperator, and each argument of its rKernel in order, the index in
+            ``values`` of the tensor that is passed.
     """
 
     values: tuple[ValuePlace, ...]

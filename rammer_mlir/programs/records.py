@@ -56,7 +56,7 @@ class Operator:
 class RunRecord:
     """Consecutive rTasks ``first .. first + count - 1`` of an rOperator, run sequentially.
 
-    ``operator`` is its index in ``Program.operators``.
+    ``operator`` is the rOperator's index in ``Program.operators``.
     """
 
     operator: int

@@ -22,7 +22,8 @@ class Multiprocessors:
         registers: number of 32-bit registers per multiprocessor.
         shared_bytes: bytes of shared memory per multiprocessor.
         warp: number of threads that execute together.
-        register_unit: number of registers to a multiple of which those of a warp are rounded up.
+        register_unit: granularity of the allocation of registers: the registers of a warp are
+            rounded up to a multiple of this number.
     """
 
     count: int

@@ -1,6 +1,7 @@
-"""PyTorch: modules compiled to callables on tensors, and the ``rammer`` backend of torch.compile.
+"""The PyTorch interface: ``compile`` for modules, and the backend ``rammer`` of ``torch.compile``.
 
-torch finds the backend by its entry point if this package is installed.
+``compile`` returns a callable on tensors. torch finds the backend by its entry point if this
+package is installed.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class _CompiledGraph:
         return self._graph(*args) if found is None else found(args)
 
     def _specialization(self, args: Sequence[Any]) -> _Specialization | None:
-        """Return the specialization for these inputs; None if torch must run the graph."""
+        """Return the specialization for inputs ``args``; None if torch must run the graph."""
         if self._inputs is None:
             self._inputs = [at for at, value in enumerate(args) if not _is_weight(value)]
         key = tuple([_signature_of(args[at]) for at in self._inputs])
@@ -153,8 +153,8 @@ class _Specialization:
     def is_current(self, args: Sequence[Any]) -> bool:
         """Whether the weights still have the values with which the graph was compiled.
 
-        That is so if every weight in ``args``, the graph's inputs, has the same memory as before
-        and has not been written since.
+        ``args`` are the graph's inputs in the current call, including the weights. They are current
+        if each weight has the same memory as at compilation and has not been written since.
         """
         return self._addresses == [
             args[at].data_ptr() for at in self._positions
@@ -162,7 +162,10 @@ class _Specialization:
 
 
 def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _Specialization:
-    """Compile a graph for the inputs of a call, and return the specialization."""
+    """Compile a graph for ``args``, the inputs of a call, and return the specialization.
+
+    ``options`` are those of ``rammer_mlir.compile``.
+    """
     torch = pytorch()
     is_tensor = [isinstance(value, torch.Tensor) for value in args]
     inputs = [at for at, value in enumerate(args) if is_tensor[at] and not _is_weight(value)]
@@ -174,17 +177,17 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
 
 
 class _Frozen:
-    """A torch module of a graph, ``module``, in which some arguments are constants.
+    """Makes ``module``, a torch module that runs a graph with some arguments as constants.
 
-    ``args`` are the values of all arguments. Those at the positions ``inputs`` stay inputs of the
-    module, the others become constants.
+    ``args`` are the values of all arguments of the graph. Those at the positions ``inputs`` stay
+    inputs of the module, the others become constants.
     """
 
     def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
         torch = pytorch()
 
         class Module(torch.nn.Module):
-            """A graph with its weights."""
+            """A module that runs the graph; its buffers and numbers are the constant arguments."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -199,7 +202,7 @@ class _Frozen:
                         self.numbers[at] = value
 
             def forward(self, *tensors: Any) -> Any:
-                """Run the graph on its inputs, and return its results."""
+                """Run the graph on its arguments that are not constant; return its results."""
                 given = dict(zip(inputs, tensors, strict=True))
                 return self.graph_of_torch(
                     *[

@@ -85,6 +85,8 @@ class TorchModel:
     def feeds(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call of the module as arrays by input name.
 
+        ``args`` are the positional and ``kwargs`` the keyword arguments.
+
         Raises:
             InputError: if their structure, or a constant, differs from the example inputs.
             ShapeError: if a size is outside of the range that the program is valid for.
@@ -160,10 +162,10 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return a list whose only element is the list of keyword names of a call.
+        """Return the names of a call's keyword arguments, in a list of at most one list.
 
-        ``spec`` is torch's structure (TreeSpec) of positional and keyword arguments. The outer list
-        is empty if ``spec`` is another structure.
+        ``spec`` is torch's structure (TreeSpec) of positional and keyword arguments: ``f(x,
+        scale=s)`` gives ``[["scale"]]``. The result is empty if ``spec`` is another structure.
         """
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []

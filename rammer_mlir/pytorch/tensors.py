@@ -25,9 +25,10 @@ _NARROW = {
 
 
 def array_of(name: str, value: object) -> Any:
-    """Return a tensor as an array, in place if it is row-major in CPU memory.
+    """Return a tensor as an array, which shares its memory if it is row-major in CPU memory.
 
-    Numbers and arrays are converted to arrays. ``name`` is the input's name in messages.
+    ``value`` may also be a number or an array, which is converted. ``name`` is the input's name in
+    messages.
 
     Raises:
         InputError: if the tensor is on another device, or has no dense form.

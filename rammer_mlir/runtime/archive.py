@@ -56,7 +56,7 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Return whether the file has only the archive, with all members uncompressed."""
+    """Return whether the file contains an archive of uncompressed members and nothing else."""
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:
         return False
@@ -96,9 +96,10 @@ def map_member(
 
 
 def _first_byte(file: IO[bytes], entry: zipfile.ZipInfo) -> int:
-    """Return the offset of a member's data, from its local header.
+    """Return the byte offset of a member's data in the file.
 
-    The central directory does not have the length of the local header's extra fields.
+    It is computed from the member's local header, since the archive's central directory does not
+    have the length of that header's extra fields.
     """
     file.seek(entry.header_offset + _LENGTHS)
     name_length, extra_length = struct.unpack("<HH", file.read(4))

@@ -157,7 +157,7 @@ class CompiledModel(RunnableModel):
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model without external code, for machines that lack it; None without one."""
+        """The same model without external code, for machines that lack that code; else None."""
         return None
 
     @property

@@ -104,7 +104,7 @@ class Borrowed:
 def borrow(capsule: object) -> Borrowed:
     """Return the tensor of a capsule from ``__dlpack__`` without consuming the capsule.
 
-    The capsule frees its tensor.
+    The capsule remains the owner of the tensor, and frees it.
     """
     managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
@@ -117,7 +117,11 @@ def borrow(capsule: object) -> Borrowed:
 
 
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
-    """Return whether strides are row-major; ``unit`` is the distance of adjacent elements."""
+    """Return whether a tensor's elements are contiguous in row-major order.
+
+    ``strides`` count in a unit of which an element takes ``unit``: 1 for strides in elements, the
+    size of an element for strides in bytes.
+    """
     expected = _dense_strides(shape)
     pairs = zip(shape, strides, expected, strict=True)
     return 0 in shape or all(size == 1 or found == unit * want for size, found, want in pairs)

@@ -77,7 +77,7 @@ class Executable(CompiledModel):
 
     @property
     def fallback(self) -> Executable | None:
-        """The same model without external code, for machines that lack it; None without one."""
+        """The same model without external code, for machines that lack that code; else None."""
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:

@@ -46,7 +46,9 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 
 
 def with_prebuilt_modules(image: CpuImage) -> CpuImage:
-    """Return the program with modules that engines compiled in advance, if users ask for that.
+    """Return the program after engines have compiled their external modules in advance.
+
+    An engine does so for modules whose options ask for it; other modules are unchanged.
 
     Raises:
         RammerError: if an engine fails.
@@ -56,7 +58,7 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return the address of each buffer of each stateful function, None if it is no weight."""
+    """Return, for each stateful function, the address of each buffer, None if it is no weight."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:

@@ -97,7 +97,7 @@ def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str
 
 
 def _is_ready(spec: TensorSpec, value: Any) -> bool:
-    """Return whether an array can be used without further checks or conversions."""
+    """Return whether ``value`` can be used as it is: a dense, aligned array as ``spec`` demands."""
     return (
         type(value) is np.ndarray
         and value.dtype == spec.dtype

@@ -20,12 +20,12 @@ from rammer_mlir.runtime.shared_libraries import SharedLibrary
 
 
 def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
-    """Return an executable of the program ``found`` in the file ``path``.
+    """Return an executable of the program ``found``, which was read from the file ``path``.
 
     ``device`` is the index of the GPU that runs a GPU program.
 
     Raises:
-        ArtifactError: if its code cannot be loaded.
+        ArtifactError: if the program's code cannot be loaded.
         MissingPackageError: if a required package is not installed.
         OptionError: if the index of the GPU is invalid.
     """

@@ -56,9 +56,10 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return, for each buffer of an rOperator, the value that it points to, as a pair of numbers.
+    """Return, for each buffer of an rOperator, the value that the buffer holds and an offset.
 
-    The pair is the value's number in the proof, and the byte offset of the pointer in the value.
+    The value is given by its number in the proof, one of ``values``. The offset is the distance in
+    bytes from the value's first byte in memory to the address that the rKernel gets.
     """
     return [
         (value, slot.offset - proof.values[value].place.offset)

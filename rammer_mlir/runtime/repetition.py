@@ -49,12 +49,16 @@ def described(
     pointers: Sequence[tuple[int, Moving, int]],
     condition: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the structures for native code: the repetition, and the moves that it points to.
+    """Return the structures by which native code repeats runs: ``REPETITION``, and ``MOVE``s.
+
+    A move describes how a pointer of the program changes between runs. The repetition has the
+    address of the moves, so that the caller must keep both arrays.
 
     Args:
         steps: the greatest number of runs.
-        pointers: for each moving pointer its number, its array, and its byte offset in the array.
-        condition: an output; the first run that leaves it false is the last run.
+        pointers: (number, array, byte offset in the array) of each pointer that changes.
+        condition: an output; the first run that leaves it false is the last run. None to always run
+            ``steps`` times.
     """
     moves = np.zeros(max(len(pointers), 1), MOVE)
     for move, (number, moving, offset) in zip(moves, pointers, strict=False):

@@ -11,10 +11,11 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return a program's weights with a separate part for each weight.
+    """Return a program's weights as constants with a separate part for each weight.
 
-    Then equal weights of several programs are found. Weights that already have several parts are
-    returned unchanged. ``proof`` has the byte offset of each weight.
+    Separate parts can be compared with those of other programs, to store equal weights once.
+    Constants that have several parts already are returned unchanged. ``proof`` has the byte offset
+    of each weight.
     """
     if len(constants.parts) != 1:
         return constants
@@ -37,7 +38,7 @@ class Weights:
         self._known: dict[bytes, int] = {}
 
     def add(self, image: CpuImage | GpuImage) -> list[tuple[int, int]]:
-        """Add a program's weights; return byte offset and size in bytes of each."""
+        """Add a program's weights; return (offset in the collection, size) of each, in bytes."""
         parts = each_weight(image.constants, image.proof).parts
         return [(self.place(part), part.nbytes) for part in parts]
 

@@ -83,11 +83,11 @@ class _Veu:
     """A vEU during placement.
 
     Attributes:
-        cache: the working sets in its cache.
-        known: for each vEU the number of its rTasks that this vEU knows to be complete.
-        tasks: its rTasks in order.
-        busy: seconds of its rTasks, without barriers and idle time.
-        free: end of its last rTask, in seconds.
+        cache: the model of this vEU's cache, with the working sets in it.
+        known: for each vEU w, the number of rTasks of w that this vEU knows to be complete.
+        tasks: the numbers of this vEU's rTasks, in order.
+        busy: sum of the seconds of these rTasks, without barriers and idle time.
+        free: end of the last of these rTasks, in seconds.
     """
 
     cache: Cache
@@ -132,9 +132,10 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Add an rTask, whose sources are all placed, to the heap of ready rTasks of equal cost.
+        """Mark an rTask as ready: the rTasks that it depends on (its sources) are all placed.
 
-        The sources are the rTasks that it depends on; the heap is ordered by the end of the last.
+        The rTask is added to the heap of the ready rTasks of equal cost, which is ordered by the
+        time at which the last source of each rTask ends.
         """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
@@ -165,8 +166,9 @@ class _Placing:
     def _start(self, task: int, number: int) -> float:
         """Return the time in seconds at which an rTask can start on vEU ``number``.
 
-        The time of a barrier is included if the rTask depends on an rTask of another vEU that is
-        not known to be complete.
+        The time of a barrier is included if the rTask depends on an rTask of another vEU, and vEU
+        ``number`` does not yet know that rTask to be complete. Loading of constants is not
+        included.
         """
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:

@@ -1,4 +1,4 @@
-"""SelectvEU: the vEU of each rTask of an operator (RAMMER Algorithm 1, line 16)."""
+"""Choose the vEU of each rTask of an operator: ``SelectvEU`` of RAMMER's Algorithm 1, line 16."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def earliest(
 ) -> Int64Array:
     """Return the vEU of each rTask of an operator: the vEU that can execute it earliest.
 
-    Every vEU gets as many rTasks as it can start before the other vEUs. Within an operator each vEU
-    gets a block of consecutive ids, so that readers of neighbouring rTasks in the next operator
-    tend to stay on the same vEU and need no barrier.
+    The next rTask always goes to the vEU that is free first. Within an operator each vEU gets
+    rTasks with consecutive ids, so that readers of neighbouring rTasks in the next operator tend to
+    stay on the same vEU and need no barrier.
 
     Args:
         needs: the rTasks that each rTask waits for.
         available: the time at which each vEU is free, in seconds from the launch.
-        seconds: the time of each rTask of the operator.
+        seconds: the time of a single rTask of the operator; all take the same time.
         barrier_seconds: the time of a barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
@@ -48,10 +48,11 @@ def earliest(
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return the time in seconds at which each vEU may start a reader of the producers' results.
+    """Return the time in seconds at which each vEU may start rTasks that read some results.
 
-    Results of other vEUs cost an additional barrier. ``latest`` has for each vEU the end of its
-    last rTask among the producers, in seconds; 0 if it has none.
+    The results are of rTasks that are already placed, the producers. A vEU that reads results of
+    other vEUs waits for a barrier in addition. ``latest`` has for each vEU the end of the last
+    producer that it runs, in seconds; 0 if it runs none.
     """
     owner = int(latest.argmax())
     others = latest.copy()

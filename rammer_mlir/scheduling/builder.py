@@ -1,8 +1,9 @@
 """An rProgram under construction: the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
 
 Both operate on many rTasks of an operator at once. Waits that vector clocks show to be implied are
-not recorded, so a finished program has the fewest waits. ``mark`` and ``reset`` let a policy try a
-wave and undo it in time proportional to the wave.
+not recorded, so a finished program has the fewest waits. ``mark`` and ``reset`` let a policy append
+a wave (operators of equal depth in the graph) on trial, and undo that in time proportional to the
+size of the wave.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """The rTasks that each rTask of an operator waits for, as numbers of rTasks of each vEU."""
+    """For each rTask of an operator, the progress of all vEUs that it waits for.
+
+    An rTask may start when the first ``steps[t, v]`` rTasks of each vEU v are complete; ``ready``
+    has the predicted times of these events.
+    """
 
     steps: Int64Array
     """[num_rtasks, num_veus]: number of rTasks of each vEU that must be complete."""
@@ -52,9 +57,9 @@ class Mark:
     """A saved state of a builder, which ``reset`` restores.
 
     Attributes:
-        items: the number of runs and barriers of each vEU.
+        items: for each vEU, the number of items in its list: runs of rTasks, and barriers.
         available: the time in seconds at which each vEU is free.
-        clocks: the state of the clocks.
+        clocks: the saved state of the vector clocks (``Clocks.mark``).
         appended: the number of calls of ``append``.
         requested: the number of waits that ``append`` was asked for, implied waits included.
     """
@@ -68,7 +73,7 @@ class Mark:
 
 @dataclass
 class Context:
-    """State shared by all rPrograms of a plan.
+    """The graph, the device and the chosen rKernels, shared by all rPrograms of a plan.
 
     ``kernels`` has for each operator the number of the chosen rKernel among its candidates.
     """
@@ -78,7 +83,7 @@ class Context:
     kernels: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
-        """Choose every operator's first rKernel until a policy chooses another."""
+        """Choose every operator's first rKernel unless ``kernels`` is given."""
         self.kernels = self.kernels or [0] * len(self.graph.operators)
         self.dependencies = Dependencies(self.graph)
 
@@ -88,7 +93,10 @@ class Context:
 
 
 class _Ends:
-    """The end of each rTask of each vEU by the cost model, in seconds from the launch, by order."""
+    """The predicted end of each rTask, stored by the rTask's vEU and its order on that vEU.
+
+    Ends are in seconds from the launch.
+    """
 
     def __init__(self, num_veus: int) -> None:
         self._table: FloatArray = np.zeros((num_veus, 64))
@@ -103,7 +111,10 @@ class _Ends:
         self._table[veu, order:stop] = ends
 
     def after(self, steps: Int64Array) -> FloatArray:
-        """Return when ``steps[t, v]`` rTasks of vEU v are complete, in seconds; 0 for 0 rTasks."""
+        """Return when the first ``steps[t, v]`` rTasks of vEU v are complete, for each t and v.
+
+        Times are in seconds from the launch; 0 where ``steps`` is 0.
+        """
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
@@ -223,9 +234,10 @@ class ProgramBuilder:
                 self._append_to(int(veus[rows[0]]), work, goals)
 
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
-        """Append rTasks to a vEU, split into runs where a barrier is needed.
+        """Append rTasks to a vEU, with a barrier before each rTask that needs one.
 
-        ``goals`` memoizes goals by the array of required rTasks per vEU, as bytes.
+        ``goals`` is a memo of goals that other vEUs have already waited for, by the array of
+        required rTasks per vEU, as bytes.
         """
         steps, ready = work.steps, work.ready
         start = 0
@@ -305,10 +317,11 @@ class ProgramBuilder:
 
 
 def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
-    """Return the rows of ``steps`` that need a barrier on a vEU, ascending.
+    """Return the rows of ``steps`` for which a vEU may need a barrier, ascending.
 
-    A row needs a barrier if it requires more rTasks of another vEU than the clock ``known`` has
-    complete, and more than earlier rows require.
+    ``steps[t, w]`` is the number of rTasks of vEU w that must be complete before the vEU's rTask of
+    row t. A row is returned if it requires, of some other vEU w, more rTasks than all earlier rows
+    and more than ``known[w]``, the number that ``veu`` knows to be complete.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)

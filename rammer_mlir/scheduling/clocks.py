@@ -53,7 +53,11 @@ class Clocks:
         return self._known[veu][-1]
 
     def after(self, veu: int, order: int) -> Clock:
-        """Return the clock of a vEU that has waited only for rTask ``order`` of the vEU ``veu``."""
+        """Return the clock of a vEU that has waited for rTask ``order`` of vEU ``veu`` only.
+
+        The clock has that rTask, and all rTasks that ``veu`` knew to be complete when that rTask
+        started.
+        """
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
         clock[veu] = order + 1
@@ -76,19 +80,20 @@ class Clocks:
         return Goal(required, direct, clocks.max(axis=0))
 
     def misses(self, veu: int, required: Int64Array) -> bool:
-        """Whether ``veu`` does not know that ``required[w]`` rTasks of each vEU w are complete.
+        """Whether ``veu`` must wait before it may assume that ``required`` is fulfilled.
 
-        The requirement on ``veu`` itself is ignored.
+        ``required[w]`` is a number of rTasks of each vEU w that have to be complete. The result is
+        True if ``veu`` knows fewer rTasks of any other vEU to be complete.
         """
         missing = required > self._known[veu][-1]
         missing[veu] = False
         return bool(missing.any())
 
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
-        """Update the clock of a vEU that waits for a goal; return the needed waits.
+        """Update the clock of a vEU that waits for a goal; return the waits of its barrier.
 
-        A wait is a pair (vEU, order). Waits for rTasks that the vEU knows to be complete are left
-        out.
+        A wait is a pair (w, order): the barrier waits until vEU w has completed its rTask of that
+        order, counted from zero. Waits for rTasks that ``veu`` knows to be complete are left out.
         """
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)
@@ -110,7 +115,7 @@ class Clocks:
         return list(self.done), lengths, [known[-1] for known in self._known]
 
     def reset(self, mark: tuple[list[int], list[int], list[Clock]]) -> None:
-        """Restore the state that ``mark`` has returned."""
+        """Restore the state that an earlier call of ``mark`` returned."""
         done, lengths, last = mark
         self.done = list(done)
         for veu, length in enumerate(lengths):

@@ -1,7 +1,8 @@
 """A plan's rTasks with coarser barriers, for comparison: between waves, operators or tiles.
 
-Global barriers between waves correspond to a GPU program that synchronises its whole grid, waits
-between operators to RAMMER's released code, and waits between tiles to the paper.
+A wave has the operators of equal depth in the graph. Global barriers between waves correspond to a
+GPU program that synchronises its whole grid, waits between operators to RAMMER's released code, and
+waits between tiles to the paper.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMod
         graph: the task graph of the plan.
         plan: gives the vEU, order and rKernel of each rTask; several rPrograms become a single one.
         device: the device for which the time is predicted.
-        mode: ``wave``: every rTask waits for all rTasks of earlier waves, which all vEUs execute in
-            order; ``operator``: for all rTasks of the operators that it reads from; ``tile``: for
+        mode: the rTasks that each rTask waits for. ``wave``: all rTasks of earlier waves (a wave
+            has the operators of equal depth in the graph), which all vEUs execute in order;
+            ``operator``: all rTasks of the operators whose results its operator reads; ``tile``:
             the rTasks that write the elements that it reads. Redundant waits are dropped in each
             mode.
 

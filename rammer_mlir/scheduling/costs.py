@@ -34,9 +34,10 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
     """Return the seconds of one rTask on a vEU: measured, or modelled if there is no measurement.
 
     The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
-    concurrently, so the vEUs that run them share the memory bandwidth; this also applies to rTasks
-    that were measured alone. Data that the vEU's cache still holds causes no traffic. An exclusive
-    rTask, which runs alone on the device, computes at the rate of all vEUs together.
+    concurrently, so the vEUs that run them share the memory bandwidth; measured times, which are of
+    an rTask alone, are also corrected for this. Data that the vEU's cache still holds causes no
+    traffic. An exclusive rTask, which runs alone on the device, computes at the rate of all vEUs
+    together.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
@@ -52,9 +53,9 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
 
 
 def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> float:
-    """Return the seconds of one rTask on a vEU whose cache lacks ``traffic`` bytes of its operands.
+    """Return the seconds of one rTask on a vEU whose cache lacks ``traffic`` bytes of the operands.
 
-    Assumes that all other vEUs use their share of the memory bandwidth meanwhile.
+    All other vEUs are assumed to use their share of the memory bandwidth meanwhile.
     """
     width = device.num_veus if kernel.is_exclusive else 1
     if kernel.measured is None:
@@ -92,7 +93,10 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
-    """Return an rTask's measured seconds for memory at a reuse distance of ``distance`` bytes."""
+    """Return an rTask's measured seconds if all its operands have the same reuse distance.
+
+    ``distance`` is the bytes that the program touches between two uses of the operands.
+    """
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot
     return measured.cold + float(far_part(distance)) * (measured.far - measured.cold)

@@ -24,9 +24,10 @@ _KEPT_INDICES = 1 << 24
 
 @dataclass(frozen=True)
 class Edge:
-    """The dependencies of an operator's rTasks on the rTasks of operator number ``producer``.
+    """The dependencies of an operator's rTasks on the rTasks of one earlier operator.
 
-    ``pairs`` has, for each rTask of the dependent operator, the producer's rTasks it waits for.
+    ``producer`` is the number of the earlier operator. ``pairs`` has, for each rTask of the
+    dependent operator, the producer's rTasks that it waits for.
     """
 
     producer: int
@@ -98,9 +99,9 @@ class Dependencies:
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
 
     def _index_users(self) -> dict[int, list[int]]:
-        """Return the operators that touch a buffer, by buffer.
+        """Return the operators that touch each buffer whose memory another buffer takes over.
 
-        Only buffers whose memory another buffer takes over have an entry.
+        The keys are the buffers' numbers, the values the operators' numbers in ascending order.
         """
         found: dict[int, list[int]] = {
             before: [] for buffer in self._graph.buffers for before in buffer.after
@@ -111,10 +112,11 @@ class Dependencies:
         return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return the first and the last element that operator ``number`` writes, by argument.
+        """Return, for each argument that operator ``number`` writes, the range of elements written.
 
-        The elements are counted from the argument's start. Reads of updated buffers also count,
-        because an update must not overtake them.
+        A range is the first and the last element, counted from the argument's start. For buffers
+        that are updated in place, reads count like writes, because a later update has to wait for
+        them.
         """
         hulls: dict[int, tuple[int, int]] = {}
         operator = self._graph.operators[number]
@@ -153,10 +155,11 @@ class Dependencies:
             yield from self._edges_of_memory(consumer, kernels)
 
     def _edges_of_memory(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
-        """Yield the dependencies that follow from memory that a written operand takes over.
+        """Yield the dependencies of operator ``consumer`` that exist only because memory is reused.
 
-        All rTasks of the consumer wait for all rTasks of the earlier operators that touch this
-        memory. Operator o has rKernel ``kernels[o]``.
+        They exist if the consumer writes a buffer that takes over the memory of earlier buffers
+        (``Buffer.after``): all its rTasks wait for all rTasks of the earlier operators that touch
+        those buffers. Operator o has rKernel ``kernels[o]``.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -207,10 +210,11 @@ class Dependencies:
         *,
         after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield the operator and the argument, by number, of each earlier use of a buffer's part.
+        """Yield the operators before ``consumer`` that write a part of a buffer.
 
-        ``part`` is the first and the last element of the part. Uses that touch only elements beside
-        the part may also be yielded. Uses are writes, and reads with ``after_reads``.
+        The results are pairs of the operator's number and the number of its argument. ``part`` is
+        the first and the last element of the part. With ``after_reads``, operators that read the
+        part are also included. A superset is allowed: callers compare the boxes of the rTasks.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(
@@ -227,10 +231,10 @@ class Dependencies:
     def _written_whole(
         self, number: int, buffer: int, kernels: Sequence[int]
     ) -> Iterator[Interval]:
-        """Yield the intervals of a buffer that the boxes written by an operator cover completely.
+        """Yield the ranges of a buffer in which an operator writes every element.
 
-        ``number`` is the operator's number; updates count as writes. Operator o has rKernel
-        ``kernels[o]``.
+        A range is the first and the last element. ``number`` is the operator's number, and operator
+        o has rKernel ``kernels[o]``. Updates in place count as writes.
         """
         operator = self._graph.operators[number]
         kernel = operator.kernels[kernels[number]]

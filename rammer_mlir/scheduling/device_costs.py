@@ -24,9 +24,10 @@ class Device:
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
             ran; 0 if it is not lower than ``launch_seconds``.
         cache_bytes: bytes that a vEU's own cache retains between rTasks; 0 if it has no cache.
-        cache_kept_bytes, cache_lost_bytes: data is certainly still in that cache if at most the
-            first number of bytes of other data was used since, and certainly evicted from the
-            second number on; 0 if not measured: then both equal ``cache_bytes``.
+        cache_kept_bytes, cache_lost_bytes: limits on the bytes of other data that a vEU uses
+            between two uses of the same data: up to ``cache_kept_bytes``, the data is certainly
+            still in the vEU's cache; from ``cache_lost_bytes`` on, it is certainly evicted. 0 if
+            not measured: then both limits are ``cache_bytes``.
         max_threads: most threads of an rTask.
         max_shared_memory: most bytes of block-local memory of an rTask.
         is_bulk_synchronous: vEUs only synchronise all together, between rPrograms, each time for

@@ -43,10 +43,11 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
     """Return a plan in which each exclusive rTask is alone in an rProgram.
 
     Args:
-        graph: the graph; if an operator has exclusive candidates and others, only those of the
+        graph: the graph; if an operator has both exclusive candidates and others, only those of the
             faster kind are considered.
         device: the device that the plan is for.
-        schedule: plans the operators between two exclusive operators.
+        schedule: called with a graph of the operators between two cuts at exclusive operators;
+            returns the plan of a policy for them.
 
     Raises:
         ScheduleError: if the policy raises it.
@@ -91,9 +92,10 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Return the operator with one exclusive candidate rKernel, or without exclusive candidates.
+    """Return the operator with candidate rKernels of one kind only: exclusive or not.
 
-    If the fastest candidate is exclusive, all others are removed; else all exclusive ones are.
+    If the fastest candidate is exclusive, only the fastest exclusive candidate is kept; else all
+    candidates that are not exclusive.
     """
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)
@@ -127,9 +129,10 @@ def _renumbered(program: RProgram, numbers: Sequence[int]) -> RProgram:
 
 
 def _original(graph: TaskGraph, decided: TaskGraph, kernels: Sequence[int]) -> tuple[int, ...]:
-    """Return for each operator the index in ``graph`` of its chosen candidate ``kernels[o]``.
+    """Return, for each operator, the index of its chosen rKernel among its candidates in ``graph``.
 
-    The indices in ``kernels`` count the candidates of ``decided``.
+    ``kernels`` has the index among the operator's candidates in ``decided``, a copy of the graph in
+    which operators have fewer candidates.
     """
     chosen = (o.kernels[k] for o, k in zip(decided.operators, kernels, strict=True))
     return tuple(

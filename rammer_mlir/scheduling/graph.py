@@ -31,9 +31,9 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """An argument of an rKernel, and the boxes of it that rTasks touch.
+    """A use of an argument of an rKernel: the box of elements of it that each rTask touches.
 
-    ``argument`` is its number; 0 is the first buffer, after the rTask's id.
+    ``argument`` is the number of the argument; 0 is the first buffer, after the rTask's id.
     """
 
     argument: int
@@ -83,10 +83,10 @@ class RKernel:
     """One implementation of an rOperator: its rTasks and their costs (RAMMER section 3.1).
 
     Equal rKernels are the same object, so that results that depend on the rKernel alone can be
-    memoized by identity.
+    memoized by identity. A full rTask is one whose tile is not cut off at a border.
 
     Attributes:
-        num_rtasks: the paper's ``get_total_rtask_num``.
+        num_rtasks: the number of rTasks; the paper's ``get_total_rtask_num``.
         reads: the elements that each rTask reads.
         writes: the elements that each rTask writes; no other rTask writes these.
         updates: the elements that each rTask may read and write, at most; rTasks of an rKernel may
@@ -96,7 +96,7 @@ class RKernel:
         bytes_per_rtask: bytes that a full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
             synchronisations of an rTask.
-        measured: time of an rTask if measured.
+        measured: time of an rTask; None if not measured.
         reuse: reuse distances of its memory in a program that runs repeatedly; empty if unknown.
         module: name of the external code that implements it; empty for code of the compiler.
         is_exclusive: whether its only rTask uses the whole device: no other rTask may run at the

@@ -25,9 +25,9 @@ Stages = tuple[Mask, ...]
 
 
 class SearchLimitError(Exception):
-    """An error that a search would exceed the allowed number of transitions.
+    """The error that ends a search when it would exceed the allowed number of transitions.
 
-    It is caught within the scheduler.
+    The scheduler catches it, and searches smaller parts.
     """
 
 
@@ -48,10 +48,10 @@ class StageTimes(Protocol):
     """The interface of a prediction of the times of stages; all times are non-negative seconds."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the seconds of a group's critical path, and its work divided by the vEUs.
+        """Return two times of a group in seconds: its critical path, and its work per vEU.
 
-        The work is the sum of the seconds of all rTasks; ``units`` is the mask of the group's
-        units.
+        The work per vEU is the sum of the seconds of all the group's rTasks, divided by the number
+        of vEUs. ``units`` is the mask of the group's units.
         """
         ...
 
@@ -61,7 +61,8 @@ class StageTimes(Protocol):
         Args:
             units: the mask of the stage's units.
             longest: the longest critical path of the stage's groups, in seconds.
-            work: the sum of the groups' work divided by the vEUs, in seconds.
+            work: the sum over the stage's groups of their work per vEU, in seconds: the second
+                result of ``group``.
         """
         ...
 

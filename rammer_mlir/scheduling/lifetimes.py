@@ -17,18 +17,21 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """The lifetime of each buffer: rTasks complete before its first use, and needed for its last.
+    """The lifetime of each buffer of a plan, in the happens-before order of its rTasks.
 
-    Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` are a
-    conservative approximation, as positions in one possible order of execution: if ``last[a] <
-    horizon[b]``, every use of a ends before any use of b.
+    Two buffers may share memory if all uses of one certainly end before any use of the other
+    starts. The exact test compares ``end`` of one buffer with ``start`` of the other
+    (``disjoint``). A faster, conservative test is ``last[a] < horizon[b]``: then every use of a
+    ends before any use of b. Numbers of rTasks count all programs of the plan; positions are those
+    of runs in one possible order of execution.
 
     Attributes:
-        start: [num_buffers, num_veus]: rTasks of each vEU that are complete, in any execution, when
-            the first rTask that touches the buffer starts.
-        end: [num_buffers, num_veus]: rTasks of each vEU after which it no longer needs the buffer;
-            0 where the vEU does not touch it.
-        horizon: [num_buffers]: position of the first run that may still execute when a use starts.
+        start: [num_buffers, num_veus]: number of rTasks of each vEU that are complete, in any
+            execution, when an rTask that touches the buffer starts.
+        end: [num_buffers, num_veus]: number of rTasks of each vEU up to its last rTask that touches
+            the buffer; 0 where the vEU does not touch it.
+        horizon: [num_buffers]: position of the first run that may still execute when an rTask that
+            touches the buffer starts.
         last: [num_buffers]: position of the last run that touches the buffer.
     """
 
@@ -38,9 +41,9 @@ class Lifetimes:
     last: Int64Array
 
     def disjoint(self, a: int, others: Int64Array) -> NDArray[np.bool_]:
-        """Return for each buffer in ``others`` whether it may share memory with ``a``.
+        """Return for each buffer in ``others`` whether it may share memory with buffer ``a``.
 
-        It may if all uses of one buffer precede all uses of the other.
+        Two buffers may share memory if all uses of one end before any use of the other starts.
         """
         before = (self.end[a] <= self.start[others]).all(axis=1)
         after = (self.end[others] <= self.start[a]).all(axis=1)
@@ -60,7 +63,7 @@ def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
 
 
 class _Uses:
-    """The execution of a plan's programs, which collects the lifetimes of operators and buffers."""
+    """A step-by-step execution of a plan's programs that records the lifetimes of buffers."""
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph

@@ -52,8 +52,8 @@ def plan_memory(
     Args:
         graph: the graph of the intermediates.
         plan: a schedule of the graph.
-        proposed: byte offsets by buffer number; they are returned if they are valid and make the
-            arena smaller.
+        proposed: known byte offsets by buffer number, or None; they are returned if they are valid
+            for the plan and need a smaller arena than the offsets found here.
 
     Raises:
         ScheduleError: if the plan's waits block each other.

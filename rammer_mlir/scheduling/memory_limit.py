@@ -18,7 +18,10 @@ from rammer_mlir.scheduling.packing import pack
 
 
 class MemoryLimitError(ScheduleError):
-    """An error that intermediates exceed the memory limit; ``needed`` bytes are enough."""
+    """The error that intermediates do not fit into the memory limit.
+
+    ``needed`` is a number of bytes that is enough for them.
+    """
 
     def __init__(self, limit: int, needed: int) -> None:
         """Make the message from the limit and the needed memory, both in bytes."""
@@ -103,7 +106,7 @@ def _next_fit(
     """Return byte offsets by buffer, assigned by next fit in graph order.
 
     Return None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each
-    buffer.
+    buffer, ``spans`` the numbers of the first and the last operator that use it.
     """
     offsets: dict[int, int] = {}
     position = 0
@@ -140,7 +143,11 @@ def _gaps(taken: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
 
 
 def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, int]:
-    """Return byte offsets by buffer for execution in graph order, by the heuristics of ``pack``."""
+    """Return byte offsets by buffer for execution in graph order, by the heuristics of ``pack``.
+
+    ``sizes`` has the bytes of each buffer, ``spans`` the numbers of the first and the last operator
+    that use it.
+    """
     conflicts: dict[int, list[int]] = {number: [] for number in sizes}
     live: list[int] = []
     most = total = 0
@@ -157,11 +164,14 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
 
 
 def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, tuple[int, ...]]:
-    """Return, for each buffer, the latest buffers that occupied its memory before.
+    """Return, for each buffer, the buffers whose memory it takes over.
+
+    These are the last earlier buffers in each byte of its memory. Keys and values are buffer
+    numbers.
 
     Args:
-        blocks: the interval of each buffer, in the order of their first use.
-        spans: first and last operator of each buffer.
+        blocks: the interval of memory of each buffer, in the order of the buffers' first use.
+        spans: numbers of the first and the last operator that use each buffer.
     """
     resting: list[_Block] = []
     found: dict[int, tuple[int, ...]] = {}

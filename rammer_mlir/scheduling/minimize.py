@@ -47,7 +47,11 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Append a run to a vEU's items, or extend the last item if it is a run that it continues."""
+    """Append a run to a vEU's items, or merge it into the last item where that is possible.
+
+    It is possible if the last item is a run of the same operator that ends just before the first
+    rTask of ``run``.
+    """
     last = items[-1] if items else None
     if (
         isinstance(last, Run)

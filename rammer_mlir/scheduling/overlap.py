@@ -44,7 +44,7 @@ class TaskPairs:
 
     @property
     def num_rows(self) -> int:
-        """The number of distinct boxes that are read."""
+        """The number of rows: one for each distinct box that consumer rTasks read."""
         return len(self.indptr) - 1
 
     def of(self, consumer: int) -> Int64Array:
@@ -99,7 +99,7 @@ def span(boxes: Boxes) -> Int64Array:
 
 
 def _distinct(boxes: Boxes) -> tuple[Boxes, Int64Array]:
-    """Return the distinct boxes among ``boxes``, and for each box its index among these."""
+    """Return the distinct boxes among ``boxes``, and for each box its index in this list."""
     if len(np.unique(boxes.offsets)) == len(boxes.offsets):
         return boxes, np.arange(len(boxes.offsets))
     table = np.column_stack((boxes.offsets, boxes.sizes))

@@ -25,8 +25,8 @@ def pack(
     Args:
         sizes: bytes of each block.
         conflicts: the other blocks that each block conflicts with, a symmetric relation.
-        least: stop when the memory is no larger than this, in bytes.
-        work: comparisons of blocks to spend beyond the first order.
+        least: a lower bound on the memory in bytes: the search stops when it is reached.
+        work: budget for improving the first placement, in comparisons of two blocks.
     """
     degree = {block: len(conflicts[block]) for block in sizes}
     orders = [

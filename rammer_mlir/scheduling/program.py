@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Run:
-    """rTasks ``first .. first + count - 1`` of an operator, in order on the same vEU."""
+    """rTasks ``first .. first + count - 1`` of operator ``operator``, in order on the same vEU."""
 
     operator: int
     first: int
@@ -16,9 +16,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Barrier:
-    """A barrier-rTask: wait until each vEU of the pairs has completed its rTask of that order.
+    """A barrier-rTask: it waits for rTasks of other vEUs.
 
-    Orders count a vEU's rTasks from zero; barriers are not counted.
+    For each pair (vEU, order) of ``waits``, it waits until this vEU has completed its rTask number
+    ``order``. Orders count the vEU's rTasks from zero, without barriers.
     """
 
     waits: tuple[tuple[int, int], ...]

@@ -52,7 +52,8 @@ class _Part:
 class _Missing:
     """The bytes of a run's operands that a vEU's cache lacks.
 
-    ``far`` is their sum weighted by ``costs.far_part`` of their reuse distance.
+    ``num_bytes`` is their number. In ``far``, each byte counts with ``costs.far_part`` of its reuse
+    distance, a weight from 0 to 1.
     """
 
     num_bytes: float
@@ -227,10 +228,10 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """A vEU's cache: the moment of the last touch of each block, and the bytes touched since.
+    """A model of a vEU's cache: when each block of memory was last touched, and the bytes since.
 
-    Moments count the vEU's own runs of rTasks; ``_time`` has their positions among the runs of all
-    vEUs in execution order.
+    Time is counted in moments: each run of rTasks on this vEU is a moment. ``_time`` has the
+    positions of the moments among the runs of all vEUs in execution order.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:

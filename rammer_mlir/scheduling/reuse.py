@@ -1,8 +1,8 @@
-"""Reuse distances: bytes of other memory that a program touches between uses of the same memory.
+"""Reuse distances: bytes that a program touches between two uses of the same memory.
 
-Data that is used again before a cache's size of other data was used is still in that cache (the
-stack distances of Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the use
-that precedes the first use of a buffer in a run is in the previous run.
+Memory is still in a cache if its reuse distance is below the cache's size (the stack distances of
+Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the use that precedes the
+first use of a buffer in a run is in the previous run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ A list of a thousand uses thus remains short.
 def with_reuse(graph: TaskGraph) -> TaskGraph:
     """Return the graph with rKernels annotated with the reuse distances of their memory.
 
-    Operators that share an rKernel get the average: the cost of an rKernel depends on it alone.
+    If several operators use the same rKernel, it gets the average over these operators, because an
+    rKernel has a single cost.
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
     users: Counter[RKernel] = Counter()
@@ -82,7 +83,11 @@ def _footprints(
 
 
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
-    """Return the arguments that an rKernel reads or writes, with estimates of touched elements."""
+    """Return a pair for each argument that an rKernel reads or writes.
+
+    The pair is the argument's number and an estimate of the number of its elements that are
+    touched.
+    """
     accesses = (*kernel.reads, *kernel.writes)
     return [(access.argument, _num_elements(access)) for access in accesses]
 
@@ -102,9 +107,10 @@ def _num_elements(access: Access) -> int:
 
 
 def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each operator's number, and its reuse distances in bytes by buffer, in a second run.
+    """Yield each operator's number and the reuse distances of its buffers, in a repeated run.
 
-    ``footprints`` has for each operator the number of bytes that it touches, by buffer.
+    Reuse distances are bytes by buffer. ``footprints`` has for each operator the number of bytes
+    that it touches, by buffer.
     """
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):
@@ -120,9 +126,10 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer in a sequence of at most ``length`` uses.
+    """The last use of each buffer, from which the bytes touched since then are computed.
 
-    The bytes of the last uses are in a Fenwick tree.
+    A Fenwick tree has the bytes of the last uses in order of time. ``length`` is the maximum number
+    of uses.
     """
 
     length: int

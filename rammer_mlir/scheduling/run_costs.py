@@ -23,7 +23,7 @@ class RunCosts(Protocol):
 
 
 class ModelCosts:
-    """Costs by the cost model, which do not depend on the vEU and start of an rTask."""
+    """The times of rTasks by the cost model, equal on every vEU and at any time of a run."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Predict the time of an rTask of each operator once, with the plan's rKernels."""
@@ -38,7 +38,11 @@ class ModelCosts:
 
 
 class SharedConstantCosts:
-    """Costs that depend on which constants, read by several operators, are in each vEU's cache."""
+    """The times of rTasks, given the shared constants that are in each vEU's cache.
+
+    A shared constant is read by several operators. The contents of the caches follow from the
+    rTasks that ran on the vEU before.
+    """
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
         """Begin with empty caches."""

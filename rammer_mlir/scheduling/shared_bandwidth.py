@@ -22,7 +22,11 @@ from rammer_mlir.scheduling.simulator import Event, Simulation
 
 @dataclass(frozen=True)
 class Work:
-    """The work of an rTask: seconds that no other rTask affects, and bytes to load meanwhile."""
+    """The work of an rTask: computation, and data to load from memory at the same time.
+
+    ``seconds`` is the time of the computation, which other rTasks do not affect. ``num_bytes`` is
+    the data to load.
+    """
 
     seconds: float
     num_bytes: float
@@ -81,7 +85,7 @@ class _Veu:
         done: number of rTasks of the vEU that have ended.
         missing: number of waits of the current barrier that are not satisfied.
         is_loading: whether the current rTask still loads bytes.
-        computed: the time in seconds at which the current rTask has computed.
+        computed: the time in seconds at which the computation of the current rTask ends.
     """
 
     item: int = 0
@@ -185,7 +189,7 @@ class _Execution:
             heappush(self.queue, (self.now + self.device.barrier_seconds, veu, "next"))
 
     def _finish_if_complete(self, veu: int) -> None:
-        """End the current rTask of a vEU if it has loaded all its bytes and computed."""
+        """End the current rTask of a vEU if its bytes are loaded and its computation has ended."""
         state = self.veus[veu]
         if state.is_loading or state.computed > self.now:
             return

@@ -12,7 +12,9 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return a policy's plan without redundant waits; in supersteps on a bulk-synchronous device.
+    """Return a policy's plan as it is executed: without redundant waits.
+
+    On a bulk-synchronous device, the plan is divided into supersteps.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.

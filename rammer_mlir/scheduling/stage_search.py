@@ -1,4 +1,7 @@
-"""Best stages of a whole graph: block by block with dynamic programming (IOS sections 4 and 5)."""
+"""Search for the best stages of a whole graph, block by block (IOS sections 4 and 5).
+
+Each block is searched by dynamic programming.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +44,17 @@ Solved = list[tuple[int, ...]]
 class SearchCounts:
     """The counts of a search for stages.
 
+    A block is a contiguous range of units that is searched separately.
+
     Attributes:
-        units: units of all blocks.
-        blocks: blocks whose stages were found.
-        distinct: blocks that are not copies of other blocks.
-        cut: blocks that were cut, because searching them whole needs too many transitions.
-        states, transitions: numbers of states and transitions of all distinct blocks (IOS section
-            4.2).
+        units: number of units of all blocks.
+        blocks: number of blocks whose stages were found.
+        distinct: number of blocks that are not copies of other blocks.
+        cut: number of blocks that were cut, because searching them whole needs too many
+            transitions.
+        states, transitions: numbers of states (sets of units for which the best schedule was
+            computed) and of transitions (pairs of such a set and a last stage of it) of all
+            distinct blocks (IOS section 4.2).
     """
 
     units: int = 0
@@ -99,7 +106,8 @@ class StageSearch:
         """Return the operators of each stage, in the order of execution.
 
         Args:
-            units: operators that are placed as a whole, in a topological order.
+            units: the operators of each unit, which are placed as a whole; units are in a
+                topological order.
         """
         between = unit_sources(self.sources, units)
         found: list[Stage] = []

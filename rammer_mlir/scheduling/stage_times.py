@@ -49,8 +49,9 @@ class OperatorTimes:
     def simulated(self, operators: Sequence[int]) -> float:
         """Return the seconds of a stage whose operators share the vEUs, without its barrier.
 
-        Operators are placed in order on the vEUs that are free first, and wait for whole operators:
-        an estimate of the time with separately placed rTasks, in a hundredth of the search time.
+        The operators are placed in order, each on the vEUs that are free first, and wait for whole
+        operators. This approximates a placement of separate rTasks, at about a hundredth of its
+        cost.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}
@@ -90,7 +91,7 @@ class ConcurrentTimes:
     _stages: dict[Mask, float] = field(default_factory=dict[Mask, float])
 
     def operators(self, units: Mask) -> list[int]:
-        """Return the operators of the units in a mask, in order."""
+        """Return the numbers of the operators of all units in a mask, unit by unit."""
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
@@ -108,9 +109,10 @@ class ConcurrentTimes:
         return self._groups[units]
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound in seconds: the larger of the longest group and all work per vEU.
+        """Return a lower bound on a stage's seconds: the larger of ``longest`` and ``work``.
 
-        ``longest`` is the critical path of the longest group, and ``work`` is divided by the vEUs.
+        ``longest`` is the longest critical path of the stage's groups, in seconds. ``work`` is the
+        seconds of all rTasks of the stage together, divided by the number of vEUs.
         """
         del units
         return self.times.device.barrier_seconds + max(longest, work)
@@ -137,7 +139,8 @@ def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[
     """Return the times at which vEUs are free after some equal rTasks, and the last rTask's end.
 
     Args:
-        free: the times at which vEUs are free before the rTasks.
+        free: pairs of a time in seconds and the number of vEUs that are free from then on, before
+            the rTasks; the result has such pairs too.
         num_rtasks: number of rTasks, distributed evenly; the first vEUs get the remainder.
         seconds: time of each rTask.
         ready: earliest start of the rTasks, in seconds.

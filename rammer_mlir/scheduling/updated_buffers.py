@@ -25,10 +25,11 @@ Interval = tuple[int, int]
 
 
 class _Places:
-    """An index of the uses of a buffer by element, in buckets whose sizes are powers of two.
+    """An index of the uses of a buffer, which finds the uses of a range of its elements.
 
-    The hull of a use is the range from its first to its last element. A use is in one or two
-    buckets, of the smallest size that is larger than its hull.
+    The hull of a use is the range from its first to its last element. The buffer is divided into
+    buckets of equal size, once for each power of two. Each use is in one or two buckets, of the
+    smallest size that is larger than its hull.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -103,13 +104,17 @@ class UpdatedBuffer:
         *,
         reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield the operator and the argument of earlier uses of a range, the latest first.
+        """Yield the earlier uses of a range as (operator, argument) numbers, the latest first.
+
+        The search ends where later operators have written the whole range: their writes already
+        wait for all uses before them.
 
         Args:
-            consumer: number of the operator; only uses by operators of smaller number count.
-            part: the range that the consumer touches.
-            written: called with an operator's number; returns the intervals that the operator
-                writes completely: uses of these before the operator are skipped.
+            consumer: number of the operator that uses the range now; only uses by operators of
+                smaller number are yielded.
+            part: the range of elements.
+            written: called with an operator's number; returns the ranges in which this operator
+                writes every element.
             reads: whether to include uses that only read.
         """
         missing = [part]
@@ -137,9 +142,9 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the first and the last element of boxes that cover all elements in between.
+    """Return the range of elements that boxes cover without a hole, as first and last element.
 
-    Return None if they do not cover all, there are more than ``_MOST_ELEMENTS`` elements, or all
+    Return None if they leave a hole, the range has more than ``_MOST_ELEMENTS`` elements, or all
     boxes are empty.
     """
     kept = (boxes.sizes > 0).all(axis=1)
@@ -162,7 +167,11 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's intervals of consecutive elements, and their common length."""
+    """Return the intervals of consecutive elements of which a box consists.
+
+    All intervals have the same length, which is the second result. The first result has the first
+    element of each, counted from the start of the box.
+    """
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)
     steps = np.zeros(1, dtype=np.int64)

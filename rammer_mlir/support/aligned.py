@@ -24,7 +24,10 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def address_of(array: NDArray[np.generic]) -> int:
-    """Return the address of a dense array's data, faster than ``ctypes.data`` if it is writable."""
+    """Return the memory address of a dense array's data.
+
+    For writable arrays this is faster than ``array.ctypes.data``.
+    """
     try:
         return _addressof(_from_buffer(array))
     except (BufferError, TypeError, ValueError):

@@ -1,6 +1,7 @@
 """Pauses of Python's cyclic garbage collector while many lasting objects are created.
 
-The collector would visit all of them repeatedly, a fifth of the time of importing a large model.
+The collector would visit all these objects repeatedly, which takes a fifth of the time of importing
+a large model.
 """
 
 from __future__ import annotations

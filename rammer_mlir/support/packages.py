@@ -32,7 +32,7 @@ The MLIR bindings are left out, because their own module reports their absence.
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Turn an import error for a dependency, within the block, into an error of one line.
+    """Convert an import error for a dependency, within the block, to an error of one line.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.

@@ -11,10 +11,10 @@ from rammer_mlir.errors import OptionError
 def path_of(given: object, what: str) -> Path:
     """Return a path that a caller has given as a string or a path object.
 
-    ``what`` names its use in messages.
+    ``what`` names the use of the path in messages.
 
     Raises:
-        OptionError: if it is not a path, is empty, or has an invalid character.
+        OptionError: if ``given`` is not a path, is empty, or has an invalid character.
     """
     try:
         path = Path(cast(str, given))  # raises a TypeError unless it is a path

@@ -220,7 +220,7 @@ def check_name(name: str, own: object) -> None:
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:
-    """Check that an object has no attribute with a misspelt name of an optional attribute.
+    """Check that ``value`` has no attribute with a misspelt name of an optional attribute.
 
     Otherwise a misspelt method would silently never be called. ``optional`` has the names of all
     optional attributes.

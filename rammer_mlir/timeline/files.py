@@ -1,4 +1,4 @@
-"""Write timelines; the file's extension selects the format."""
+"""Writing of timelines to files: a page or a trace, which the file's extension selects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_timelines(
     Args:
         path: path of the file.
         timelines: timelines to write.
-        explanation: text that a page shows below them; a trace omits it.
+        explanation: text that a page shows below the timelines; a trace omits it.
 
     Raises:
         ArtifactError: if the file cannot be written.

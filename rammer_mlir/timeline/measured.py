@@ -19,13 +19,13 @@ def measured_timeline(
     modules: Mapping[int, str] | None = None,
     exclusive: Collection[int] = (),
 ) -> Timeline:
-    """Return the timeline of recorded times, with the names of the schedule.
+    """Return a timeline of recorded times, whose spans have the names of rOperators.
 
     Args:
         program: the schedule whose only launch was executed.
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
         title: heading of the timeline.
-        modules: foreign modules, by the number of the rKernel that they implement.
+        modules: names of foreign modules, by the number of the rKernel that the module implements.
         exclusive: numbers of rKernels whose rTasks use the whole device.
     """
     (launch,) = program.launches

@@ -52,13 +52,17 @@ class ByteProductBody(Body):
 
     @property
     def work(self) -> float:
-        """Estimated cost of four terms, in multiply-adds."""
+        """Estimated cost of adding the products of four pairs of bytes, relative to a multiply-add.
+
+        On vectors, these are four pairs in each 32-bit lane, and one vector multiply-add costs 1.
+        """
         return _WORK[self._instruction]
 
     def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
-        """Emit the accumulator plus the products of four terms, and return the sum.
+        """Emit the accumulator plus the products of four pairs of bytes; return the sum.
 
-        ``values`` begins with the words of both factors and the accumulator.
+        The result is a list with this sum only. ``values`` begins with a 32-bit word of each
+        factor, which holds four bytes, and the accumulator.
         """
         left, right, total = values[: self.arguments]
         assert left is not None and right is not None and total is not None
@@ -143,8 +147,8 @@ def _like(kind: ir.Type, number: int) -> ir.Value:
 def in_words(operand: Operand, terms: int) -> Operand | None:
     """Emit the view of a factor of bytes as 32-bit words of four bytes; return it, or None.
 
-    ``terms`` is the loop over the bytes of a word. The view is None if the bytes of a word are not
-    adjacent in memory, or a stride is not a whole number of words.
+    ``terms`` is the number of the loop over the bytes of a word. None if the bytes of a word are
+    not adjacent in memory, or if a stride is not a whole number of words.
     """
     jumps = [_word(jump.distance) for jump in operand.jumps]
     strides = [0 if d == terms else _word(s) for d, s in enumerate(operand.strides)]

@@ -78,13 +78,20 @@ def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
 
 
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
-    """Return pairs (size, count) of full tiles of ``tile`` trips and of the remainder if any."""
+    """Return pairs (size, count) of the tiles that cut a loop of ``trips`` iterations.
+
+    ``tile`` is the size of full tiles; a smaller remainder comes last. For 10 trips and tiles of 4:
+    ``[(4, 2), (2, 1)]``.
+    """
     full, rest = divmod(trips, tile)
     return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
 
 
 def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the cycles of all micro tiles if every operand were in the first-level cache."""
+    """Return the cycles of all micro tiles of ``tiles`` together, without cache misses.
+
+    Every operand is assumed to be in the first-level cache.
+    """
     return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
 
 
@@ -123,11 +130,12 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Return how many distinct positions of an operand ``count`` points of an unrolled loop read.
+    """Return the average number of positions of an operand that points of a loop load per step.
 
-    It is less than ``count`` on average if the windows of the points overlap, along a reduction
-    loop that is unrolled completely: 4 adjacent points with windows of height 3 read 6 rows, not
-    12. The result is then the average per step of that reduction loop, 6 / 3 = 2.
+    ``count`` is the number of these points, and ``loop`` their loop, which is unrolled. The result
+    is less than ``count`` if the windows of the points overlap along a reduction loop that is
+    unrolled completely, because the steps of that loop then share loads: 4 adjacent points with
+    windows of height 3 load 6 rows, not 12, in 3 steps, so that the result is 2.
     """
     stride = access.strides[loop]
     for other in plan.full:
@@ -140,12 +148,15 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
 
 
 def is_apart(stride: object) -> bool:
-    """Return whether a stride needs a gather; None stands for a stride that is not constant."""
+    """Return whether lanes with this stride are too far apart for contiguous loads and a shuffle.
+
+    ``stride`` is in elements, None if it is not constant. Such lanes need a gather or a transpose.
+    """
     return not isinstance(stride, int) or not 0 <= stride <= MAX_STRIDE
 
 
 def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cost of loading a register of an operand; an aligned load costs 1.
+    """Return the cost of loading a register of an operand, relative to an aligned load.
 
     If the lanes of a register are far apart in memory, and enough registers are adjacent, rows are
     loaded and transposed in registers. ``points`` maps each tiled loop to its number of iterations
@@ -176,7 +187,7 @@ def _transpose_cost(rows: int, plan: TilePlan) -> float:
 
 
 def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
-    """Return the cost of loading a register without a transpose; an aligned load costs 1."""
+    """Return the cost of loading a register without a transpose, relative to an aligned load."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride == 0:
         return 1.0
@@ -195,9 +206,10 @@ def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store all of a micro tile's results in an output and to read old values.
+    """Return the cycles to store all results of a micro tile in an output, and to read old values.
 
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    Old values are read if ``nest.reads_init``. ``points`` maps each tiled loop to its number of
+    iterations in the micro tile.
     """
     registers = registers_of(access, plan, points)
     cost = _store_cost(nest, access, plan, points)
@@ -225,7 +237,10 @@ def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int
 
 
 def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
-    """Return the number of steps of the reduction loops in a micro tile."""
+    """Return the number of steps in which a micro tile iterates over all reduction loops.
+
+    A step along the vector loop processes as many points as the micro tile has along that loop.
+    """
     steps = 1
     for loop in nest.reductions:
         trips = nest.loops[loop].trips
@@ -234,7 +249,10 @@ def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
 
 
 def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the stall cycles for first-level cache misses; 0 without a reduction."""
+    """Return the stall cycles for first-level cache misses of all micro tiles of ``tiles``.
+
+    The cycles are summed over micro tiles and inputs. They are 0 for a nest without a reduction.
+    """
     if not nest.reductions:
         return 0.0
     return sum(
@@ -247,9 +265,11 @@ def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
 def _cycles_of_lines(
     nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]
 ) -> float:
-    """Return the cycles to bring the lines of an operand that a micro tile reads to the L1 cache.
+    """Return the cycles that cache misses on an operand cost a micro tile.
 
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    They are those of bringing the operand's cache lines into the first level, several times if the
+    lines evict one another. ``points`` maps each tiled loop to its number of iterations in the
+    micro tile.
     """
     if conflicts(nest, access, plan, points):
         loads = _loads(nest, access, plan, points) * _reduction_steps(nest, plan)
@@ -258,7 +278,7 @@ def _cycles_of_lines(
 
 
 def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Return whether the cache lines that a step of the reduction reads evict one another.
+    """Return whether the cache lines of an operand that a reduction step reads evict one another.
 
     For example, if each row of a matrix has 4 KiB, the first lines of all rows are in the same set
     of the first-level cache. If a step reads more rows than the set has ways, a line is evicted

@@ -156,11 +156,12 @@ class NestEmitter:
         inside: Inside,
         span: Span,
     ) -> list[ir.Value]:
-        """Emit an ``scf.for`` whose body ``inside`` emits; return the loop's results.
+        """Emit an ``scf.for`` from ``lower`` to ``upper``; return the final values of ``carried``.
 
-        ``inside`` gets the span of an iteration, a copy of ``span`` with the induction variable as
-        its base. If ``span.valid`` is not None, it is the index at which the valid points of the
-        whole loop end, and the copy has the number of valid points from its base on.
+        ``inside`` emits the body. It gets the span of an iteration, a copy of ``span`` with the
+        induction variable as its base. If ``span.valid`` is not None, it is the index at which the
+        valid points of the whole loop end, and the copy has the number of valid points from its
+        base on.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -365,8 +366,8 @@ class NestEmitter:
     def _initial(self, spans: Spans, instance: Instance) -> Values:
         """Return each output's value before the nest, at the register ``instance``.
 
-        It is None for an output that the nest does not read, and the constant in ``initial`` if
-        known. ``spans`` has the micro tile's part of each loop.
+        A value is None for an output that the nest does not read, and is the constant of the field
+        ``initial`` if that is known. ``spans`` has the micro tile's part of each loop.
         """
         values: Values = []
         for number, output in enumerate(self.outputs):

@@ -31,8 +31,9 @@ class Epilogue:
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
     """Return the reduction that ``operation`` can be fused into, and the epilogue; else None.
 
-    The reduction must directly precede the operation, with the same element width and iteration
-    space. The operation's output must not alias operands that the reduction still has to read.
+    The reduction must directly precede the operation, which must have an iteration for each result
+    of the reduction, and elements of the same width. The operation's output must not alias operands
+    that the reduction still has to read.
     """
     before = _generic_before(operation)
     if before is None:
@@ -55,7 +56,8 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
     """Return the nearest ``linalg.generic`` before ``operation``, in the same block.
 
-    None if an operation between the two accesses memory, or if ``operation`` is not a generic.
+    None if ``operation`` is not a generic, or if an operation after the found generic and before
+    ``operation`` accesses memory.
     """
     if operation.name != "linalg.generic":
         return None
@@ -89,9 +91,9 @@ def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
     """Return whether no aliasing of operands prevents fusing an epilogue into its reduction.
 
     ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. None of
-    its other inputs may alias that result, and its output may not alias an input of the reduction.
-    The output may alias the result, or another input of the epilogue, only if both are the same
-    memref with the same indexing map.
+    the epilogue's other inputs may alias that result, and the epilogue's output may not alias an
+    input of the reduction. The output may alias the result, or another input of the epilogue, only
+    if both are the same memref with the same indexing map.
     """
     *inputs, output = generic.operands
     *sources, result = reduction.operands

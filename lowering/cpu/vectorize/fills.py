@@ -24,8 +24,8 @@ def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
     """Return, per output of a ``linalg.generic``, the fill that wrote its old content, or None.
 
     A fill counts only if the generic is a reduction and writes every element of that output, if no
-    other operand is a view of the same buffer, and if nothing between the two accesses memory other
-    than fills of other buffers.
+    other operand is a view of the same buffer, and if the operations between the fill and the
+    generic access no memory, except for fills of other buffers.
     """
     generic = Structured(operation.opview)
     if generic.is_elementwise:
@@ -64,7 +64,10 @@ def _filled(fill: ir.Operation) -> ir.Value:
 
 
 def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
-    """Return the fills before an operation, the nearest first, back to another access to memory."""
+    """Return the fills before an operation, the nearest first.
+
+    The search ends at the nearest operation that accesses memory and is not a fill.
+    """
     before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:

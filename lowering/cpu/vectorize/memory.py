@@ -19,7 +19,7 @@ _SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper th
 class Mask:
     """A mask of the first ``count`` lanes of a register; ``value`` is its emitted vector of i1.
 
-    Both are None if all lanes are valid.
+    If all lanes are valid, ``value`` and ``count`` are None.
     """
 
     count: Index | None
@@ -53,7 +53,10 @@ def full_mask(lanes: int) -> ir.Value:
 
 
 def make_mask(lanes: int, count: Index | None) -> Mask:
-    """Emit the mask of the first ``count`` lanes, where ``count`` may exceed ``lanes``."""
+    """Emit the mask of the first ``count`` lanes of a register of ``lanes`` lanes.
+
+    ``count`` may exceed ``lanes``. None stands for all lanes, for which nothing is emitted.
+    """
     if count is None or (isinstance(count, int) and count >= lanes):
         return Mask(None, None)
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))

@@ -169,10 +169,10 @@ class Nest:
         )
 
     def _final_accesses(self) -> list[Access]:
-        """Return the strides of the buffers that a nest with an epilogue stores to.
+        """Return the strides of each buffer that a nest with an epilogue stores to.
 
-        They are those of the result of the ``linalg.generic``, if it is stored too, and last those
-        of the epilogue's output.
+        The last buffer is the epilogue's output. The first is the result of the ``linalg.generic``,
+        if that is stored too.
         """
         assert self.finish is not None
         kept = [self.operands[-1]] if self.finish.keeps else []

@@ -199,7 +199,7 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements that each step of a sum reads, and the number of steps.
+        """Return the elements of an operand that each step of a sum reads, and the number of steps.
 
         Both are 0 if successive steps do not read contiguous memory. ``strides`` has the operand's
         stride along each loop, in elements.
@@ -216,8 +216,9 @@ class _Tile:
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
         """Return the contiguous runs of memory that a micro tile reads of an operand in panels.
 
-        A panel has ``reach`` elements. The key of a run is the offset in elements of the first
-        register in it, the value its number of panels.
+        A panel has ``reach`` elements. A key of the result is the offset in elements of the first
+        register in a run, and the value is the length of the run in panels. ``strides`` has the
+        operand's stride along each loop, in elements.
         """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:

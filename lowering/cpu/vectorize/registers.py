@@ -280,7 +280,11 @@ class Registers:
     def _store_interleaved(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of registers that together cover a contiguous piece of memory."""
+        """Emit the stores of registers that together cover a contiguous piece of memory.
+
+        ``group`` has the registers with their values, in the order of their first elements in
+        memory.
+        """
         first = group[0][0]
         address = self._address(operand, spans, first)
         count = first.mask.count
@@ -306,7 +310,11 @@ class Registers:
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of registers adjacent in memory: a contiguous store per lane."""
+        """Emit the stores of registers whose elements are adjacent in memory lane by lane.
+
+        The elements of a lane are stored by one contiguous store. ``group`` has the registers with
+        their values, in the order of the elements in memory.
+        """
         assert self.vector is not None
         first, values = group[0][0], [value for _, value in group]
         size = 1 << (len(values) - 1).bit_length()

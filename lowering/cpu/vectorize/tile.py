@@ -38,9 +38,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class Access:
-    """An operand's stride in elements along each loop.
+    """The strides by which a loop nest accesses an operand.
 
-    It is None if the stride is not constant. A scalar operand has only zeros.
+    ``strides`` has the stride in elements along each loop, None if it is not constant. A scalar
+    operand has only zeros.
     """
 
     strides: tuple[int | None, ...]
@@ -119,7 +120,7 @@ class TilePlan:
 
     @property
     def accumulators(self) -> int:
-        """The number of registers for the results of an output."""
+        """The number of registers that a micro tile needs for the results of one output."""
         return self.vectors * math.prod(factor for _, factor in self.unroll)
 
 

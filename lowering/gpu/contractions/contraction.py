@@ -36,7 +36,10 @@ class StagingMemory:
     offset: int
 
     def view(self, offset: int, elements: int, element: ir.Type) -> Buffer:
-        """Emit a rank-1 view of the staging memory from byte ``offset`` on."""
+        """Emit a rank-1 view of ``elements`` elements of type ``element`` in the staging memory.
+
+        The view begins ``offset`` bytes after the beginning of the staging memory.
+        """
         space = self.buffer.type.memory_space
         kind = ir.MemRefType.get([elements], element, memory_space=space)
         return memref.view(kind, self.buffer, constant(self.offset + offset), [])
@@ -233,11 +236,12 @@ class _Emitter:
         bases: Sequence[Index],
         results: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """Emit loops over the iterations of a chunk; return the new accumulators.
+        """Emit a thread's loops over the iterations of a chunk; return the new accumulators.
 
-        The innermost loop is unrolled. ``nest`` has a loop's number, trips and iterations per trip,
-        as in ``ContractionPlan.nest``; ``bases`` has the index in shared memory of each operand's
-        first element.
+        An element of ``nest`` is (loop number, trips, iterations per trip), as in
+        ``ContractionPlan.nest``; the innermost loop is unrolled. ``bases`` has the index in shared
+        memory of each operand's first element, ``share`` the thread's part of the work, and
+        ``results`` the accumulators before.
         """
         if not nest:
             return self._products(share, bases, results)

@@ -19,7 +19,10 @@ _EACH = 4
 
 
 class MfmaProducts:
-    """Emits products of a wave's tile by matrix instructions, added to a lane's results."""
+    """Emits a lane's part of the products of a wave's tile, by AMD's matrix instructions.
+
+    The products are added to the lane's accumulators.
+    """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
         """Emit the indices that depend on ``lane``, the lane's number in its wave.

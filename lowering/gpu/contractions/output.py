@@ -64,7 +64,11 @@ class Output:
         vector.store(whole, self._buffer, place, alignment=num_bytes)
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
-        """Return the offsets of a thread's results, grouped into runs contiguous in memory."""
+        """Return the offsets of a thread's results as runs; a run's results are adjacent in memory.
+
+        All runs have the same length, as wide as an aligned access of the output may be. ``starts``
+        has the index of the thread's first result along each parallel loop.
+        """
         offsets = self._plan.offsets
         last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
         if last is None:
@@ -83,9 +87,10 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return the elements of the widest aligned accesses along a loop, from ``start`` on.
+        """Return the number of elements of the widest aligned accesses along a loop.
 
-        Each access lies entirely inside or outside of the output.
+        The accesses begin at index ``start`` of the loop. Each of them lies entirely inside or
+        outside of the output.
         """
         bound = self._loops.sizes[loop]
         width = WIDEST // element_bytes(self._buffer.type)

@@ -174,7 +174,11 @@ class ContractionPlan:
 
     @property
     def offsets(self) -> list[tuple[int, ...]]:
-        """The offsets of a thread's results from its first result, for each parallel loop."""
+        """The offsets of a thread's results from its first result, along each parallel loop.
+
+        Each result of the thread has a tuple of offsets. With matrix instructions, a thread's
+        results are those of a lane.
+        """
         if self.matrix:
             return self._fragment_offsets(self.matrix)
         ranges = [
@@ -184,9 +188,9 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return the offsets of a lane's results along each parallel loop.
+        """Return the offsets of a lane's results from its first result, along each parallel loop.
 
-        They are listed matrix by matrix in row-major order.
+        Each result has a tuple of offsets. Results are listed matrix by matrix in row-major order.
         """
         rows, columns = self.num_matrices
         unit = matrix.unit
@@ -198,7 +202,7 @@ class ContractionPlan:
 
     @property
     def num_matrices(self) -> tuple[int, int]:
-        """The number of matrices of a warp's tile along rows and columns."""
+        """The numbers of matrices that cover a warp's tile: along rows, and along columns."""
         assert self.matrix is not None
         sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
         unit = self.matrix.unit
@@ -206,7 +210,7 @@ class ContractionPlan:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The distance between the first results of adjacent tiles, along each parallel loop."""
+        """The distance from a tile's first result to the next tile's, along each parallel loop."""
         return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
 
     @property
@@ -216,7 +220,10 @@ class ContractionPlan:
 
     @property
     def nest(self) -> list[tuple[int, int, int]]:
-        """A group's loops over a chunk, each as (loop number, trips, iterations per trip)."""
+        """The reduction loops of a chunk for a group of threads (or warps), outermost first.
+
+        A loop is (loop number, trips, iterations of the loop per trip).
+        """
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
         sizes[contraction.reduced[0]] = self.span
@@ -240,15 +247,19 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return, per parallel loop, the distance in elements between adjacent tiles of an operand.
+        """Return, per parallel loop, the distance in an operand's box from a tile to the next.
 
-        The distance is in the shared memory of ``staged``.
+        The distance is in elements of shared memory, where ``staged`` is the operand's box.
         """
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the distance in elements between adjacent groups' shares of a staged operand."""
+        """Return the distance between the parts of a staged operand for adjacent groups of threads.
+
+        The distance is in elements of shared memory. Groups are those of
+        ``ContractionPlan.groups``.
+        """
         return staged.factor(self.contraction.reduced[0]) * self.span
 
     def alignment(self, staged: Staged) -> int:
@@ -263,7 +274,11 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """The number of iterations of the first reduction loop in a group's share of a chunk."""
+        """The iterations of the first reduction loop in the part of a chunk that a group computes.
+
+        A group consists of threads, or of warps with matrix instructions; ``groups`` is their
+        number.
+        """
         return self.chunk // self.groups
 
 
@@ -289,7 +304,10 @@ class Tiling:
 def lay_out(
     contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
-    """Return the plan for given sizes; the arguments are fields of ``ContractionPlan``."""
+    """Return the plan with given sizes of its tiling, groups and chunks.
+
+    ``groups``, ``chunk`` and ``unrolled`` are the plan's fields of these names.
+    """
     block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
     sizes = list(contraction.extents)
@@ -317,7 +335,11 @@ def lay_out(
 
 
 def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of indices, per dimension of an operand, that loops of ``sizes`` cover."""
+    """Return the number of indices that an access covers, along each dimension of the operand.
+
+    It is the distance from the least to the greatest index, plus 1. ``sizes`` has the number of
+    iterations of each loop.
+    """
     return tuple(
         1 + sum(factor * (size - 1) for factor, size in zip(row, sizes, strict=True))
         for row in access.rows

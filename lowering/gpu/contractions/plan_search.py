@@ -146,7 +146,8 @@ def _matrix_loops(
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
     """Return the number of the block's results along each parallel loop, nearly square.
 
-    They form whole tiles of size ``tile``, at most ``threads`` of them.
+    The results form whole tiles of size ``tile``, at most ``threads`` tiles. ``extents`` has the
+    number of iterations of each parallel loop.
     """
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
@@ -186,19 +187,23 @@ def _with_chunks(
 
 
 def _fetched(found: ContractionPlan) -> int:
-    """Return the bytes of all operands' boxes for a chunk."""
+    """Return the bytes that a block copies to shared memory per chunk, over all operands."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
 
 
 def _copied(found: ContractionPlan, threads: int) -> int:
-    """Return the largest number of bytes of a chunk that one of the block's ``threads`` copies."""
+    """Return the greatest number of bytes per chunk that a thread copies to shared memory.
+
+    ``threads`` is the number of threads of the block, which divide the copies among them.
+    """
     return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
     """Return how many iterations of the innermost reduction loop to unroll.
 
-    ``span`` is the number of iterations of the first reduction loop in a group's share of a chunk.
+    ``span`` is the number of iterations of the first reduction loop that a group of threads
+    computes of a chunk.
     """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
@@ -208,7 +213,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Return the estimated cycles of a multiprocessor for a block's contraction."""
+    """Return the estimated cycles of a multiprocessor for an rTask's contraction by a block."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -228,7 +233,10 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Return the estimated cycles of a multiprocessor for a contraction by matrix instructions."""
+    """Return the estimated cycles of a multiprocessor for an rTask's contraction by a block.
+
+    The block uses the matrix instruction ``unit``.
+    """
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
@@ -247,15 +255,20 @@ def _rounds(found: ContractionPlan) -> int:
 
 
 def _overhead(found: ContractionPlan) -> float:
-    """Return the estimated cycles for fetching all chunks and combining partial results."""
+    """Return the estimated cycles for fetching all chunks and combining partial results.
+
+    They are those for the results that the block computes at a time; partial results are those of
+    the groups of threads that share a chunk.
+    """
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements of an operand that a thread loads per iteration, and those per load.
+    """Return (elements, width) of a thread's loads of an operand from shared memory.
 
-    An iteration is that of the innermost reduction loop. A load is 1, 2 or 4 elements wide.
+    ``elements`` is the number of elements that the thread loads per iteration of the innermost
+    reduction loop, and ``width`` the number of elements per load: 1, 2 or 4.
     """
     contraction = found.contraction
     elements = prod(

@@ -16,7 +16,7 @@ _VECTOR = 4
 
 
 class SharedLoads:
-    """Loads of staged operands' elements in straight-line code; each element is loaded once."""
+    """Emits loads of staged operands' elements in straight-line code, once for each element."""
 
     def __init__(
         self,

@@ -218,7 +218,11 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return the number of elements that a thread may copy at once, by proven alignment."""
+    """Return the number of adjacent elements of a box that a thread may copy at once.
+
+    It is limited by the alignment that is provable. ``origin`` has the box's first index along each
+    dimension of the operand.
+    """
     width = WIDEST // box.staged.access.element_bytes
     while width > 1 and not _fits(box, origin[-1], width):
         width //= 2

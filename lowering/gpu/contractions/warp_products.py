@@ -15,7 +15,10 @@ from rammer_mlir.lowering.kernels.affine import Index
 
 
 class WarpProducts(Protocol):
-    """Emits products of a warp's tile by matrix instructions, added to a lane's results."""
+    """Emits a lane's part of the products of a warp's tile, by matrix instructions.
+
+    The products are added to the lane's accumulators. There is an implementation for each target.
+    """
 
     def starts(self) -> dict[int, Index]:
         """Return the index of the lane's first result in a tile, by loop number.

@@ -30,8 +30,8 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 def _is_plain(operation: ir.Operation) -> bool:
     """Return whether a load or store can be lowered here, without the conversion of upstream.
 
-    It must access floats or signless integers, not less than a byte each in vectors, and no private
-    memory, whose address space differs by target.
+    It must access floats or signless integers; vectors must have elements of at least a byte. It
+    must not access private memory, whose address space differs by target.
     """
     values = [*operation.results, *operation.operands]
     kind = next(value.type for value in values if is_buffer(value))
@@ -60,7 +60,10 @@ def _store(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
-    """Return the alignment in bytes that an access guarantees, at least that of an element."""
+    """Return the guaranteed alignment of an access in bytes.
+
+    It is the attribute ``alignment`` of the operation, or without the attribute an element's size.
+    """
     given = operation.attributes.get("alignment")
     return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value
 

@@ -96,7 +96,8 @@ def define_publish(layout: KernelLayout) -> None:
 class AwaitedStep:
     """A step counter that a thread awaits.
 
-    It has the number of the vEU, the least awaited value, and the address of the counter.
+    The fields are the number of the counter's vEU, the least value for which the thread waits, and
+    the address of the counter.
     """
 
     veu: ir.Value

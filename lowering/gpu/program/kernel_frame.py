@@ -93,10 +93,11 @@ class KernelFrame:
     def run_tasks(
         self, kernel: str, buffers: list[ir.Value], first: ir.Value, limit: ir.Value
     ) -> None:
-        """Emit calls of an rKernel for rTasks from ``first`` to ``limit``, then a block barrier.
+        """Emit a loop that calls rKernel ``kernel`` for rTasks ``first`` to ``limit`` (exclusive).
 
-        The rTasks of a record are independent, so only rKernels that reuse temporaries need a
-        barrier after each rTask.
+        ``buffers`` are the rKernel's arguments. A block barrier follows the loop, or each rTask if
+        the rKernel uses temporaries, which the next rTask overwrites; the rTasks are independent
+        otherwise.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:

@@ -52,7 +52,10 @@ class KernelLayout:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The kernel's buffers by number: inputs, outputs, constants, arena."""
+        """The kernel's buffers in the order of their numbers: inputs, outputs, constants, arena.
+
+        A buffer is a pair of its base and its number among the buffers of that base.
+        """
         return list(self.buffer_bytes)
 
     @property

@@ -51,11 +51,11 @@ class KernelWork:
     Attributes:
         kernel: name of the rKernel.
         operator: name of the rKernel's first rOperator in the model.
-        count: number of rOperators.
-        flops: scalar operations of all rOperators.
+        count: number of these rOperators.
+        flops: scalar operations of all of them.
         num_bytes: sum over the rOperators of the sizes of their buffers, or of the boxes of their
             rTasks if these are smaller.
-        seconds: shortest recorded time of their rTasks, summed over vEUs.
+        seconds: shortest recorded time of all rTasks of these rOperators, summed over vEUs.
     """
 
     kernel: str

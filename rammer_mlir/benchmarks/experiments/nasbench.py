@@ -56,8 +56,8 @@ def random_module(seed: int) -> TaskGraph:
     """Return the task graph of a random module of NAS-Bench-101; ``seed`` determines it.
 
     Every vertex is an rOperator on a path from the input to the output. An rOperator with several
-    inputs reads and adds them. Its tiles are rows of the feature map, so that an element of a
-    buffer is a whole row.
+    inputs adds them as it reads them. Feature maps are divided into rTasks by rows only, so a
+    buffer has an element for each row of a map.
     """
     rng = random.Random(seed)
     while True:

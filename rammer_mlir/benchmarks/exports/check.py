@@ -99,9 +99,10 @@ class _Run:
     is_timed: bool
 
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
-        """Run both on ``feeds``, compare the outputs, and return the result.
+        """Run a case by the compiled model and by ONNX Runtime; return the compared outputs.
 
-        ``case`` has the size of each open dimension; its text is the name of the result.
+        ``feeds`` are the inputs by name. ``case`` has the size of each open dimension; its text is
+        the name of the result.
         """
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
@@ -138,9 +139,10 @@ class _Run:
 
 
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance of a model.
+    """Return the relative and the absolute tolerance of a model's outputs.
 
-    They depend on whether it is quantized, else on whether any output in ``expected`` is float16.
+    A quantized model has larger tolerances; so has any other model if an output in ``expected`` is
+    float16.
     """
     if is_quantized:
         return _OF_QUANTIZED

@@ -87,7 +87,7 @@ class Result:
 
     @property
     def seconds(self) -> float:
-        """The seconds of the longest first run of a case."""
+        """The longest time of a case's first run, over all cases, in seconds; 0 without cases."""
         return max((case.seconds for case in self.ran), default=0.0)
 
 

@@ -47,10 +47,11 @@ SUMMARY = (
 def summary_table(results: Iterable[FusionResult]) -> str:
     """Return a Markdown table with a row per model, of how much fusion improves a training step.
 
-    A row has the time and the arena size without fusion, and the time without temporaries, each
-    divided by that of the fusion that Dali's paper uses; beside each ratio is the paper's. It also
-    has the fusion limit with the shortest time, and the times of this compiler's own boundaries
-    divided by that time.
+    A row has three ratios, each followed by the ratio that Dali's paper published: the time without
+    fusion, the arena size without fusion, and the time with fusion but without temporaries, each
+    divided by that with the fusion of Dali's paper. Then it has the limit F on the inputs of an
+    rOperator with the shortest time, and the times with this compiler's own two fusion boundaries
+    divided by that shortest time.
     """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip

@@ -50,10 +50,12 @@ class Result:
 
 
 def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
-    """Return the first kind of target, such as ``nvvm``, with a GPU here, and the GPU's driver.
+    """Return the first kind of target that has a GPU on this machine, and the GPU's driver.
+
+    ``kinds`` are names such as ``nvvm``, which are tried in order.
 
     Raises:
-        TargetError: if there is none, with the missing driver or device.
+        TargetError: if there is no GPU; the message says which driver or device is missing.
     """
     reasons: list[str] = []
     for kind in kinds:

@@ -114,16 +114,20 @@ def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
 
 
 def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
-    """Return the min(most, M) detections with the highest scores of each image, best first."""
+    """Return the ``most`` detections with the highest scores of each image, best first.
+
+    If an image has fewer detections, return all.
+    """
     scores, order = highest(g, given.scores, most)
     return Detections(scores, take(g, given.boxes, order), take(g, given.labels, order))
 
 
 def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
-    """Return detections without boxes that overlap a better box of the same label.
+    """Apply non-maximum suppression: of overlapping boxes of a label, keep the best box.
 
-    A better box has a higher score. The result has min(rule.most, M) detections of each image;
-    suppressed detections come last.
+    The best box has the highest score. If each image of ``given`` has M boxes, the result has
+    min(rule.most, M) detections of each image: those that are kept, best first, and then suppressed
+    detections, with score -1, in the remaining places.
     """
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]

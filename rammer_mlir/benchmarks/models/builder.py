@@ -214,7 +214,10 @@ class GraphBuilder:
         return self.op("Reshape", x, self.integers(*shape))
 
     def output(self, value: Value, name: str) -> None:
-        """Declare a node's result as an output of the model under this name; once per value."""
+        """Declare a node's result as an output of the model, with the output name ``name``.
+
+        It must be called at most once for a value.
+        """
         self._output_names[value.name] = name
         info = helper.make_tensor_value_info(name, value.elem_type, list(value.shape))
         self._outputs.append(info)

@@ -148,7 +148,10 @@ def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Dete
 
 @dataclass(frozen=True)
 class _Predictor:
-    """Scores and offsets of anchors, with filters and biases shared by all levels."""
+    """The layers that predict a score and offsets for each anchor of a level of the pyramid.
+
+    All levels share the filters and biases.
+    """
 
     shared: tuple[Value, Value]
     scores: tuple[Value, Value]
@@ -156,7 +159,10 @@ class _Predictor:
 
     @staticmethod
     def of(g: GraphBuilder, features: Value) -> _Predictor:
-        """Draw filters for maps with the channels and moments of ``features``; return them."""
+        """Return a predictor with random filters for maps like ``features``.
+
+        The maps have its number of channels, and elements of its estimated mean and variance.
+        """
         channels, anchors = features.shape[1], len(RATIOS)
 
         def draw(outputs: int, side: int) -> tuple[Value, Value]:

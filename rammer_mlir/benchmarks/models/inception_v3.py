@@ -83,8 +83,8 @@ class _Inception:
     ) -> Value:
         """Add convolution, batch norm and ReLU; return the result.
 
-        Padding is same unless ``valid``. ``channels`` is the number of channels in the paper, which
-        is divided by ``thinner``.
+        The padding keeps height and width at stride 1; with ``valid``, there is no padding.
+        ``channels`` is the number of channels in the paper, which is divided by ``thinner``.
         """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
@@ -131,8 +131,8 @@ class _Inception:
     def module_17(self, x: Value, inner: int) -> Value:
         """Add a module of the 17x17 grid (Figure 6); return its output.
 
-        Its 7x7 convolutions are factored into 1x7 and 7x1 convolutions. ``inner`` is the number of
-        channels of all but the last of each chain, in the full-size network.
+        Its 7x7 convolutions are factored into chains of 1x7 and 7x1 convolutions. ``inner`` is the
+        number of channels, in the full-size network, of every convolution of a chain but the last.
         """
         row, column = (1, 7), (7, 1)
         once = self.chain(x, (inner, 1), (inner, row), (192, column))
@@ -148,7 +148,10 @@ class _Inception:
         return self.join([direct, self.conv(deep, 192, 3, stride=2, valid=True), self.shrink(x)])
 
     def module_8(self, x: Value) -> Value:
-        """Add a module of the 8x8 grid, with fanned-out branches (Figure 7); return its output."""
+        """Add a module of the 8x8 grid, with branches that split again; return the output.
+
+        See the paper's Figure 7.
+        """
         middle = self.conv(x, 384, 1)
         large = self.chain(x, (448, 1), (384, 3))
         fans = [self.conv(y, 384, kernel) for y in (middle, large) for kernel in ((1, 3), (3, 1))]

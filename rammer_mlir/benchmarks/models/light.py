@@ -1,7 +1,8 @@
 """The nine "light" networks of the onnx package, with seeded weights in place of their constants.
 
-The package ships the graphs of well-known networks with weights that are one constant each. Here
-every weight is drawn for its role and for the moments of its operand; everything else stays as
+The package ships the graphs of well-known networks, in which all elements of a weight are the same
+constant. Here every weight is drawn at random for its role (such as filter, bias or scale) and for
+the estimated mean and variance of the activations that it is applied to. Everything else stays as
 published, including the opset of 2018. The small scale has a quarter of the channels and smaller
 images.
 """
@@ -26,7 +27,10 @@ IR_VERSION = 8
 
 @dataclass(frozen=True)
 class Light:
-    """A light network: the package's file name, and how the small scale shrinks it."""
+    """A light network: its file name in the onnx package, and its sizes at the small scale.
+
+    ``small_image`` is the side of the image, ``small_divisor`` the divisor of all channels.
+    """
 
     stem: str
     small_image: int = 64
@@ -35,7 +39,10 @@ class Light:
 
 
 def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Load a light network and draw its weights; one image input [N, 3, 224, 224] f32."""
+    """Load a light network and draw its weights: one input, an image [N, 3, 224, 224] f32.
+
+    At the small scale, the image and the numbers of channels are smaller.
+    """
     folder = Path(str(onnx.__file__)).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(folder / f"light_{light.stem}.onnx")
     shapes = _take_weights(model)
@@ -78,9 +85,10 @@ def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
 
 
 def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
-    """Return weights of the given shapes, drawn at random for the node that reads each.
+    """Return random weights of the given shapes, each drawn for the node that reads it.
 
-    The node decides the weight's role, such as filter, bias or scale, and the operand's moments.
+    The node decides the weight's role, such as filter, bias or scale. The weight is scaled for the
+    estimated mean and variance of the node's other operand.
     """
     rng = np.random.default_rng(seed)
     moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}

@@ -68,9 +68,10 @@ def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
-    """Build the classifier ``name``: a convolution of stride 2, two reduction cells, the stacks.
+    """Build the classifier ``name`` of ImageNet's classes.
 
-    ``stem`` is the number of the convolution's channels.
+    It has a convolution of stride 2 with ``stem`` channels, two reduction cells, and then the
+    stacks and the classifier of ``_stacks``.
     """
     filters = size.penultimate // (CONCATENATED * 4)
     g = GraphBuilder(name, seed)
@@ -88,7 +89,12 @@ def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> 
 def _stacks(
     g: GraphBuilder, current: Value, previous: Value, filters: int, repeats: int, classes: int
 ) -> Value:
-    """Add three stacks of ``repeats`` normal cells, reduction cells between them, a classifier."""
+    """Add three stacks of ``repeats`` normal cells and the final classifier; return the logits.
+
+    There is a reduction cell between two stacks. The first cell reads ``current`` and ``previous``,
+    the results of the two cells before it. ``filters`` are those of the first stack; each later
+    stack has twice as many.
+    """
     for stack in range(3):
         if stack > 0:
             filters *= 2

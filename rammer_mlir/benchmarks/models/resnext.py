@@ -65,7 +65,10 @@ def build_imagenet(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _stages(g: GraphBuilder, x: Value, size: ResNeXt, classes: int) -> Value:
-    """Add the stages, each after the first at half the height and width, and the classifier."""
+    """Add all stages and the classifier; return the logits.
+
+    Each stage but the first halves height and width.
+    """
     for stage, blocks in enumerate(size.blocks):
         width = size.cardinality * size.group_width << stage
         for block in range(blocks):

@@ -49,9 +49,9 @@ class Ssd:
     Attributes:
         image: height and width.
         width: channels of the backbone's first convolution.
-        extra: channels of the maps after the backbone.
-        narrowest: least channels of the 1x1 convolution before each of these maps.
-        has_norms: whether their convolutions have a batch norm instead of a bias.
+        extra: channels of each feature map that is added after the backbone.
+        narrowest: least channels of the 1x1 convolution before each added map.
+        has_norms: whether the convolutions of the added maps have a batch norm instead of a bias.
         sizes: sizes of anchors in pixels; one more than the number of maps.
         steps: pixels from one anchor to the next, for each map.
         classes: number of classes, without the background.
@@ -165,7 +165,10 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of map ``number``."""
+    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of map ``number``.
+
+    ``features`` is the map; ``depth`` is the number of anchors at each of its positions.
+    """
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] + 0.5
     own, following = size.sizes[number : number + 2]
     between = np.sqrt(own * following)

@@ -28,7 +28,10 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
 
 def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the absolute differences [N, K, K, M] of all pairs of rows of a and b [N, K, M]."""
+    """Return the absolute differences of each row of ``a`` and each row of ``b``, for each image.
+
+    Both have K rows of M elements for each of N images, [N, K, M]; the result is [N, K, K, M].
+    """
     first, second = (np.asarray(each, np.float64) for each in (a, b))
     first, second = (each.reshape(*each.shape[:2], -1) for each in (first, second))
     return np.abs(first[:, :, None] - second[:, None, :])

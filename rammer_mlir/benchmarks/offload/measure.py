@@ -84,9 +84,10 @@ class Outcome:
 
     Attributes:
         codegen: name of the code generator.
-        partition: its share of the model; None if it could not be counted.
-        runs: measurements with and without it.
-        reasons: why results are missing.
+        partition: the share of the model that the code generator compiles; None if it could not be
+            counted.
+        runs: measurements of the model with and without the code generator.
+        reasons: why results are missing, a line each.
     """
 
     codegen: str
@@ -159,8 +160,8 @@ class _Measuring:
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
         """Measure the code generator ``codegen``, and return the results.
 
-        ``common`` has the processes of contenders that need no code generator, by name; they take
-        turns with it.
+        ``common`` has the processes of contenders that need no code generator, by name; they are
+        timed again, in turns with the programs that use this code generator.
         """
         request = self.request
         job = Job(self.path, codegen, request.plugins, request.threads)

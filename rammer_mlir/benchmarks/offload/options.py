@@ -25,7 +25,8 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the requested code generators, or of all if none is requested.
 
     Raises:
-        OptionError: if there are none, or a name is unknown.
+        OptionError: if no code generator is installed or defined by a plug-in, or a name is
+            unknown.
     """
     load_plugins(options.plugin)
     names = tuple(filter(None, map(str.strip, options.codegens.split(",")))) or CODEGENS.names()

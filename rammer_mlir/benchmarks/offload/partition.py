@@ -122,9 +122,10 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return a pass pipeline, as text, for each pass of ``_STEPS``: it ends with that pass.
+    """Return pass pipelines, as text, that together run all passes on regions up to the last step.
 
-    Each pipeline begins after the end of the previous pipeline.
+    There is a pipeline for each pass of ``_STEPS``, which ends with that pass, so that the IR can
+    be inspected there. Each pipeline begins with the pass after the end of the previous pipeline.
     """
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus

@@ -113,7 +113,10 @@ def failures(results: list[OffloadResult]) -> list[str]:
 
 
 def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
-    """Return, by reason of failure, the names of the failed measurements of a code generator."""
+    """Group the failed measurements of a code generator by their reason.
+
+    The keys are reasons, the values the names of the measurements.
+    """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, _, reason in (text.partition(": ") for text in outcome.reasons):
         found[reason].append(step)

@@ -1,4 +1,7 @@
-"""Every policy on every kind of device, beside a lower bound, on the simulator."""
+"""Predict the times of models by every policy on every kind of device, beside a lower bound.
+
+All times are simulated.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The families of random cases: a function for each, which adds nodes and returns the result.
 
-Each takes a graph builder, and an object that draws random sizes. All tensors are f32, images are
-[N, C, H, W].
+Each function takes a graph builder ``g`` and an object ``s`` that draws random sizes. All tensors
+are f32, images are [N, C, H, W].
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Gallery:
         self.open(model)
 
     def open(self, model: Path) -> None:
-        """Open the ONNX file ``model`` in place of the last model."""
+        """Open the ONNX file ``model``, which replaces the model that was open before."""
         self._contender = self._opener(model, self._threads)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
@@ -112,10 +112,14 @@ class _Contenders:
         self._lanes: dict[str, Lane] = {}
 
     def open(self, name: str, model: Path, feeds: Feeds) -> dict[str, Array]:
-        """Open a case in the process of contender ``name``, and return the outputs of ``feeds``.
+        """Open a case in the process of contender ``name``, run it once, and return the outputs.
+
+        ``model`` is the ONNX file of the case, ``feeds`` are its inputs by name; outputs are by
+        name, too. The process is started if it does not run yet.
 
         Raises:
-            TargetError: if the contender refuses it; its process ends.
+            TargetError: if the contender cannot open or run the case; the contender's process is
+                ended.
         """
         try:
             if name in self._lanes:

@@ -64,13 +64,13 @@ class _Graphs:
 
 
 class NumPyGraphs(_Graphs):
-    """JSON graphs for NumPy: slow, but without foreign code; a reference for tests."""
+    """Translates regions to JSON graphs for NumPy: slow, without foreign code, a test reference."""
 
     name: ClassVar[str] = "numpy"
 
 
 class OnnxRuntimeGraphs(_Graphs):
-    """JSON graphs for ONNX Runtime, which computes a region on the thread of its vEU by default."""
+    """Translates regions to JSON graphs for ONNX Runtime; by default, a vEU's thread runs each."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
@@ -80,7 +80,7 @@ class OnnxRuntimeGraphs(_Graphs):
 
 
 class OpenVinoGraphs(_Graphs):
-    """JSON graphs for OpenVINO, which computes a region on the thread of its vEU by default."""
+    """Translates regions to JSON graphs for OpenVINO; by default, a vEU's thread runs each."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)

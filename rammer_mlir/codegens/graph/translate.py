@@ -286,7 +286,7 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
     """Append transposes and reshapes that make inputs broadcast to the result's shape.
 
-    Dimensions of size 1 are inserted. Returns the names of the tensors after that.
+    Dimensions of size 1 are inserted. Returns the name of the resulting tensor for each input.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

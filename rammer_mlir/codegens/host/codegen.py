@@ -48,7 +48,7 @@ class Host:
     name: ClassVar[str] = HOST
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return the pattern of a contraction with up to three element-wise functions."""
+        """Return the pattern of a contraction with up to three element-wise functions after it."""
         return [CompositePattern("host.layer", _layer())]
 
     def supports(self, reading: Reading) -> bool:

@@ -56,7 +56,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
 def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
     """Return the text of the first function that matches a pattern, and the match.
 
-    It is None if no function matches.
+    The result is None if no function matches.
     """
     for part in text.split("util.func"):
         found = pattern.search(part)

@@ -57,14 +57,14 @@ def is_worth(readings: Iterable[Reading]) -> bool:
 
 
 def efficiency(readings: Iterable[Reading]) -> float:
-    """Return the estimated speed of IREE's code for a region, as a share of the host's speed."""
+    """Return the estimated speed of IREE's code for a region, divided by that of the host's."""
     return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
 
 
 def _is_one_dispatch(match: Match) -> bool:
     """Return whether a match becomes a single dispatch.
 
-    IREE must support all its operations, and those after the main operation must keep its shape.
+    IREE must support its operations; those after the main operation must keep the result's shape.
     """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape

@@ -86,7 +86,7 @@ def program_of(region: Region) -> Program | None:
 
 
 def _with_outputs(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
-    """Add to a function an argument for each of its results; return the types of both.
+    """Add arguments to a function, one for each of its results, into which IREE writes them.
 
     Returns:
         The types of the inputs, and those of the results.

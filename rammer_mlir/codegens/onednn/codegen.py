@@ -66,12 +66,12 @@ _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
 
 
 class OneDnn:
-    """Operations of f32 (convolutions, products, poolings, element-wise functions) by oneDNN 3.2.
+    """Compiles f32 convolutions, products, poolings, element-wise functions to calls of oneDNN 3.2.
 
     The batch of a region is divided into equal parts, each computed by an rTask. An rTask runs on
-    the thread of its vEU only, unless users request more threads. Between its primitives,
-    intermediate results keep the layouts that the library prefers. Weights are packed when the
-    region's state is opened.
+    the thread of its vEU only, unless users request more threads. Intermediate results keep the
+    layouts that the library prefers between primitives. Weights are packed when the region's state
+    is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -187,7 +187,7 @@ class OneDnn:
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code for values of the options; those other than the defaults become macros."""
+    """Return the C code for the users' ``options``; each value but the default becomes a macro."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
@@ -198,8 +198,8 @@ def _asked(
 ) -> tuple[Table, Needs] | None:
     """Return a region's table of primitives, and the needs of an rTask as the C code reports them.
 
-    The number of rTasks in the table is chosen here. It is None if the library cannot compute the
-    region.
+    The function chooses the number of rTasks in the table. The result is None if the library cannot
+    compute the region.
 
     Args:
         region: region with any layouts.
@@ -228,8 +228,8 @@ def _asked(
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
     """Return rTask ``d0``'s box of each input or output that is split over rTasks.
 
-    The keys are buffer numbers: inputs first, then outputs. It is None if an rTask's part of some
-    buffer is not a box.
+    The keys are buffer numbers: inputs first, then outputs. The result is None if an rTask's part
+    of some buffer is not a box.
     """
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
@@ -240,7 +240,7 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
     """Return rTask ``d0``'s box if a row-major buffer is split into equal, contiguous parts.
 
-    ``parts`` is their number. It is None if such a part is not a box.
+    ``parts`` is the number of parts. The result is None if such a part is not a box.
     """
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts

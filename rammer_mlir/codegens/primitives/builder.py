@@ -136,7 +136,9 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Return the node with all readings but the first as a bias or as post operations.
+        """Return the node with the element-wise functions after it as a bias or post operations.
+
+        ``readings`` has the reading of the node, then those of the functions, in order.
 
         Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
         """
@@ -152,10 +154,11 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Return the node with a binary function and its second tensor added.
+        """Return the node with the function of ``step`` and the function's second tensor added.
 
-        The function becomes the bias of a contraction if it adds a vector along the channels and is
-        the first after it, otherwise a binary post operation.
+        The function becomes the bias of a contraction if it adds a vector along the channels and no
+        other function precedes it, otherwise a binary post operation. ``main`` is the reading of
+        the node.
         """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
@@ -318,7 +321,7 @@ class _Builder:
 def are_repetitions(readings: Sequence[Reading]) -> bool:
     """Whether readings repeat each element along spatial axes of an image (upsampling).
 
-    They are pairs of a broadcast and a reshape.
+    Such readings are pairs of a broadcast and a reshape.
     """
     kinds = [reading.kind for reading in readings]
     if kinds != ["broadcast", "reshape"] * (len(readings) // 2):

@@ -1,4 +1,7 @@
-"""A convolution's operands in libraries' order: groups, filters, channels, spatial axes."""
+"""Views of a convolution's operands with axes in the order that libraries expect.
+
+The order is groups, filters, channels, spatial axes, as far as the operand has them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ def spatial_letters(conv: Reading) -> str:
 def channel_letters(conv: Reading) -> str:
     """Return the letters of the weights' axes before the spatial axes, such as ``GFC``.
 
-    Weights have no axis where the kernel's extent is 1.
+    G stands for groups, F for filters and C for channels. A spatial axis is missing if the kernel's
+    extent along it is 1.
 
     Raises:
         NotExpressibleError: if the spatial axes are not the last ones, in the order of the image's.
@@ -41,9 +45,10 @@ def channel_letters(conv: Reading) -> str:
 
 
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
-    """Return a convolution's input as batch, channels, spatial axes; groups are part of channels.
+    """Return a view of a convolution's input with the axes batch, channels, spatial axes.
 
-    With ``is_output``, the view is of the result instead of the input.
+    The axis of groups, if any, is collapsed with that of channels. With ``is_output``, the view is
+    of the convolution's result instead.
 
     Raises:
         NotExpressibleError: if the layout of an image has the channels after the spatial axes.
@@ -55,7 +60,9 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
 
 
 def weight_view(conv: Reading) -> View:
-    """Return weights as filters, channels, spatial axes; with several groups these come first.
+    """Return a view of a convolution's weights with the axes filters, channels, spatial axes.
+
+    If the convolution has several groups, the axis of groups comes first.
 
     Raises:
         NotExpressibleError: if weights have other axes, or images have channels after spatial axes.

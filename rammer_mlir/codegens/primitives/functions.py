@@ -55,7 +55,7 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 def unary_function(reading: Reading) -> Function | None:
     """Return a library's function for an operation on one tensor, or on a tensor and a number.
 
-    It is None for any other operation. ``x * 2.0``, for example, becomes ``linear``.
+    For example, ``x * 2.0`` becomes ``linear``. The result is None for any other operation.
     """
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])

@@ -111,8 +111,8 @@ class Node:
 
     Attributes:
         kind: kind of the primitive.
-        operands: the result first, then the inputs; weights or a second input are third, a bias is
-            fourth.
+        operands: the result at index 0, the input at 1; weights or a second input at 2, a bias at
+            3.
         function: the function that it computes, for kinds with several functions.
         axis: axis of softmax and concatenations.
         windows: windows of convolutions and poolings.
@@ -138,7 +138,8 @@ class Table:
             index.
         nodes: primitives in topological order.
         num_inputs: number of buffers that the region reads.
-        num_buffers: number of buffers that it reads or writes; its scratch buffer follows them.
+        num_buffers: number of buffers that the region reads or writes; a scratch buffer follows
+            them.
         parts: number of rTasks.
     """
 

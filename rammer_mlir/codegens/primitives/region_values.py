@@ -40,8 +40,8 @@ class RegionValues:
         num_inputs: number of the region's inputs.
         results: numbers, in the region, of the tensors that the region returns.
         shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer number.
-        renamed: for each reshape, pack and unpack, which compute nothing: the number of its result
-            to the number of its operand.
+        renamed: maps the number of the result of each reshape, pack and unpack, which compute
+            nothing, to the number of the operand.
         values: the views, in the order of their first access.
     """
 
@@ -87,7 +87,7 @@ class RegionValues:
     def write(self, number: int, view: View) -> int:
         """Return the index in ``values`` of an operation's result, the region's tensor ``number``.
 
-        ``view`` has its sizes.
+        ``view`` has the sizes of the result.
 
         Raises:
             NotExpressibleError: if the view is not in row-major order, or the region returns the

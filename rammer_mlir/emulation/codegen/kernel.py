@@ -81,7 +81,7 @@ def compile_kernel(
 ) -> EmulatedKernel:
     """Compile the kernel ``name`` of a ``gpu.module`` in ``module``, and load it into this process.
 
-    Its accesses are checked if ``checked``, and recorded by launches if ``traced``.
+    The kernel's memory accesses are checked if ``checked``, and recorded by launches if ``traced``.
     """
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
     return load_kernel(code, emit_object(code.text, host_machine()))

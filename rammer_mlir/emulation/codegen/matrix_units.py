@@ -33,7 +33,7 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
     ``exchange`` emits the read of another lane's fragments.
 
     Raises:
-        UnsupportedError: for other shapes and types than f16, bf16 or tf32 to f32.
+        UnsupportedError: unless factors are f16, bf16 or tf32 of a known shape, and sums are f32.
     """
     a, b, c = operation.operands
     shape = tuple(

@@ -25,9 +25,9 @@ Work = Callable[[], None]
 class EmulatedDriver:
     """An emulated GPU with the interface of a driver.
 
-    It executes native code in place of a kernel's GPU code, by which it identifies the kernel.
-    Streams execute work immediately, so that ordering streams has no effect, except while a stream
-    is captured.
+    A program's GPU code only identifies a kernel; the kernel's native code for the CPU runs
+    instead. Streams execute work immediately, so that ordering streams has no effect, except while
+    a stream is captured.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class EmulatedDriver:
     def resident_blocks(self, kernel: object, threads: int) -> int:
         """Return the number of blocks of ``threads`` lanes that are resident on the whole device.
 
-        Without a description of its resources, it is a number that no grid reaches.
+        If the driver was made without the device's ``resources``, it is greater than any grid.
         """
         if self._resources is None:
             # A number of blocks that no grid reaches.
@@ -136,11 +136,11 @@ class EmulatedDriver:
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Fill ``num_bytes`` bytes of memory at an address with zeros, ordered by ``stream``."""
+        """Fill ``num_bytes`` bytes of memory at an address with zeros, as work of ``stream``."""
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy an array to a device address, ordered by ``stream``."""
+        """Copy an array to a device address, as work of ``stream``."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -150,7 +150,7 @@ class EmulatedDriver:
         self._do(stream, copy)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy ``array.nbytes`` bytes at a device address into an array, ordered by ``stream``."""
+        """Copy ``array.nbytes`` bytes at a device address into an array, as work of ``stream``."""
 
         def copy() -> None:
             found = _at(address, array.nbytes)

@@ -1,4 +1,4 @@
-"""Functions of graphs that a vEU runs by a call into Python, holding the GIL."""
+"""Open graphs for execution by a Python function, which a vEU calls while holding the GIL."""
 
 from __future__ import annotations
 

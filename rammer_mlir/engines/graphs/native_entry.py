@@ -1,4 +1,4 @@
-"""Functions of graphs that a vEU runs by C functions of a library, without the interpreter."""
+"""Open graphs for execution by C function calls on a vEU, without the Python interpreter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def operands_of(graph: Graph) -> dict[int, GraphTensor]:
-    """Return the inputs, then the outputs, of a graph by the numbers of their buffers."""
+    """Return a graph's inputs and outputs by buffer number: inputs first, then outputs."""
     return dict(enumerate((*graph.inputs, *graph.outputs)))
 
 

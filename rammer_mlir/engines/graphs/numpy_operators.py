@@ -133,7 +133,7 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return the evaluator of a function of the first operand and of the attributes ``names``."""
+    """Return an evaluator: ``compute`` of the first operand and of the attributes ``names``."""
 
     def evaluate(op: Operation) -> Array:
         return compute(op.input(0), *(op.attribute(name) for name in names))

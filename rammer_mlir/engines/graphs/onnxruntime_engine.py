@@ -1,4 +1,4 @@
-"""The engine ``onnxruntime``, which runs each graph on the thread that calls it by default."""
+"""The engine ``onnxruntime``; by default, the thread that calls a graph also computes it."""
 
 from __future__ import annotations
 

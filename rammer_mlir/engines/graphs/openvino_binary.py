@@ -81,9 +81,9 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the graph without operators, the sizes of the models in bytes, and the first's offset.
+    """Return the graph without operators, and for the models their sizes and the first's offset.
 
-    Raises TargetError if the module's content does not have this form and version.
+    Sizes and offset are in bytes. Raises TargetError for content of another form or version.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

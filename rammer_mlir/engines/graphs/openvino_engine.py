@@ -1,4 +1,4 @@
-"""The engine ``openvino``, which runs each graph on the thread that calls it by default."""
+"""The engine ``openvino``; by default, the thread that calls a graph also computes it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _told(host: EntryHost) -> Generator[None]:
-    """Turn an OpenVinoError in a ``with`` statement into a TargetError with a one-line message."""
+    """Convert an OpenVinoError in a ``with`` block to a TargetError with a one-line message."""
     try:
         yield
     except OpenVinoError as error:

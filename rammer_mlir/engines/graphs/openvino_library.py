@@ -54,7 +54,7 @@ class OpenVinoLibrary:
         return made.value
 
     def message_of(self, status: int) -> str:
-        """Return the library's message for an error status, and that of its last exception."""
+        """Return the library's text for an error status, and its message about the last failure."""
         number = ctypes.c_int32(status).value
         name = text_at(call_function(self.address("get_error_info"), number))
         last = call_function(self.address("get_last_err_msg"))

@@ -11,8 +11,8 @@ ALL_THREADS = "all"
 def thread_option(help_text: str) -> ModuleOption:
     """Return the option ``threads``, which both a code generator and its engine declare.
 
-    Its values are numbers from 1, the default, and ``all`` for as many threads as vEUs; then the
-    code generator gives regions the grain ``device``. ``help_text`` describes the option to users.
+    Values are numbers from 1, the default, and ``all`` for a thread per vEU, with which the code
+    generator gives regions the grain ``device``. ``help_text`` describes the option to users.
     """
     return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))
 

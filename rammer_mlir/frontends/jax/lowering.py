@@ -82,7 +82,7 @@ def _drop_shardings(module: Any) -> None:
     """Remove operations and attributes that distribute values over devices.
 
     Raises:
-        UnsupportedError: if they are for several devices.
+        UnsupportedError: if any of them distributes values over more than one device.
     """
     attributes = module.attributes
     if "mhlo.num_partitions" in attributes and attributes["mhlo.num_partitions"].value != 1:

@@ -17,7 +17,7 @@ _ADVICE = "install it with 'pip install \"rammer-mlir[jax]\"'"
 
 
 class LoweredFunction(Protocol):
-    """A ``jax.stages.Lowered``, for type checkers without JAX."""
+    """A ``jax.stages.Lowered``, as far as the compiler uses it, for type checkers without JAX."""
 
     def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
         """Return the IR of the function, for example an MLIR module; None if JAX has no such IR.

@@ -1,1 +1,1 @@
-"""The MLIR front end: modules of other producers, and stages printed by the compiler."""
+"""The MLIR front end: imports modules that other tools produced or that the compiler printed."""

@@ -16,8 +16,9 @@ _REFINE = "builtin.module(stablehlo-refine-shapes)"
 def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Shape]) -> None:
     """Set static shapes of an entry function's inputs, in place.
 
-    The shapes of values computed from the inputs stay dynamic; legalization makes them static
-    later. Only StableHLO modules get all static shapes here, by StableHLO's own pass.
+    In a StableHLO module, StableHLO's own pass then makes all other shapes static. In other
+    modules, the shapes of values computed from the inputs stay dynamic until legalization makes
+    them static.
 
     Args:
         module: the module of the function.

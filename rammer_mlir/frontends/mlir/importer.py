@@ -1,4 +1,7 @@
-"""Import of an MLIR module, at any compiler stage up to `program`, as functions to compile."""
+"""Import of an MLIR module, at any compiler stage up to `program`.
+
+Each public function of the module becomes an ``MlirEntry``, which can be compiled.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,8 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
 def _names(module: ir.Module, source: MlirSource) -> list[str]:
     """Return the names of the functions to compile: ``source.entry``, or all public functions.
 
-    Raises OptionError if ``source.entry`` is not among these, ModelError if there are none.
+    Raises OptionError if ``source.entry`` is not a public function of the module, ModelError if the
+    module has none.
     """
     public = [
         symbol_name(function)

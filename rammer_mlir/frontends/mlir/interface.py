@@ -38,7 +38,7 @@ _MARKS = (CONSTANT, ARENA, OUTPUT)
 class _Value:
     """An input or output of an entry function: its MLIR type and its attributes.
 
-    ``default`` is its name if it has no attribute ``rtask.name``.
+    ``default`` is the name of an input or output that has no attribute ``rtask.name``.
     """
 
     kind: ir.Type
@@ -51,10 +51,10 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return the attributes that record the value's name and, if necessary, its dtype.
+        """Return attributes, by name, that record the value's name and, if necessary, its dtype.
 
-        They are by attribute name. The dtype is necessary if MLIR's element type does not determine
-        it; for example, ``i8`` stands for int8 and uint8.
+        The dtype is necessary if MLIR's element type does not determine it; for example, ``i8``
+        stands for int8 and uint8.
         """
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)) not in SUPPORTED:
@@ -135,7 +135,11 @@ def _spec(tensor: OpenTensor) -> TensorSpec:
 
 
 def name_interface(function: ir.OpView) -> None:
-    """Record names, and dtypes that MLIR cannot express, in attributes of inputs and outputs."""
+    """Set attributes that record the names and dtypes of a function's inputs and outputs, in place.
+
+    A dtype is recorded only if the MLIR element type does not determine it. Weights and the arena
+    get no attributes.
+    """
     for key, values in (("arg_attrs", _arguments(function)), ("res_attrs", _results(function))):
         entries = [
             ir.DictAttr.get(

@@ -22,7 +22,7 @@ def parse(source: MlirSource) -> ir.Module:
     """Parse ``source``; return the verified module in a new context.
 
     Raises:
-        ModelError: with file, line and column, if it is not a valid module.
+        ModelError: with file, line and column, if ``source`` is not a valid module.
     """
     context = ir.Context()
     dialects.register(context)

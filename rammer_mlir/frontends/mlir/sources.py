@@ -74,10 +74,11 @@ def mlir_source_of(given: object) -> MlirSource | None:
 
 
 def _content_of_module(given: Any) -> bytes:
-    """Return a module with its locations as bytecode or as text.
+    """Serialize a module, including its locations, to bytecode or text.
 
-    Bytecode requires equal versions of MLIR on both sides, so modules of other bindings are printed
-    as text. Raises ModelError if the module cannot be serialized.
+    A module of the compiler's own bindings becomes bytecode. A module of other bindings, whose
+    version of MLIR may have another bytecode format, becomes text. Raises ModelError if the module
+    cannot be serialized.
     """
     from rammer_mlir.bindings import ir
 
@@ -103,7 +104,7 @@ def _is_mlir(content: bytes) -> bool:
 
 
 def _is_printable(content: bytes) -> bool:
-    """Return whether the first bytes of ``content`` are printable text."""
+    """Return whether the first 4096 bytes of ``content`` are printable UTF-8 text."""
     try:
         text = content[:4096].decode(errors="strict" if len(content) <= 4096 else "ignore")
     except UnicodeDecodeError:
@@ -138,11 +139,11 @@ def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
     """Return values of weights by name, from a mapping or the path of an ``.npz`` file.
 
     Args:
-        given: the mapping or path; None for none.
-        name: name of the option in messages.
+        given: the mapping or path; None gives an empty dictionary.
+        name: name of the user's option, for messages.
 
     Raises:
-        OptionError: if it is neither, or cannot be read.
+        OptionError: if ``given`` is neither a mapping nor a path, or cannot be read.
     """
     if given is None:
         return {}

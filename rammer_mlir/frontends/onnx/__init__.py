@@ -129,7 +129,7 @@ def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | No
 
 
 def import_prepared(model: Model) -> ImportedModel:
-    """Return a model that ``prepare`` returned as IR at the `linalg` stage.
+    """Convert a model that was returned by ``prepare`` to IR at the `linalg` stage.
 
     Raises:
         UnsupportedError: with all nodes that cannot be compiled.

@@ -37,7 +37,8 @@ class Activation:
     def apply(self, write: NodeWriter, value: str, dtype: np.dtype[np.generic]) -> str:
         """Emit nodes that apply the activation to the value named ``value``.
 
-        Returns the name of the result. ``dtype`` is the element type of both.
+        Returns the name of the result. ``dtype`` is the element type of the value and of the
+        result.
         """
         if self.name in _PLAIN:
             return write.node(self.name, [value])
@@ -62,7 +63,7 @@ def resolve(
         names: names of the activations.
         alphas: values for the activations that have an alpha, in order; the rest have defaults.
         betas: values for the activations that have a beta, in order; the rest have defaults.
-        node: the node in error messages.
+        node: text that identifies the node in error messages.
 
     Raises:
         UnsupportedError: if an activation is unknown.

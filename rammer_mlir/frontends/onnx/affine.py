@@ -237,7 +237,11 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
-    """Return weights with those of each output channel multiplied by the channel's factor."""
+    """Return the weights multiplied by the factor of their output channel.
+
+    ``weight`` are the weights of ``node``, a Conv, ConvTranspose or Gemm; ``scale`` has a factor
+    for each output channel.
+    """
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "Conv":
         return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))

@@ -45,7 +45,7 @@ _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
 
 def assemble(model: Model) -> bytes:
-    """Return the IR at the `linalg` stage, as MLIR bytecode, of a model that ``prepare`` returned.
+    """Convert a model that ``prepare`` returned to MLIR bytecode of IR at the `linalg` stage.
 
     Raises:
         UnsupportedError: with all nodes that cannot be compiled.
@@ -100,7 +100,10 @@ class _Assembly:
         return tensor_type(fact.shape, fact.dtype)
 
     def _name_interface(self, main: ir.OpView) -> None:
-        """Set the names of inputs, weights and outputs as the function's attributes."""
+        """Set attributes of the arguments and results of ``main``, the emitted function.
+
+        They have the names of the model's inputs, weights and outputs, and mark the weights.
+        """
         weights = self._model.weights
         arguments = [
             _named("rtask.constant", value.name)
@@ -115,7 +118,7 @@ class _Assembly:
     def _interface(self, name: str) -> ir.Attribute:
         """Return the MLIR attributes of the input or output ``name``.
 
-        They are its name and, if the MLIR element type does not determine it, its dtype.
+        They record the name and, if the MLIR element type does not determine the dtype, the dtype.
         """
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
@@ -184,7 +187,8 @@ class _Assembly:
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
         """Emit an uninitialized tensor for each result of a node; return them by result name.
 
-        They stand for results without elements, and for results of nodes that are refused.
+        Such a tensor stands for a result without elements, or for a result of a node that is
+        refused.
         """
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}

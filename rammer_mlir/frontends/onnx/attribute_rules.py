@@ -1,6 +1,6 @@
-"""Checks of nodes' attributes before shape inference, which trusts them.
+"""Checks of nodes' attributes before ONNX's shape inference, which does not check them.
 
-With an axis or count larger than that of any tensor, ONNX's inference would exhaust memory or crash
+With an axis or count larger than that of any tensor, the inference would exhaust memory or crash
 the process.
 """
 

@@ -1,8 +1,8 @@
 """Expansion of BatchNormalization in training mode, which computes the statistics of its input.
 
-Such nodes have ``training_mode = 1``. Inference models contain them for weight standardization,
-which normalizes weights by their mean and variance. After the expansion to simpler nodes, constant
-folding evaluates them if the weights are constant.
+Nodes in this mode have ``training_mode = 1``. Inference models contain them for weight
+standardization, which normalizes weights by their mean and variance. If the weights are constant,
+constant folding evaluates the simpler nodes of the expansion.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def write_batch_normalization(
 ) -> list[onnx.NodeProto]:
     """Return nodes that replace a BatchNormalization in training mode.
 
-    They compute the normalized value, and the new running mean and variance if these are used.
-    ``shape`` and ``dtype`` are those of the node's input; ``write`` creates the nodes.
+    The nodes compute the normalized value, and the new running mean and variance if the graph uses
+    them. ``shape`` and ``dtype`` are those of the replaced node's input; ``write`` creates the
+    nodes.
     """
     settings = {a.name: a.f for a in node.attribute}
     x, scale, shift, *running = node.input

@@ -24,8 +24,8 @@ class CanonicalGraph:
     """The canonical form of a model, and the names that the form replaces by numbers.
 
     Attributes:
-        sections: the parts of the form: the serialized opsets, inputs, weights (types and shapes),
-            operations and outputs, by these keys.
+        sections: the parts of the form, serialized, by the keys ``opsets``, ``inputs``, ``weights``
+            (types and shapes), ``operations`` and ``outputs``.
         weights: names of the weights that the outputs depend on, by number.
         nodes: names of the nodes that the outputs depend on, by number.
         interface: names of inputs, then of outputs.

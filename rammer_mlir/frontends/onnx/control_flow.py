@@ -78,7 +78,7 @@ def _is_control_flow(node: onnx.NodeProto) -> bool:
 
 
 class _Expansion:
-    """The expansion of an If, Loop or Scan node; ``write`` collects the new nodes."""
+    """Emits the nodes that replace an If, Loop or Scan node; ``write`` collects them."""
 
     def __init__(
         self,
@@ -125,9 +125,11 @@ class _Expansion:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Emit the stack of a value per iteration, along a new axis; return its name.
+        """Emit the concatenation of ``values`` along a new axis ``axis``; return its name.
 
-        ``result`` is the number of the node's result, which determines the type of an empty stack.
+        ``values`` are the names of a value of the body, one for each iteration. ``result`` is the
+        number of the node's result that the stack becomes; it determines the type of an empty
+        stack.
         """
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))
@@ -161,7 +163,10 @@ def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) 
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
-    """Return a subgraph's number of nodes after unrolling inner loops of known length."""
+    """Return a subgraph's number of nodes after unrolling inner loops of known length.
+
+    ``values`` has the constants by name, among them the trip counts of inner loops.
+    """
     known = {**values, **{t.name: numpy_helper.to_array(t) for t in body.initializer}}
     total = 0
     for node in body.node:
@@ -249,9 +254,10 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
 
 
 def always_continues(body: onnx.GraphProto, values: Mapping[str, Array]) -> bool | None:
-    """Return whether a loop goes on after each iteration.
+    """Return the constant condition that a loop's body returns; None if it depends on data.
 
-    That is the constant value of the condition that its body returns; None if it depends on data.
+    If it is true, only the trip count ends the loop; if it is false, the loop ends after an
+    iteration. ``values`` has the constants outside of the body, by name.
     """
     name = condition_of(body)
     if name == body.input[1].name:

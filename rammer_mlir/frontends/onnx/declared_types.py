@@ -62,7 +62,10 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
 
 
 def _differences(graph: onnx.GraphProto, declared: Declared) -> dict[str, str]:
-    """Return the description of each value whose type differs from the declared type, by name."""
+    """Return both types, as text, of each value whose computed type differs from the declared.
+
+    The texts are clauses of a message, by value name.
+    """
     outputs = {value.name for value in graph.output}
     found: dict[str, str] = {}
     for name, value in value_infos(graph).items():

@@ -72,7 +72,7 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 
 
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
-    """Add a model's external data to the hash ``found``; return its hexadecimal digest.
+    """Add a model's external data to the hash ``found``; return the hash's hexadecimal digest.
 
     ``found`` has hashed the serialized model already. ``folders`` may contain the files of external
     data.

@@ -42,7 +42,7 @@ _MOST_GROWTH = 3
 class Segment:
     """Results ``begin:end`` of a convolution along a dimension, and the taps that they need.
 
-    These are the taps ``first:last``, both half-open ranges; all other taps read padding.
+    The taps are ``first:last``; both ranges are half-open. All other taps read padding.
     """
 
     begin: int
@@ -86,7 +86,10 @@ class Axis:
         return result * self.stride - self.low + tap * self.dilation
 
     def segments(self) -> list[Segment]:
-        """Return runs of results that need the same taps; empty if any result needs no tap."""
+        """Return maximal ranges of consecutive results that need the same taps.
+
+        The list is empty if there is a result that needs no tap.
+        """
         met = [
             [tap for tap in range(self.taps) if 0 <= self.position(result, tap) < self.size]
             for result in range(self.out)
@@ -98,10 +101,11 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the two ways to divide the dimension into segments, between which costs decide.
+        """Return the ways to divide the dimension into segments, between which costs decide.
 
-        The first has a single segment with all taps that any result needs. The second has all
-        segments, each with only its own taps.
+        The first way is a single segment with all taps that any result needs. The second way, which
+        is missing if ``segments`` returns an empty list, is that list, where each segment has only
+        its own taps.
         """
         found = self.segments()
         if not found:
@@ -111,9 +115,9 @@ class Axis:
 
 
 def decompose_dilated(model: Model) -> None:
-    """Decompose dilated convolutions to ones of fewer taps, in place, if that is much faster.
+    """Replace dilated convolutions with constant kernels by convolutions of fewer taps, in place.
 
-    Their kernels must be constant.
+    A convolution is replaced only if that reduces its estimated time considerably.
     """
     if not any(_is_dilated(node) for node in model.graph.node):
         return
@@ -218,7 +222,7 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Emit the convolution of one segment per dimension; its result is named ``result``."""
+        """Emit the convolution of ``chosen``, a segment per dimension; the result is ``result``."""
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
             begin = axis.position(segment.begin, segment.first)

@@ -60,7 +60,7 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string of the model; raise ValueError for bytes, which are invalid UTF-8."""
+    """Return a string in the model; raise ValueError for bytes, which are invalid UTF-8."""
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found
@@ -76,7 +76,7 @@ def open_region(folders: Folders, region: Region) -> IO[bytes]:
     """Open the file of a region at the region's first byte.
 
     Raises:
-        OSError: if the system refuses it.
+        OSError: if the system refuses to open the file.
         ValueError: if the file is not a regular file beneath the folders, or too short.
     """
     path = _path_beneath(folders, region.location)
@@ -141,6 +141,11 @@ def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> byt
 
 def take_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> None:
     """Move a tensor's external data into the tensor, in place.
+
+    Args:
+        tensor: modified in place.
+        model: name of the model in messages.
+        folders: folders that may contain the file.
 
     Raises:
         ModelError: if the data cannot be read.

@@ -28,7 +28,7 @@ class ImporterDied(Exception):
 
 
 class ImportWorker:
-    """A child process that imports models, started at first use and after it died."""
+    """A child process that imports models; started at its first use, and again after it died."""
 
     def __init__(self, command: list[str] | None = None) -> None:
         """Take the command that starts the child process; None for torch-mlir's importer."""
@@ -39,7 +39,7 @@ class ImportWorker:
         self._lock = threading.Lock()
 
     def request(self, model: bytes, seconds: float) -> Reply:
-        """Import a serialized model in the child; return its bytecode, or a line with the error.
+        """Import a serialized model in the child; return MLIR bytecode, or a line with the error.
 
         Raises:
             ImporterDied: if the child crashes, or does not answer within ``seconds``.

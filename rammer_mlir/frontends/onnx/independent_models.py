@@ -28,7 +28,7 @@ def together(models: Mapping[str, GivenModel]) -> onnx.ModelProto:
 
     Raises:
         ModelError: if there is no model, a name is empty, a model cannot be converted to the newest
-            opset among them, or they are too large.
+            opset of any of the models, or the models are too large together.
     """
     if not models or not all(models):
         raise ModelError(f"together: expected models by name, found {sorted(models)}")

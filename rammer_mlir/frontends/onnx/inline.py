@@ -107,8 +107,9 @@ def _definition(
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the newest definition, as a function, that opset ``version`` allows; None without any.
+    """Return the function by which ONNX defines a node's operator; None if there is none.
 
+    It is the newest definition in ``schema``, the operator's schema, that opset ``version`` allows.
     ``types`` has the types of values by name, on which a definition may depend.
     """
     plain = [v for v in schema.function_opset_versions if v <= version]

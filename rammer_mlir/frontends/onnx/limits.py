@@ -35,10 +35,13 @@ MOST_FOLDED = 1 << 26
 
 
 def require_few_nodes(what: str, count: int) -> None:
-    """Raise an error if node ``what`` expands to more than MOST_NODES nodes.
+    """Raise an error if an expansion needs more than MOST_NODES nodes.
+
+    ``what`` is the label of the expanded node, and ``count`` the number of nodes after the
+    expansion.
 
     Raises:
-        UnsupportedError: with the name of the expanded node.
+        UnsupportedError: with the label of the expanded node.
     """
     if count > MOST_NODES:
         raise UnsupportedError(

@@ -1,7 +1,7 @@
 """Inlining of a model's local functions.
 
-ONNX's inliner is unsuitable: it loses default values of attributes and results that return
-arguments, and skips functions of another opset even if the opsets agree.
+ONNX's inliner is unsuitable: it loses default values of attributes, loses results that are
+arguments of the function, and skips functions of another opset even if the opsets agree.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
 def _import_opsets(model: onnx.ModelProto) -> None:
     """Add to the model's imports the operator sets that only its functions import.
 
-    The versions of operator sets that both import are equal: ONNX's checker has compared them.
+    If the model and a function import the same operator set, the versions are equal: ONNX's checker
+    has compared them.
     """
     known = {opset.domain for opset in model.opset_import}
     for function in model.functions:

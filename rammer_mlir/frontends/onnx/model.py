@@ -187,7 +187,10 @@ def _copy_field(target: onnx.ModelProto | onnx.GraphProto, field: str, value: ob
 
 
 def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    """Remove Constant nodes with a tensor, and return their tensors under the result names."""
+    """Remove the Constant nodes that have a tensor, and return the tensors.
+
+    Each tensor gets the name of its node's result, so that it can become an initializer.
+    """
     found: list[onnx.TensorProto] = []
     kept: list[onnx.NodeProto] = []
     for node in graph.node:

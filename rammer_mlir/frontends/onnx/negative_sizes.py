@@ -70,8 +70,8 @@ def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
     """Yield groups of nodes such that a Slice is in a later group than the nodes before it.
 
     The number of a node's group is the greatest number of Slices on a path from the graph's inputs
-    to the node, itself included. Groups are omitted if no later group has a Slice, or if neither
-    they nor later groups have an operator of ``_SOURCES``, which can cause a negative size.
+    to the node, itself included. A group is yielded only if a later group has a Slice, and if an
+    operator of ``_SOURCES``, which can cause a negative size, is in this group or a later group.
     """
     depths: dict[str, int] = {}
     stages: dict[int, list[onnx.NodeProto]] = {}

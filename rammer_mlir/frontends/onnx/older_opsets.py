@@ -109,8 +109,8 @@ def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable
 def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool) -> onnx.NodeProto:
     """Return a copy of Resize ``node`` with coordinates as in opset 10.
 
-    Its operands are ``x`` and ``scales``, its result ``y``. The nearest element is at the
-    coordinate rounded up if it ``shrinks``, else down.
+    The copy has the operands ``x`` and ``scales``, and the result ``y``. Mode ``nearest`` takes the
+    element at the coordinate rounded up if ``shrinks``, else down.
     """
     found = onnx.NodeProto()
     found.CopyFrom(node)
@@ -129,7 +129,8 @@ def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
 
     Args:
         old: the model before its conversion, for the types of values.
-        proto: the same model after it, for types that inference does not know in older opsets.
+        proto: the converted model, which is modified; also gives types that inference does not know
+            in older opsets.
     """
     nodes = [node for node in nodes_within(proto.graph.node) if _has_converted_numbers(node)]
     if not nodes:

@@ -32,9 +32,9 @@ _NO_NAMES = ("?", "-1", "None")
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Make dimensions of inputs and outputs anonymous that exporters marked as unknown, in place.
+    """Make dimensions that exporters marked as unknown open and nameless, in place.
 
-    These are dimensions with the size -1, or with a placeholder such as ``?`` as their name.
+    An exporter marks a dimension of an input or output by the size -1, or by a name such as ``?``.
     ``name`` is the model's name in messages.
 
     Raises:
@@ -173,7 +173,7 @@ def check_symbols(signature: OpenSignature, dims: Iterable[str], wording: Wordin
     """Refuse symbols in ``dims`` that are not open dimensions of the model.
 
     Raises:
-        ShapeError: with these symbols, and the open dimensions.
+        ShapeError: with the refused symbols, and the model's open dimensions.
     """
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:

@@ -208,8 +208,8 @@ def _upgrade(model: Model) -> Model:
 def _with_slopes_of_channels(model: Model) -> Model:
     """Return the model of an opset before 7 with the slopes of PRelu reshaped, for newer opsets.
 
-    There a vector of slopes lies along the channels; with the broadcasting rules of opset 7, it
-    would lie along the last dimension.
+    In these opsets a vector of slopes lies along the channels; with the broadcasting rules of opset
+    7, it would lie along the last dimension.
     """
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model

@@ -296,7 +296,11 @@ class _Layer:
         return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
 
     def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
-        """Emit the cells of direction ``number``; return the outputs by step, the last h and c."""
+        """Emit the cells of all steps of direction ``number``.
+
+        Returns names of values: the output of each step, the last state h, and the last state c,
+        which is "" for layers other than LSTM.
+        """
         kind = self._attributes.get("direction", b"forward").decode()
         backward = kind == "reverse" or number == 1
         h = self._initial("initial_h", number)

@@ -1,7 +1,7 @@
 """Recurrent layers with too many steps to unroll, rewritten as Scans of a single step.
 
 The body of such a Scan contains the layer's operator on a sequence of one element, which is
-decomposed as any other layer; the host repeats it.
+decomposed as any other layer. The host repeats the body.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ class _Layer:
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
         """Emit the Scan of a direction over ``sources``, from the end if ``is_reversed``.
 
-        ``sources`` are the input and, if it has lengths, the mask of running sequences. Returns the
-        names of the outputs of all steps, then of the last states.
+        ``sources`` are the input and, if the layer has sequence lengths, the mask of running
+        sequences. Returns the names of the outputs of all steps, then of the last states.
         """
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
@@ -169,8 +169,8 @@ class _Layer:
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
         """Return the Scan body of a step of direction ``number``.
 
-        Inputs are the states, the input of the step and, if the layer has lengths, the mask of
-        running sequences; results are the new states and the output.
+        Inputs are the states, the input of the step and, if ``has_lengths``, the mask of running
+        sequences; results are the new states and the output.
         """
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
@@ -215,7 +215,10 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return a direction's attribute ``activations``; no attribute if the layer omits it."""
+        """Return the attribute ``activations`` with the functions of direction ``number`` only.
+
+        The dictionary has this attribute by name; it is empty if the layer omits the attribute.
+        """
         given = self.attributes.get("activations")
         if not isinstance(given, list):
             return {}

@@ -91,10 +91,10 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
-    """Return nodes for a ScatterND of more than LARGE constant indices, else None.
+    """Return nodes that replace a ScatterND with more than LARGE constant indices, else None.
 
-    They are a Gather of updates, and a Where if some elements keep their value, whose elements can
-    be computed in parallel. The builder handles other ScatterND.
+    The new nodes can compute all elements in parallel: a Gather of updates, and a Where if some
+    elements keep their value. The builder handles other ScatterND nodes.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
@@ -117,10 +117,11 @@ def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
 
 
 def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | None:
-    """Return the number of each element's last update, -1 for none.
+    """Return, for each element or slice of ScatterND's data, the last update that targets it.
 
-    ``places`` has an index tuple per update, ``searched`` the extents of the indexed dimensions.
-    None if an index is out of range.
+    The update is given by its number, or -1 if no update targets the element. ``places`` has a row
+    for each update: the index tuple of its target. ``searched``, the shape of the result, has the
+    extents of the indexed dimensions. None is returned if an index is out of range.
     """
     sizes, wide = np.array(searched, np.int64), places.astype(np.int64)
     if ((wide < -sizes) | (wide >= sizes)).any():

@@ -73,7 +73,11 @@ def has_stand_in(node: onnx.NodeProto) -> bool:
 def _call(
     function: onnx.FunctionProto, node: onnx.NodeProto, number: int, model: onnx.ModelProto
 ) -> onnx.NodeProto:
-    """Add a placeholder for node ``number`` to the model's functions, and return a call of it."""
+    """Add the placeholder ``function`` of a node to the functions of ``model``; return its call.
+
+    The call has the inputs and outputs of ``node``. ``number``, the position of the node in the
+    graph, makes the function's name unique.
+    """
     function.name = f"{node.op_type}_{number}"
     model.functions.append(function)
     return helper.make_node(function.name, node.input, node.output, node.name, domain=_DOMAIN)
@@ -120,7 +124,10 @@ def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _sizes_with_zeros(
     node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]
 ) -> list[int] | None:
-    """Return the constant sizes of a Resize's result if one of them is zero, else None."""
+    """Return the sizes of a Resize's result if they are constant and one is zero, else None.
+
+    ``constants`` has the constant tensors by name. The result is None for other operators too.
+    """
     if node.op_type != "Resize" or len(node.input) < 4 or node.input[3] not in constants:
         return None
     sizes = numpy_helper.to_array(constants[node.input[3]]).reshape(-1).tolist()

@@ -18,9 +18,9 @@ class ModelWithData:
     """A model whose large initializers are in another library's memory.
 
     Attributes:
-        proto: marks these initializers as external data without a location.
-        data: their bytes by name, in ONNX's raw form: row-major, little endian. The memory must not
-            change.
+        proto: the model, in which the large initializers are external data without a location.
+        data: bytes of the large initializers by name, in ONNX's raw form: row-major, little endian.
+            The memory must not change.
     """
 
     proto: onnx.ModelProto

@@ -53,7 +53,7 @@ def source_of(given: object) -> PlainSource:
     model of ``onnx_ir`` or torch has in memory are shared.
 
     Raises:
-        ModelError: if it is not a kind of model, or cannot be read.
+        ModelError: if ``given`` is not a kind of model, or cannot be read.
     """
     if isinstance(given, str | os.PathLike | bytes | onnx.ModelProto | ModelWithData):
         return given
@@ -82,7 +82,7 @@ def _content(file: object) -> bytes:
     """Return the bytes from a file's position to its end.
 
     Raises:
-        ModelError: if the system refuses it, or the file is in text mode.
+        ModelError: if the system refuses to read the file, or the file is in text mode.
     """
     shown = reprlib.repr(file)
     if isinstance(file, io.TextIOBase):

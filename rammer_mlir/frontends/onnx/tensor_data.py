@@ -68,10 +68,10 @@ class TensorData:
 
 
 def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model, and the byte ranges in its file of data that it lacks.
+    """Return a serialized model without large data, and the data's byte ranges in the file.
 
-    Only the data of large initializers of a large model is left in the file; the ranges are by
-    initializer number.
+    If the whole model is large, the data of its large initializers is left in the file, and the
+    ranges are by initializer number; else there are no ranges.
 
     Raises:
         OSError: if the file cannot be read.

@@ -111,7 +111,7 @@ def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
 
 
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
-    """Return the values of all initializers by name."""
+    """Return the values of a graph's initializers by name; large weights are stored elsewhere."""
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 

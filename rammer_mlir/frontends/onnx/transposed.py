@@ -70,8 +70,9 @@ class _Phase:
 def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
     """Return the taps of phase ``number`` of a dimension; None if it has no taps.
 
-    ``low`` is the padding before the data. Output ``o`` sums inputs ``(o + low - k * dilation) /
-    stride`` over the taps ``k`` for which this is an integer.
+    ``kernel`` is the number of taps of the dimension, and ``low`` the padding before the data.
+    Output ``o`` sums inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
+    this quotient is an integer.
     """
     used = [k for k in range(kernel) if (number + low - k * dilation) % stride == 0]
     if not used:
@@ -141,10 +142,10 @@ class _Transposed:
         return list(self._attributes.get(name) or [default] * self._rank)
 
     def _padding(self) -> list[int]:
-        """Return the number of outputs to cut off at the low end of each dimension.
+        """Return how many computed outputs to cut off at the low end of each spatial dimension.
 
-        If more outputs are requested than computed, the rest is appended at the high end, as in
-        ONNX Runtime.
+        Outputs that the node's shape has beyond the computed outputs are appended at the high end,
+        as in ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):
@@ -184,7 +185,10 @@ class _Transposed:
     def _slice(
         self, value: str, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
     ) -> str:
-        """Emit a slice of the spatial dimensions of ``value``; return its name."""
+        """Emit a slice of ``value``; return its name.
+
+        ``starts``, ``ends`` and ``steps`` have an element for each spatial dimension.
+        """
         integers = self._write.integers
         axes = integers(*range(2, 2 + self._rank))
         return self._write.node(
@@ -222,7 +226,8 @@ class _Transposed:
     def _without_taps(self, space: Sequence[int]) -> str:
         """Emit the outputs of a phase to which no tap of the kernel contributes; return their name.
 
-        They equal the bias, or 0 without a bias. ``space`` has their spatial extents.
+        The outputs equal the bias, or 0 without a bias. ``space`` has the spatial extents of the
+        outputs.
         """
         write = self._write
         ones = [1] * self._rank

@@ -8,7 +8,7 @@ import onnx
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the subgraphs in a node's attributes, in order, without those nested in them."""
+    """Yield the subgraphs in a node's attributes, in order, without their nested subgraphs."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

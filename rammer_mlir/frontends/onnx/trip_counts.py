@@ -39,7 +39,10 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 
 
 def condition_of(body: onnx.GraphProto) -> str:
-    """Return the value that a loop's body returns as condition, looking through Identity nodes."""
+    """Return the name of the value that a loop's body returns as its condition.
+
+    If Identity nodes copy the value to the body's output, it is the name of the copied value.
+    """
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type == "Identity":
@@ -123,7 +126,11 @@ def _run(
 
 
 def _evaluate(node: onnx.NodeProto, known: dict[str, Array]) -> bool:
-    """Add a node's results to ``known``; return whether they could be computed."""
+    """Evaluate a node on its operands in ``known``, and add the results to ``known``.
+
+    ``known`` has arrays by value name. Returns False, and adds nothing, if the node cannot be
+    evaluated.
+    """
     if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
         return False
     given = [known[name] if name else None for name in node.input]

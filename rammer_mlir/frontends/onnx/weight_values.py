@@ -18,11 +18,11 @@ _FLOATS = (np.float16, np.float32, np.float64)
 
 
 def set_weights_aside(model: Model) -> None:
-    """Turn the floating-point constants of a model into weight arguments of the program, in place.
+    """Convert the floating-point constants of a model to weight arguments of the program, in place.
 
-    After this step the compiler cannot see their values, so models that differ only in these values
-    have equal programs. Integers, short constants and splats stay: builders and canonicalization
-    use their values.
+    After this step the compiler cannot see the values of these constants, so models that differ
+    only in the values have equal programs. Integers, short constants and splats stay constants:
+    builders and canonicalization use their values.
     """
     values = {n: v for n, v in small_constants(model.graph).items() if _is_weight(v)}
     if not values:

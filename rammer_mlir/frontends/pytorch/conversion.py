@@ -43,7 +43,7 @@ class ConvertedProgram:
 
     Attributes:
         source: the ONNX model; its weights are in torch's memory.
-        interface: the nested structure of its arguments and results.
+        interface: the nested structure of the program's arguments and results.
     """
 
     source: ModelWithData
@@ -155,8 +155,9 @@ def _refuse_random_numbers(model: onnx_ir.Model) -> None:
 def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
     """Rename the model's inputs, in order, to the names in ``leaves``.
 
-    ``leaves`` are the program's flattened arguments; constants among them have no input. The
-    exporter renames inputs that are also outputs.
+    ``leaves`` are the program's flattened arguments: a name, or a constant, for which the model has
+    no input. Renaming is necessary because the exporter changes names of inputs that are also
+    outputs.
 
     Raises:
         UnsupportedError: if the exporter gives another number of inputs.
@@ -172,10 +173,11 @@ def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Remove outputs that are constants in ``leaves``, and rename the others to its names.
+    """Remove the outputs that ``leaves`` has as constants, and rename the others as in ``leaves``.
 
-    ``leaves`` are the program's flattened results. Outputs that are inputs, weights or repeated are
-    copied. Raises UnsupportedError if the model has another number of outputs.
+    ``leaves`` are the program's flattened results, in the order of the outputs: a name, or a
+    constant. An output that is also an input, a weight or an earlier output is copied first. Raises
+    UnsupportedError if the model has another number of outputs.
     """
     import onnx_ir
 

@@ -25,7 +25,7 @@ Leaf = str | Constant
 class Range:
     """The inclusive range of sizes of an open dimension for which a program is valid.
 
-    ``most`` is None if there is no upper bound.
+    It is ``least`` to ``most``; ``most`` is None if there is no upper bound.
     """
 
     least: int
@@ -58,10 +58,11 @@ class Interface:
 
 
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
-    """Return a program's interface, and a new name for each of torch's symbols, by the symbol.
+    """Return a program's interface, and a dictionary of new names for torch's symbols.
 
-    A dimension has the name of its ``torch.export.Dim`` in ``dynamic_shapes``, or else of its first
-    occurrence, such as ``x[0]``.
+    The dictionary maps each symbol of an open dimension, such as ``s0``, to the name of the
+    ``torch.export.Dim`` in ``dynamic_shapes``, or else to the dimension's first occurrence, such as
+    ``x[0]``.
     """
     torch = pytorch()
     signature = program.graph_signature
@@ -94,15 +95,16 @@ def _is_constant(argument: object) -> bool:
 
 
 def _range(found: Any) -> Range:
-    """Return the sizes that torch's range of a symbol's values allows; none is negative."""
+    """Convert torch's range of a symbol's values to a range of sizes, at least 0."""
     least = int(found.lower) if found.lower.is_Integer else 0
     return Range(max(least, 0), int(found.upper) if found.upper.is_Integer else None)
 
 
 def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Yield each tensor input's name and torch's symbol for each of its open dimensions.
+    """Yield the name of each tensor input, and torch's symbols of its open dimensions.
 
-    The symbols are by dimension number.
+    The symbols are by dimension number. ``names`` are the names of the program's tensor inputs,
+    without parameters and buffers.
     """
     torch = pytorch()
     for node in program.graph.nodes:
@@ -130,10 +132,10 @@ def _symbol_names(
 
 
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
-    """Return, for each leaf of the flattened arguments, the names of its open dimensions.
+    """Return, for each leaf of the flattened arguments, the user's names of its open dimensions.
 
-    The names come from ``dynamic_shapes``; a dictionary has them by dimension number. The list is
-    empty if ``dynamic_shapes`` is, or if the program has no example inputs.
+    Each dictionary has names by dimension number, taken from ``dynamic_shapes``. The list is empty
+    if ``dynamic_shapes`` is None or empty, or if the program has no example inputs.
     """
     if not dynamic_shapes or program.example_inputs is None:
         return []
@@ -174,10 +176,10 @@ def _axis_names(shape: object) -> Iterator[tuple[int, str]]:
 
 
 def _outputs(program: Any, taken: set[str]) -> tuple[Leaf, ...]:
-    """Return the leaves of the flattened result; the name of a tensor is its path.
+    """Return the leaves of the flattened result of a program: constants, and names of tensors.
 
-    Paths are such as ``hidden`` or ``output.0``. ``taken`` are the names of inputs, which no output
-    may have.
+    The name of a tensor is its path in the result, such as ``hidden`` or ``output.0``. ``taken``
+    are the names of inputs, which no output may have.
     """
     torch = pytorch()
     kinds = torch.export.graph_signature.OutputKind

@@ -91,7 +91,7 @@ class CudaDriver(VendorDriver):
         )
 
     def attribute(self, name: str) -> int:
-        """Return the device attribute ``name`` without the prefix ``CU_DEVICE_ATTRIBUTE_``."""
+        """Return the value of the device attribute ``CU_DEVICE_ATTRIBUTE_{name}``."""
         attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._do("cuDeviceGetAttribute", attribute, self._handle))
 

@@ -27,7 +27,8 @@ class Argument:
         address: the device address.
         num_bytes: the size of the buffer.
         name: the name in messages.
-        use: only read, written (undefined before the launch), or kept between launches.
+        use: ``read`` if the kernel only reads the buffer, ``written`` if its content is undefined
+            before the launch, ``kept`` if its content is kept between launches.
     """
 
     address: int
@@ -70,10 +71,10 @@ class Peaks:
 
 
 class Driver(Protocol):
-    """A device. Streams, events, graphs and kernels are opaque handles of the driver.
+    """The interface of an opened GPU.
 
-    Work on a stream is asynchronous. Every method raises ``TargetError`` if the driver reports an
-    error.
+    Streams, events, graphs and kernels are opaque handles of the driver. Work on a stream is
+    asynchronous. Every method raises ``TargetError`` if the driver reports an error.
     """
 
     @property
@@ -165,7 +166,10 @@ class Driver(Protocol):
         ...
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the seconds of device time between two completed events, which may be freed."""
+        """Return the seconds of device time between two completed events.
+
+        The driver may destroy both events, so that they must not be used again.
+        """
         ...
 
     def begin_capture(self, stream: object) -> None:

@@ -168,7 +168,10 @@ class GpuExecutable(CompiledModel):
     def _changed(
         self, program: DeviceProgram, inputs: Sequence[_Placed], stream: object
     ) -> dict[str, Array]:
-        """Return, by name, the new values of the inputs that the program updates in place."""
+        """Return host copies of the new values of the inputs that the program updates, by name.
+
+        The copies are made as work of ``stream``.
+        """
         found: dict[str, Array] = {}
         for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):
             if argument_name("input", number) in self._image.inouts:

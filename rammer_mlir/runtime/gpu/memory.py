@@ -11,7 +11,7 @@ class DeviceMemory:
     """A device allocation, aligned for every access; ``address`` is its device address."""
 
     def __init__(self, driver: Driver, num_bytes: int) -> None:
-        """Allocate at least one byte.
+        """Allocate ``num_bytes`` bytes of device memory, at least one byte.
 
         Raises:
             TargetError: if the device memory is too small.

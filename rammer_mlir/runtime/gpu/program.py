@@ -68,7 +68,10 @@ class DeviceProgram:
             self.driver.upload(self._memory[name].address + start, values, self.stream)
 
     def _clear_counters(self) -> None:
-        """Zero the step counters: at the start, and after a run that was stopped midway."""
+        """Zero the step counters and the watchdog's buffer.
+
+        This is needed before the first run, and after a run that the watchdog stopped.
+        """
         for name in (COUNTERS, WATCH):
             if name in self._memory:
                 self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)

@@ -72,10 +72,10 @@ class Vendor:
         library: the shared library that the bindings load.
         success: status of a successful call, as (enumeration, member).
         out_of_memory: name of the status of an allocation that exceeds the device memory.
-        advice: remedy for a status, by its name.
+        advice: advice to the user for a failed call, by the name of its status.
         null: a null pointer in the bindings.
         device_id: DLPack's number of the device type.
-        function_attributes: enumeration of a kernel's attributes, and its members' prefix.
+        function_attributes: (enumeration of a kernel's attributes, prefix of its members' names).
         functions: names of the functions.
     """
 
@@ -243,7 +243,10 @@ class VendorDriver(ABC):
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks can be resident at once; 0 without cooperative launches."""
+        """Return how many blocks of ``threads`` threads of the kernel can be resident at once.
+
+        The number is for the whole device; it is 0 if the device has no cooperative launches.
+        """
         if not self._device.is_cooperative:
             return 0
         each = self._do(self._names.occupancy, kernel, threads, 0)

@@ -154,10 +154,11 @@ class AssignmentCost:
         return prod(self._elements(traffic)) * traffic.element_bytes, others
 
     def _elements(self, traffic: Traffic) -> Iterator[int]:
-        """Yield a lower bound on the number of touched elements along each dimension of a tensor.
+        """Yield, for each dimension of a tensor, a lower bound on the number of elements touched.
 
-        A loop counts only in the first dimension that it indexes. Factors above 1 skip elements, so
-        only as many elements as iterations are certain.
+        An index is a sum of factor * loop. A factor above 1 skips elements, so a loop is only sure
+        to touch as many elements as it has iterations. A loop counts only in the first dimension
+        that it indexes.
         """
         counted: set[int] = set()
         for span in traffic.spans:

@@ -89,7 +89,10 @@ def _recompute(problem: Problem, number: int) -> Problem:
 
 @dataclass(frozen=True)
 class _Inlined:
-    """The computation of the value of ``read``, inlined into the assignment that reads it."""
+    """The rewriting that inlines the computation of a value into an assignment that reads it.
+
+    ``read`` names the value and the reader. The producer is the assignment that computes the value.
+    """
 
     problem: Problem
     read: Read
@@ -137,7 +140,10 @@ class _Inlined:
         return Span(tuple(terms), constant)
 
     def reads(self) -> Iterator[Read]:
-        """Yield a read by the reader for each value of the group that the producer reads."""
+        """Yield the reads that the reader takes over from the inlined producer.
+
+        There is a read for each value of the group that the producer reads.
+        """
         for read in self.problem.reads:
             if read.reader == self._producer:
                 yield Read(read.value, self.read.reader, tuple(map(self._loop, read.dims)))
@@ -165,9 +171,10 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 
 
 def _end(problem: Problem, number: int) -> Problem:
-    """Return the problem in which value ``number`` is a tensor in memory.
+    """Return the problem in which value ``number`` ends a unit: it is passed through memory.
 
-    The producer's traffic includes its write, and the traffic of each reader its read.
+    The write of the value is added to its producer's memory traffic, and a read of it to the
+    traffic of each reader.
     """
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]

@@ -56,8 +56,8 @@ class Loop:
 class Span(NamedTuple):
     """The number of elements that a tile of loops touches along a dimension of a tensor.
 
-    It is ``constant`` plus factor * (iterations of the loop in the tile - 1) for each pair (number
-    of a loop, factor) of ``terms``.
+    ``terms`` are pairs (number of a loop, factor). The number of elements is ``constant`` plus the
+    sum over ``terms`` of factor * (iterations of the loop in the tile - 1).
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -170,7 +170,11 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """The numbers of the loops of all assignments, assignment by assignment."""
+        """The numbers of the loops of all assignments, assignment by assignment.
+
+        Loops of assignments that were emptied, because all readers recompute their values, are left
+        out.
+        """
         return tuple(chain.from_iterable(a.loops for a in self.assignments))
 
     @cached_property
@@ -182,13 +186,16 @@ class Problem:
     def edges(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of loops that index the same dimension of a value.
 
-        The first is a loop of the value's producer, the second a loop of a reader. Dimensions that
-        no single loop indexes are left out.
+        A pair has the numbers of a loop of the value's producer and of a loop of a reader.
+        Dimensions that are not indexed by exactly one loop on both sides are left out.
         """
         for read in self.reads:
             dims = zip(self.values[read.value].dims, read.dims, strict=True)
             yield from ((a, b) for a, b in dims if a is not None and b is not None)
 
     def points(self, assignment: int) -> int:
-        """Return the product of the extents of an assignment's loops."""
+        """Return the number of iterations of a loop nest: the product of its loops' extents.
+
+        ``assignment`` is the number of the loop nest.
+        """
         return prod(self.loops[loop].extent for loop in self.assignments[assignment].loops)

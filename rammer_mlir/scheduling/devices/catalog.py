@@ -31,12 +31,15 @@ DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the devices whose TOML files are in this folder, sorted."""
+    """Return the names of the project's own devices, sorted.
+
+    Each is a TOML file in the folder ``rammer_mlir/scheduling/devices``.
+    """
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
 
 def all_names() -> tuple[str, ...]:
-    """Return the names of this folder's devices and of registered external devices, sorted."""
+    """Return the names of the project's own devices and of registered external devices, sorted."""
     return tuple(sorted({*names(), *DEVICES.names()}))
 
 

@@ -34,7 +34,7 @@ class BarrierModel(PlacementModel):
     def _add_veus(self) -> None:
         """Add constraints on each vEU's total time of rTasks and barriers.
 
-        The solver's other constraints imply them, but it does not propagate that.
+        They are redundant, but the solver does not derive them from the other constraints.
         """
         super()._add_veus()
         # A head bounds the begin of an rTask's work, and its barrier begins before the work.
@@ -55,10 +55,11 @@ class BarrierModel(PlacementModel):
         return self._durations[task] * here + self._delay * both
 
     def _windows(self) -> list[list[int]]:
-        """Return the windows: lists of rTasks whose total time on a vEU is bounded (Carlier, 1982).
+        """Return windows: lists of rTasks whose total time on a vEU is bounded (Carlier, 1982).
 
-        The first window has all rTasks. Each other window has the rTasks of the rOperators whose
-        least head and least tail are not below two limits.
+        The first window has all rTasks. Each other window is given by two limits, on heads and on
+        tails: it has the rTasks of all rOperators whose least head and whose least tail reach the
+        limits.
         """
         found = {tuple(self._tasks): None}
         if self._counts:
@@ -110,11 +111,11 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Bound the variable for the begin of the latest barrier before an rTask on its vEU.
+        """Limit the variable for the begin of the latest barrier before an rTask on its vEU.
 
-        The solver chooses a barrier, that of the rTask or of an earlier rTask on the same vEU, and
-        the variable is at most the begin of this barrier; -1 if there is no barrier. ``behind`` has
-        for each rTask the bit mask of the rTasks that depend on it.
+        The solver chooses a barrier: that of the rTask, or of an earlier rTask on the same vEU. The
+        variable is at most the begin of the chosen barrier; -1 if no barrier is chosen. ``behind``
+        has for each rTask the bit mask of the rTasks that depend on it.
         """
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")

@@ -131,7 +131,11 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 
 
 def _one_machine(parts: Sequence[_Part]) -> float:
-    """Return the time at which a single vEU has run all ``parts``, each not before its head."""
+    """Return the time at which a single vEU has run all ``parts``, one after the other.
+
+    A part is a pair of an rTask's head, before which it does not start, and its time; in a search
+    backwards from the end of the program, of its tail and its time.
+    """
     now = 0.0
     for start, time in sorted(parts):
         now = max(now, start) + time

@@ -95,7 +95,8 @@ class Ios:
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
         """Return the operators of each stage, in order of execution, and the counts of the search.
 
-        The counts are numbers of blocks, states and transitions.
+        The counts are numbers of blocks, of states (sets of units whose best schedule was computed)
+        and of transitions (pairs of a state and a last stage of it).
         """
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]

@@ -1,7 +1,8 @@
-"""Choice of operators to merge, for each stage of IOS's dynamic programming (its lines 23-33).
+"""The decision which operators to merge, in each stage of IOS (its algorithm's lines 23-33).
 
-A stage either runs its groups concurrently or, where its operators can be merged, computes them as
-a single operator, whichever is predicted to be faster.
+IOS divides a graph into stages by dynamic programming. A stage either runs its groups concurrently
+or, where its operators can be merged, computes them as a single operator, whichever is predicted to
+be faster.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class MergeSearch:
         sources: the operators that each operator reads from.
         kinds: for each operator a value that is equal for operators that may be merged, None if it
             cannot be merged; operators of the same kind do not depend on each other.
-        merged: called with the numbers of several operators of the same kind; returns the rKernels
-            of the operator that merges them, and of copies; None if they may not be merged.
+        merged: called with the numbers of several operators of the same kind; returns the rKernel
+            of the merged operator, and those of the copies of data that merging adds; None if the
+            operators may not be merged.
         device: the device that the stages are scheduled for.
         pruning: limits on the stages that are searched, as for the policy `ios`.
         max_transitions: maximum number of transitions of a block; smaller than for the policy
@@ -52,7 +54,10 @@ class MergeSearch:
     max_transitions: int = 50_000
 
     def groups(self) -> list[list[int]]:
-        """Return the operators' numbers of each stage that is faster as a merged operator."""
+        """Return the sets of operators that are faster when merged, as numbers of operators.
+
+        Each set is a stage of the schedule that is found.
+        """
         # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
         # distinct.
         alike = range(len(self.kernels))

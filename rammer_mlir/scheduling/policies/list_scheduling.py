@@ -66,7 +66,7 @@ class _Veu:
     """The state of a vEU during placement.
 
     Attributes:
-        known: for each vEU the number of its rTasks that this vEU knows to be complete.
+        known: for each vEU w, the number of rTasks of w that this vEU knows to be complete.
         tasks: the numbers of this vEU's rTasks in order.
         free: the time in seconds at which this vEU is free.
     """

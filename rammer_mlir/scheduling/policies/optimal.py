@@ -48,7 +48,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """The largest share of this plan's predicted time that another plan could save."""
+        """The largest share of this plan's predicted time that another plan could save (0 to 1)."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -65,8 +65,9 @@ class Optimal:
         limit_seconds: the search, which includes both models, stops after this time.
         workers: threads of the solver; with a single thread, a search that ends in time is
             repeatable.
-        max_clauses: largest product of (rTasks + dependencies between rTasks) and vEUs; the solver
-            takes about a kilobyte of memory for each, and finds little on larger models.
+        max_clauses: graphs are refused if (rTasks + dependencies between rTasks) * vEUs exceeds
+            this number: the solver takes about a kilobyte of memory for each unit of the product,
+            and finds little on larger models.
     """
 
     name: ClassVar[str] = "optimal"

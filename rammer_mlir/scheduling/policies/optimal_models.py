@@ -102,9 +102,9 @@ class PlacementModel:
         model.minimize(self._length)
 
     def _end(self, task: int) -> cp.LinearExprT:
-        """Return an expression for the end of an rTask in time units.
+        """Return an expression for the end of an rTask, in time units of the model.
 
-        In a ``BarrierModel``, the rTask begins with its barrier.
+        In a ``BarrierModel``, the interval of an rTask begins with its barrier.
         """
         return self._begins[task] + self._durations[task]
 
@@ -128,10 +128,11 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Return for each vEU a variable per rOperator: the number of its rTasks on the vEU.
+        """Return for each vEU a variable per rOperator: how many of its rTasks the vEU runs.
 
-        If more than ``_MOST_LOADS`` tuples of these numbers fit the time limit, or more than
-        ``_MOST_RANKS`` tuples exist, add no variables and return an empty list.
+        The tuples that a vEU can run before the end of the starting plan are listed for the solver.
+        If there are more than ``_MOST_LOADS`` of them, or more than ``_MOST_RANKS`` tuples in all,
+        whatever their time, add no variables and return an empty list.
         """
         groups = [
             Group(
@@ -175,9 +176,10 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return an expression that maps ``counts`` to an integer in lexicographic order.
+        """Return an expression that orders vEUs: a larger tuple ``counts`` has a larger value.
 
-        ``counts`` has for each rOperator the variable for the number of its rTasks on a vEU.
+        ``counts`` has for each rOperator the variable for the number of its rTasks on a vEU. Tuples
+        are compared lexicographically.
         """
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
@@ -261,7 +263,10 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return a list of rTasks for each rOperator that has rTasks."""
+    """Return the numbers of the rTasks of each rOperator, a list per rOperator.
+
+    An rOperator without rTasks has no list.
+    """
     found: dict[int, list[int]] = {}
     for task, operator in enumerate(table.operators):
         found.setdefault(operator, []).append(task)

@@ -24,9 +24,10 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return values to try as limits: at most ``_MOST_CUTS`` of the distinct ``values``, ascending.
+    """Return the heads, or the tails, to try as limits when bounds by packing are computed.
 
-    The values are heads or tails of rTasks; the smallest is always included.
+    A bound packs only the rTasks whose head (or tail) reaches a limit. The result has at most
+    ``_MOST_CUTS`` of the distinct ``values``, ascending, the smallest always included.
     """
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

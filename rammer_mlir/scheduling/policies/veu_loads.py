@@ -52,9 +52,10 @@ def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple
 
 
 def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
-    """Whether no lower bound on a vEU's time exceeds the limit.
+    """Whether a vEU may be able to complete a load within the time limit.
 
-    ``load`` has the number of rTasks of each group on the vEU.
+    ``load`` has the number of rTasks of each group. The result is False if a lower bound on the
+    vEU's time exceeds ``limit``.
     """
     used = [(count, group) for count, group in zip(load, groups, strict=True) if count]
     return all(least <= limit for least in _least_times(used))
@@ -63,9 +64,10 @@ def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
     """Yield several lower bounds on the time that a vEU needs for some rTasks.
 
-    The first runs the rTasks one after the other, each not before its head; the second does the
-    same backwards with tails. Each other bound takes the groups whose heads and tails are not below
-    two limits: it is the sum of both limits and of the times of these rTasks.
+    The first bound runs the rTasks one after the other, each not before its head; the second does
+    the same backwards from the end, with tails. Each other bound is for a limit on heads and a
+    limit on tails: the sum of both limits and of the times of the rTasks in the groups whose heads
+    and tails reach them.
 
     ``used`` has the number of rTasks of each group on the vEU.
     """

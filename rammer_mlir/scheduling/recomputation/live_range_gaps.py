@@ -31,7 +31,11 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the step of its next use; gaps of equal place differ in ``again`` only."""
+        """The value and the step of its next use, as a pair of numbers.
+
+        There may be several ways to recompute the value for that use: gaps of equal place, which
+        differ in ``again`` only.
+        """
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
@@ -42,8 +46,8 @@ class Gap:
 def find_gaps(steps: Steps) -> Iterator[Gap]:
     """Yield the gaps of a sequence; gaps of the same ``place`` by growing length of ``again``.
 
-    A recomputed step needs its operands: they are kept alive longer, or recomputed too if they were
-    dead already.
+    There are several gaps of a place, because a recomputed step needs its operands: operands may be
+    kept alive longer or be recomputed too.
     """
     for value, producer in steps.producers.items():
         uses = steps.uses[value]
@@ -56,9 +60,10 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
     """Return sets of steps that each recompute the result of step ``producer``, small sets first.
 
-    The first set is only this step. The other sets also contain the producers of operands: either
-    of those operands that are dead before step ``end``, where the result is read, or of all
-    operands that can be recomputed.
+    ``end`` is the step that needs the recomputed result. The smallest set has only ``producer``,
+    whose operands are kept alive. Larger sets add the producers of its operands, of their operands,
+    and so on: either only of operands whose last use is before step ``end``, or of all operands
+    that can be recomputed.
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):
@@ -96,7 +101,8 @@ class Repeated:
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
     """Return the sequence in which the value of each gap is freed during the gap.
 
-    The value is recomputed at the end of the gap, and each reader of a value reads its latest copy.
+    At the end of each gap, the steps ``Gap.again`` compute the value again as a new copy, and later
+    readers use the copy.
     """
     again: dict[int, set[int]] = {}
     for gap in gaps:

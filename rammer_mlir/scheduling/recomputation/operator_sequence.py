@@ -51,7 +51,10 @@ class Steps:
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """For each counted value, the steps that read or write it, in order, without duplicates."""
+        """For each counted value, an intermediate, the numbers of the steps that read or write it.
+
+        The numbers are in ascending order, without duplicates.
+        """
         found: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in dict.fromkeys((*step.reads, *step.writes)):
@@ -76,7 +79,10 @@ class Steps:
 
     @cached_property
     def live_bytes(self) -> list[int]:
-        """For each step, the bytes of the counted values between their first and last use."""
+        """For each step, the total bytes of the intermediates (counted values) that are live at it.
+
+        A value is live from its first to its last use, both included.
+        """
         change = [0] * (len(self.steps) + 1)
         for value, steps in self.uses.items():
             change[steps[0]] += self.values[value].num_bytes
@@ -85,12 +91,12 @@ class Steps:
 
     @cached_property
     def peak(self) -> int:
-        """The maximum over all steps of the bytes of counted values in use."""
+        """The maximum over all steps of the bytes of live intermediates."""
         return max(self.live_bytes, default=0)
 
     @cached_property
     def least_peak(self) -> int:
-        """The maximum over all steps of the bytes of a step's own operands and results.
+        """The maximum over all steps of the bytes of the intermediates that a step reads or writes.
 
         It is a lower bound on the peak of any sequence with recomputations.
         """

@@ -44,7 +44,7 @@ class Recomputation:
 
     @property
     def peak(self) -> int:
-        """The maximum bytes of counted values in use at a step, with the recomputations."""
+        """The maximum, over all steps and recomputed steps, of the bytes of live intermediates."""
         return self.repeated.steps.peak
 
 
@@ -115,7 +115,10 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a sort key: trials within ``limit`` bytes first, by cost; then others by peak."""
+        """Return a sort key of a trial, a set of gaps: those within ``limit`` bytes first, by cost.
+
+        Trials that need more than ``limit`` bytes follow, by peak memory.
+        """
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
 
@@ -147,10 +150,12 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 
 
 def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
-    """Return a trial that fits into ``limit`` bytes, or the last trial if no other gap helps.
+    """Choose gaps one after the other until at most ``limit`` bytes are in use at any step.
 
     Each iteration adds, of the gaps that span a step of peak memory, the gap that saves the most
-    bytes above ``limit`` per cost.
+    bytes above ``limit`` per cost. The result, a trial, has the gaps and the sequence with their
+    recomputations; it may exceed the limit if no other gap helps. ``places`` has the alternative
+    gaps of each place.
     """
     best = _tried(steps, ())
     while best.peak > limit:
@@ -178,8 +183,9 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 def _excess(trial: _Trial, limit: int) -> int:
     """Return the bytes by which memory usage exceeds ``limit``, summed over steps.
 
-    The steps of the original sequence count, not the recomputed ones. The excess at the step of
-    peak memory is added again. The greedy search minimizes this number.
+    The greedy search minimizes this number. ``trial`` is a sequence of steps with recomputations:
+    steps of the original sequence count, recomputed steps do not. The excess at the step of peak
+    memory is added again.
     """
     repeated = trial.repeated
     return sum(
@@ -212,9 +218,11 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return the trial without the gaps that are not needed to stay within ``limit`` bytes.
+    """Return a trial, a set of gaps, without the gaps that it does not need.
 
-    The gaps of the highest cost per byte are dropped first.
+    A gap is not needed if at most ``limit`` bytes are in use without it, at no higher cost. The
+    gaps of the highest cost per byte are tried first. A trial that exceeds the limit is returned
+    unchanged.
     """
     if trial.peak > limit:
         return trial

@@ -135,7 +135,7 @@ class _Checker:
         """Check that no two rTasks of an operator write the same non-empty box of an argument.
 
         Raises:
-            ScheduleError: naming two rTasks that do.
+            ScheduleError: if two rTasks write the same box; the message names them.
         """
         box = stretches.box_of_rtask
         rtasks = np.flatnonzero(np.isin(box, stretches.box))

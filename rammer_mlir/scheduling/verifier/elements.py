@@ -19,8 +19,9 @@ _KEPT = 1 << 20
 class Stretches:
     """The elements of an argument that rTasks touch, as intervals of consecutive elements.
 
-    Elements ``start[i] .. end[i] - 1`` belong to box ``box[i]``; they are counted from the start of
-    the argument. ``box_of_rtask`` has the box of each rTask; rTasks with equal boxes share a box.
+    Interval i has the elements ``start[i] .. end[i] - 1``, counted from the start of the argument,
+    and is a part of box ``box[i]``. Boxes are numbered; ``box_of_rtask[t]`` is the box of rTask t.
+    rTasks that touch the same box share a number, so the intervals of a box are stored once.
     """
 
     start: Int64Array
@@ -55,7 +56,10 @@ class Elements:
 
 
 def _stretches(boxes: Boxes) -> Stretches:
-    """Return the intervals of elements that the boxes of rTasks contain, each distinct box once."""
+    """Return the elements of the boxes of all rTasks, as intervals of consecutive elements.
+
+    A box that several rTasks share is expanded into intervals once, and stored once.
+    """
     rows: dict[tuple[int, ...], int] = {}
     keys = zip(boxes.offsets.tolist(), *boxes.sizes.T.tolist(), strict=True)
     box_of_rtask = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
@@ -78,9 +82,11 @@ def _stretches(boxes: Boxes) -> Stretches:
 
 
 def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Array, int]:
-    """Return the starts of a box's intervals, relative to the box, and their common length.
+    """Return the intervals of consecutive elements of which a box consists.
 
-    A dimension whose stride is the length so far lengthens the interval; any other repeats it.
+    All intervals have the same length, which is the second result. The first result has the first
+    element of each, counted from the start of the box. Dimensions are visited by ascending stride:
+    a dimension whose stride equals the length so far extends the interval, any other repeats it.
     """
     if 0 in sizes:
         return np.zeros(0, dtype=np.int64), 0

@@ -23,17 +23,19 @@ from rammer_mlir.scheduling.verifier.stepper import Stepper
 class History:
     """The happens-before order of a plan's rTasks.
 
-    rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` is ``base[o]
-    + r``. ``veu``, ``order``, ``clock`` and ``place`` have an element for each rTask.
+    rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` has number
+    ``base[o] + r``. ``veu``, ``order``, ``clock`` and ``place`` have an element for each rTask.
 
     Attributes:
         graph: the rOperators, whose names are used in messages.
-        base: [num_operators + 1]: number of each operator's first rTask.
-        clocks: [number of vector clocks, num_veus]: how many rTasks of each vEU are complete.
+        base: [num_operators + 1]: number of each operator's first rTask; the last element is the
+            number of all rTasks.
+        clocks: [number of vector clocks, num_veus]: a vector clock per row: how many rTasks of each
+            vEU are complete.
         veu: the vEU of the rTask.
-        order: its position among the rTasks of that vEU in all programs.
-        clock: the row of ``clocks`` that holds at its start.
-        place: its position among all rTasks in a possible order of execution.
+        order: the rTask's position among the rTasks of its vEU in all programs.
+        clock: the row of ``clocks`` that holds at the start of the rTask.
+        place: the rTask's position among all rTasks in a possible order of execution.
         program_starts: for each program, how many rTasks each vEU had run before it.
     """
 
@@ -51,10 +53,10 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether rTask ``order[i]`` of vEU ``veu[i]`` ends before ``task[i]``.
+        """Return for each i whether an rTask, given by its vEU, ends before ``task[i]`` starts.
 
-        ``order[i]`` counts the vEU's rTasks in all programs; ``task[i]`` is the number of an rTask,
-        before whose start the other rTask has to end.
+        That rTask is number ``order[i]`` of vEU ``veu[i]``, counted in all programs. ``task[i]`` is
+        the number of an rTask among all rTasks.
         """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)

@@ -71,7 +71,10 @@ class _Group:
         return _Group(uses, low, high, written)
 
     def held(self, use: _Touch) -> NDArray[np.bool_]:
-        """Return for each interval of ``use`` whether this group's operator may write all of it."""
+        """Return for each interval of ``use`` whether this group's operator may write all of it.
+
+        Such an interval needs no comparison with uses by earlier operators.
+        """
         start, end = self.written
         if not len(start):
             return np.zeros(len(use.start), dtype=bool)
@@ -158,9 +161,9 @@ def _check_against(
 ) -> None:
     """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
-    The latest operators are compared first. A write is ordered after all earlier uses of the same
-    elements, as checked when the writer was the later operator. So an interval that an operator
-    writes completely needs no older comparison.
+    ``earlier`` has the uses of each earlier operator, the latest operator first. Once an operator
+    is found that writes an interval of ``use`` completely, still earlier operators are not compared
+    for this interval: they are ordered before that write, as another call of this function checks.
 
     Raises:
         ScheduleError: naming two rTasks that are not ordered.
@@ -215,12 +218,13 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
-    """Check that each read box has an element that its own or an earlier operator may write.
+    """Check that each box that is read has at least one element that was written before.
 
-    Boxes are upper bounds on the touched elements, so the other elements need not be read at all.
+    The element may be written by an earlier operator, or by the reading operator itself. One
+    element is enough because a box is an upper bound on the elements that are really read.
 
     Raises:
-        ScheduleError: if no element of a read box is written, or an output is not written
+        ScheduleError: if no element of a box that is read is written, or an output is not written
             completely.
     """
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements

@@ -17,7 +17,10 @@ _SIZE = 320
 
 
 class Detector(nn.Module):
-    """A detector of a single image, whose output dictionary becomes a tuple."""
+    """A wrapper of a detector of torchvision with a single image as input and a tuple as result.
+
+    The detector itself takes a list of images, and returns dictionaries.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap ``model``, a detector of torchvision."""

@@ -26,7 +26,10 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(48 if options.get("bidirectional") else 24, 5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scores of each frame, and of the last."""
+        """Return the scores of five classes for each frame of ``x``, and those for the last frame.
+
+        ``x`` is [N, T, 16]; the results are [N, T, 5] and [N, 5].
+        """
         found, _ = self.layer(x)
         return self.head(found), self.head(found[:, -1])
 
@@ -137,7 +140,10 @@ class Yolo(nn.Module):
         self.register_buffer("anchors", torch.rand(2, 3, 2) * 30)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return boxes and scores [N, anchors, 7] of images ``x``; both heads have anchors."""
+        """Return boxes and scores [N, anchors, 7] of images ``x``: of the anchors of both heads.
+
+        A row has a box's centre and size, its objectness, and the scores of two classes.
+        """
         shallow = self.stem(x)
         deep = self.deep(shallow)
         deep = torch.cat([deep, self.pool(deep)], 1)
@@ -146,9 +152,9 @@ class Yolo(nn.Module):
         return torch.cat([self.decode(head(x), i) for i, (head, x) in enumerate(levels)], 1)
 
     def decode(self, x: Tensor, level: int) -> Tensor:
-        """Return boxes and scores [N, anchors, 7], given the output [N, 21, H, W] of a head.
+        """Return boxes and scores [N, 3 * H * W, 7], given the output [N, 21, H, W] of a head.
 
-        ``level`` is the number of the head.
+        A head has three anchors at each position. ``level`` is the number of the head.
         """
         batch, _, height, width = x.shape
         x = x.view(batch, 3, 7, height, width).permute(0, 1, 3, 4, 2).sigmoid()

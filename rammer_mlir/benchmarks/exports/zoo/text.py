@@ -75,7 +75,8 @@ class Cached(nn.Module):
 def configured(kind: str, **changes: Any) -> Any:
     """Return a small configuration of the class ``kind`` + ``Config`` of transformers.
 
-    ``changes`` are fields of it; fields of ``TINY`` that the class does not have are dropped.
+    Its fields are the small sizes in ``TINY``, as far as the class has such fields, and
+    ``changes``, which take precedence.
     """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}

@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.exports.zoo.table import IMAGES, SIZED_IMAGES, Model
 
 
 class Dense(nn.Module):
-    """A dense prediction model whose output dictionary becomes a tuple."""
+    """A wrapper of a dense prediction model that returns a tuple instead of a dictionary."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap ``model``, which returns a dictionary of tensors."""

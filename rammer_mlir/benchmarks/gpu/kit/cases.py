@@ -20,7 +20,8 @@ Precision = Literal["f32", "tf32", "f16"]
 class Tolerance:
     """Tolerated error of an element of an output.
 
-    It is ``relative`` times the expected element, plus ``absolute`` times the output's largest.
+    It is ``relative`` times the magnitude of the expected element, plus ``absolute`` times the
+    largest magnitude of any element of the output.
     """
 
     relative: float = RELATIVE

@@ -42,7 +42,7 @@ The size exceeds the second-level cache.
 
 
 class WrongOutputs(RammerError):
-    """Outputs that exceed their tolerance."""
+    """The error that an output differs from the expected output by more than its tolerance."""
 
 
 def check_outputs(

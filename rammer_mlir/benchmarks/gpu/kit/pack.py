@@ -96,9 +96,9 @@ def pack(
 
     Args:
         folder: destination; it has to be empty or absent.
-        target: a GPU, ``nvvm:sm_90``.
-        subjects: its models.
-        megabytes: upper bound of its size, in units of 10^6 bytes.
+        target: a GPU, such as ``nvvm:sm_90``.
+        subjects: the models of the kit, with the ways to run them.
+        megabytes: upper bound of the kit's size, in units of 10^6 bytes.
         jobs: number of processes that compile.
 
     Raises:

@@ -128,8 +128,8 @@ def _told(result: Mapping[str, Any]) -> str:
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
     """Run a case in a separate process, and return its result.
 
-    Returns None if the case was interrupted because the command's ``remaining`` seconds, fewer than
-    the case's own limit, were over.
+    ``remaining`` is the number of seconds until the command has to end. Return None if this
+    interrupted the case before the case's own time limit.
     """
     begin = time.monotonic()
     limit = request.limit_of(case)

@@ -59,9 +59,10 @@ def product_feeds(product: Product) -> dict[str, Reference]:
 
 
 def network_model(network: Network) -> SourceModel:
-    """Return a benchmark model whose batch norms are folded, with large weights from seeds.
+    """Return a benchmark model whose large weights are replaced by random weights from seeds.
 
-    Batch norms are folded first, so that the seeded weights are those that the program uses.
+    Batch norms are folded into convolutions first, so that the seeded weights are those that the
+    program uses.
     """
     folded = fold(load(build(network.model, scale=network.scale)).copy()).model
     fold_affine(folded)

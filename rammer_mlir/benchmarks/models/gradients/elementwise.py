@@ -22,10 +22,10 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Return a gradient rule for ``RULES`` of an operator that has one input and one output.
+    """Make an entry of ``RULES`` for an operator with one input and one output.
 
-    ``rule`` returns the gradient of the input; the result calls it with the node's operand and
-    result.
+    ``rule`` is called with the graph, the gradient of the output, the input and the output; it
+    returns the gradient of the input.
     """
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
@@ -84,7 +84,11 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of Where's two operands: that of the result where each is selected."""
+    """Return the gradients of Where's two operands; the condition has none.
+
+    An operand's gradient is that of the result where the condition selects the operand, else zero.
+    It is summed over the dimensions along which the operand was broadcast.
+    """
     (dy,) = dys
     assert dy is not None
     condition, zero = node.operand(0), g.scalar(0, dy)

@@ -33,10 +33,10 @@ class Node:
     attributes: dict[str, object]
 
     def operand(self, number: int) -> Value:
-        """Return an input that the operator requires.
+        """Return input ``number`` of the node, which the operator requires.
 
         Raises:
-            ModelError: if it is omitted.
+            ModelError: if the node omits the input.
         """
         value = self.inputs[number] if number < len(self.inputs) else None
         if value is None:
@@ -180,11 +180,18 @@ class ExtendedGraph(GraphBuilder):
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
 
     def reduced(self, op_type: str, x: Value, axes: Sequence[int], keepdims: int = 1) -> Value:
-        """Add a reduction by ``op_type``, or return the operand if there are no axes."""
+        """Add a reduction of ``x`` over ``axes`` by ``op_type``; return its result.
+
+        Return ``x`` itself if there are no axes. ``keepdims`` is ONNX's attribute: 1 keeps reduced
+        axes.
+        """
         return self.op(op_type, x, self.integers(*axes), keepdims=keepdims) if axes else x
 
     def second_output(self, node: Node) -> Value:
-        """Return the second output, of type int64, of a node; declare it if the node omits it."""
+        """Return the optional second output of a node, of type int64, such as MaxPool's indices.
+
+        It is added to the node if the node omits it.
+        """
         first, *rest = node.outputs
         if rest:
             return rest[0]

@@ -34,9 +34,10 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gemm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of Gemm's A, B and C: ``alpha * A' @ B' + beta * C``.
+    """Return the gradients of A, B and C in Gemm's ``alpha * A' @ B' + beta * C``.
 
-    A' is A, or its transposition, as the attributes say; so is B'.
+    A' is A, transposed if the attribute ``transA`` says so; B' is B, transposed if ``transB`` says
+    so.
     """
     (dy,) = dys
     assert dy is not None

@@ -13,7 +13,10 @@ Gradients = Sequence[Value | None]
 
 
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
-    """Return the axes that a reduction node reduces, in ascending order; refuse computed axes."""
+    """Return the axes that a reduction node reduces, in ascending order.
+
+    Raises ModelError for axes that are computed at run time.
+    """
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = [] if given is None else g.contents(given)

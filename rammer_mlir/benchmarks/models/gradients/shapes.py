@@ -101,9 +101,10 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Gather's data.
+    """Return the gradient of Gather's data: slices of the result's gradient, added into zeros.
 
-    Each row of ``dys`` is added to the row of zeros that Gather read it from.
+    Each slice is added at the index that Gather has read the slice of the data from. The indices
+    have no gradient.
     """
     (dy,) = dys
     assert dy is not None
@@ -130,11 +131,11 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of GatherElements' data.
+    """Return the gradient of GatherElements' data: the result's gradient, added into zeros.
 
-    Each element of ``dys`` is added to the element of zeros that GatherElements read it from. If a
-    single element of each row was read, as in a loss, the gradient is computed without a scatter,
-    by comparing the index with all positions of the row.
+    Each element is added at the position that GatherElements has read the element of the data from.
+    If a single element of each row was read, as in a loss, this needs no scatter: the index is
+    compared with all positions of the row.
     """
     (dy,) = dys
     assert dy is not None

@@ -86,9 +86,10 @@ def _spread(
     """Return the gradient of a convolution's input, whose shape is ``shape``.
 
     It is the transposed convolution of ``dy``, the gradient of the result, with the filters and
-    ``group`` groups. Trailing input elements that no window covers have the gradient zero: they are
-    first taken out of the padding at the end, and zeros are appended for the rest. (ConvTranspose's
-    ``output_padding`` cannot express this: it must be less than a stride.)
+    ``group`` groups. It lacks the last elements of the padded input if no window covers them: so as
+    many elements fewer of padding are cut off at the end, and if the padding has fewer than that,
+    the missing input elements get the gradient zero. (ConvTranspose's ``output_padding`` cannot
+    express this: it must be less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -111,8 +112,8 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
     """Return the gradient of a convolution's filters.
 
     It is the convolution of the input with the result's gradient, with channels in place of the
-    batch, and strides and dilations swapped. Trailing elements that no window covers give more taps
-    than the filters have; the extra taps are cut off.
+    batch, and strides and dilations swapped. If no window covers the last elements of the padded
+    input, this convolution has more taps than the filters; the extra taps are cut off.
     """
     swap = [1, 0, *range(2, len(x.shape))]
     found = g.op(

@@ -98,13 +98,15 @@ def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
 
 
 def measure_batches(request: Batches) -> Record:
-    """Predict the times of Inception v3 at each batch size, by the stages found for it and others.
+    """Predict the times of Inception v3 at several batch sizes, by IOS's stages for each of them.
 
     Returns:
         A record: "batches", the batch sizes; "sequential", the seconds at each batch size with a
         stage per operator; "ios", the seconds with the stages found for that batch size;
-        "specialized", the batch sizes whose stages are also executed at each other; "cross", the
-        seconds of these, as of ``cross``; and "stages", the operators' names in the stages of each.
+        "specialized", the batch sizes among these that are compared with each other; "cross", the
+        seconds at each specialized batch size with the stages found for each of them, as ``cross``
+        returns them; and "stages", for each specialized batch size the operators' names in each
+        stage.
     """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)

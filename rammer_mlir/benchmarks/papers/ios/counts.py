@@ -48,7 +48,12 @@ def measure_block(block: Block) -> Record:
 
 
 def measure_convolutions(request: Convolutions) -> Record:
-    """Return the number of "convolutions" of a network, and the mean "mflops" of a convolution."""
+    """Count a network's convolutions and their arithmetic.
+
+    Returns:
+        A record: "convolutions", their number, and "mflops", the mean number of scalar operations
+        of a convolution in millions.
+    """
     flops = convolution_flops(build(request.model, 1, request.scale))
     return {"convolutions": len(flops), "mflops": sum(flops) / len(flops) / 1e6}
 

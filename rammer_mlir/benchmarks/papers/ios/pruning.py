@@ -1,4 +1,8 @@
-"""Latency and cost of the search by the bounds r and s (IOS section 7.1, figure 9)."""
+"""Latency and search cost of IOS with limits r and s on stages (IOS section 7.1, figure 9).
+
+r is the largest number of operators of a group, s the largest number of groups of a stage. Smaller
+limits make the search cheaper, and may make the schedule that it finds slower.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ BOUNDS = tuple(product((1, 2, 3), (3, 8)))
 
 @dataclass(frozen=True)
 class Pruned:
-    """A case: a network to schedule for a device with each pair of ``BOUNDS``."""
+    """A case: a network to schedule for a device with each pair of limits in ``BOUNDS``.
+
+    A pair limits the operators of a group and the groups of a stage in IOS's search.
+    """
 
     model: str
     device: str = "v100"
@@ -33,13 +40,14 @@ class Pruned:
 
 
 def measure(request: Pruned) -> Record:
-    """Search IOS's stages of a network with each pair of bounds, which make the search cheaper.
+    """Search IOS's stages of a network with each pair of limits; record latency and search cost.
 
     Returns:
         A record: "sequential", the predicted milliseconds with a stage per operator, and "pruned",
-        a list with a dictionary for each pair of bounds "r" and "s". It has the predicted "ms" with
-        the stages found, and the numbers of "transitions" and of processor seconds of the search
-        ("search seconds").
+        a list with a dictionary for each pair of limits, "r" (operators of a group) and "s" (groups
+        of a stage). The dictionary has "ms", the predicted milliseconds with the stages found,
+        "transitions", their number in the search, and "search seconds", the processor seconds of
+        the search.
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()

@@ -48,8 +48,10 @@ class Schedule(NamedTuple):
 
     Attributes:
         plan: returns the plan of a graph for a device.
-        merges_for: the policy that operators are merged for.
-        growths: bounds on the growth of the arithmetic of merged operators; 0 merges nothing.
+        merges_for: the policy that decides which operators are merged: with "ios", only those of a
+            stage that becomes faster by it; with "sequential", all that ``growths`` permits.
+        growths: upper bounds on the factor by which merging multiplies the arithmetic of operators,
+            tried one after the other; 0 stands for no merging.
     """
 
     plan: Callable[[TaskGraph, Device], Plan]
@@ -117,9 +119,11 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Return a model's task graph for ``device``, after merging operators for ``policy``.
+    """Return a model's task graph for ``device``, after merging operators that read the same input.
 
-    ``growth`` bounds the growth of the arithmetic by merging; with 0, nothing is merged.
+    With the policy "ios", only operators are merged that form a stage of it and become faster; with
+    "sequential", all that may be merged. ``growth`` is the largest factor by which merging may
+    multiply the arithmetic; with 0, nothing is merged.
     """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)

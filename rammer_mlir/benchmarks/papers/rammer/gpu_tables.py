@@ -119,10 +119,11 @@ def figure_11(records: Records) -> str:
 
 
 def _errors(records: Records) -> str:
-    """Return a table of the errors of predicted against published times, with a row per model.
+    """Return a table of the relative errors of predicted times, with a row per model.
 
-    A column says whether the device description was fitted to the model's times, or whether the
-    model only checks the description.
+    An error is the predicted time divided by the published time, minus 1. A column says whether the
+    device description was fitted to the model's times, or whether the model only checks the
+    description.
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
@@ -235,7 +236,11 @@ def _of_all(run: Record) -> float:
 
 
 def figure_16(records: Records) -> str:
-    """Return a table (RAMMER, figure 16) of the time outside of kernels, and in their barriers."""
+    """Return a table (RAMMER, figure 16) of overheads: time outside of kernels, and in barriers.
+
+    Times are milliseconds of a run of a model, for RammerBase and for Rammer. The time in barriers
+    is given for Rammer only.
+    """
     rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
              "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip
     for model in TABLE_1:

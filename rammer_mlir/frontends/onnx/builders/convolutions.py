@@ -37,7 +37,10 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Emit a result of ``convolve`` plus the node's bias, if it has any, converted to ``dtype``."""
+    """Emit ``result`` plus the node's bias, if the node has a bias, converted to ``dtype``.
+
+    ``result`` was returned by ``convolve``; its shape, with separate groups, is kept.
+    """
     if not node.has(2):
         return converted(result, dtype)
     dims = range(1, result.rank - (node.fact(0).rank - 2))
@@ -61,7 +64,7 @@ def convolve(
     """Emit the convolution of padded data ``x [N, C, *]`` with ``w [F, C / G, *kernel]``.
 
     Args:
-        x: data.
+        x: data, already padded.
         w: filters.
         groups: number G of groups of channels.
         strides: stride of the windows along each spatial dimension.
@@ -70,8 +73,8 @@ def convolve(
         dtype: element type of the result and of the arithmetic.
 
     Returns:
-        The result ``[N, G, F / G, *space]``; without dimension G if G is 1, and without dimension
-        F / G if that is 1 and G is not.
+        The result ``[N, G, F/G, *space]``; without dimension G if G is 1, and without dimension F/G
+        if that is 1 and G is not.
     """
     features, channels, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     names = ["n", "g", "f", *(f"o{i}" for i in range(len(space)))]

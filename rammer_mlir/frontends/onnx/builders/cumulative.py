@@ -27,11 +27,11 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
-    """Emit the prefix scan of a node's input by the binary function ``combine``, along its axis.
+    """Emit the prefix scan of a node's input by ``combine``, a binary function.
 
-    ``neutral`` is the neutral element of ``combine``. The parallel scan takes a logarithmic number
-    of elementwise steps instead of a sequential loop (Hillis and Steele, "Data parallel
-    algorithms", 1986).
+    The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``. The
+    parallel scan takes a logarithmic number of elementwise steps instead of a sequential loop
+    (Hillis and Steele, "Data parallel algorithms", 1986).
     """
     x = node.tensor(0)
     axes = node.integers(1)

@@ -33,8 +33,9 @@ def graph_facts(graph: onnx.GraphProto) -> Facts:
 def describe(node: onnx.NodeProto, version: int, facts: Facts) -> Node | None:
     """Return a node as the argument of a builder, with the facts about its inputs and results.
 
-    Returns None if the operator is not of the ONNX domain, or if ``facts`` lacks an input or the
-    first result.
+    ``version`` is the model's opset, and ``facts`` are the facts about the graph's tensors, by
+    name. Returns None if the operator is not of the ONNX domain, or if ``facts`` lacks an input or
+    the first result.
     """
     names = [*filter(None, node.input), *node.output[:1]]
     if node.domain not in ONNX_DOMAINS or any(name not in facts for name in names):

@@ -20,7 +20,7 @@ def determinant(node: Node) -> Tensor:
     """Emit Det, and return the determinants of the input's matrices.
 
     Raises:
-        UnsupportedError: if the matrices are large.
+        UnsupportedError: if the matrices have more than ``_LARGEST`` rows.
     """
     x = node.tensor(0)
     size = x.shape[-1]
@@ -62,7 +62,7 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Emit a conditional swap of two rows, so that row ``upper`` has the larger pivot.
+    """Emit a conditional swap of two rows, so that row ``upper`` has a larger pivot than ``lower``.
 
     The pivots are the elements in column ``upper``. A swap negates a row, which keeps the
     determinant's sign.

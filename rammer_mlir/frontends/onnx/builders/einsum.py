@@ -75,7 +75,8 @@ def _labels(text: str, rank: int) -> tuple[str, ...]:
 def _implied(terms: Sequence[_Term]) -> tuple[str, ...]:
     """Return the labels of the result of an equation without ``->``.
 
-    These are the ellipsis' dimensions, then the letters that occur once, in alphabetical order.
+    ``terms`` are the operands. The labels are the ellipsis' dimensions, then, in alphabetical
+    order, the letters that occur exactly once among the labels of all operands.
     """
     every = [label for term in terms for label in term.labels]
     dots = sorted({label for label in every if label.isdigit()}, key=int, reverse=True)

@@ -32,9 +32,10 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Emit ``function``, which emits a scalar result, on all elements of a node's broadcast inputs.
+    """Emit an elementwise operation on a node's inputs, which are broadcast to the result's shape.
 
-    Constants with a single element become literals in the function's body.
+    ``function`` emits the computation of an element of the result from one scalar of each input.
+    Constant inputs with a single element become literals in that computation.
     """
     result = node.out()
     literals = {
@@ -59,7 +60,7 @@ def elementwise(node: Node, function: Body) -> Tensor:
 def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
     """Emit a unary operation of MLIR's `math` dialect on each element of the node's input.
 
-    ``make`` creates the operation. It computes in f64 for f64 elements, else in f32.
+    ``make`` creates the operation, on an f64 scalar for f64 elements, else on an f32 scalar.
     """
 
     def body(x: Scalar) -> Scalar:
@@ -74,8 +75,9 @@ def _activation(
 ) -> Tensor:
     """Emit an activation function on each element of the node's input.
 
-    ``function`` emits it for a scalar, which is f64 for f64 elements, else f32. Its other arguments
-    are the node's attributes named in ``defaults``, which has their default values.
+    ``function`` emits the computation for a scalar, which is f64 for f64 elements, else f32.
+    ``defaults`` has names and default values of the node's attributes; ``function`` gets the
+    attributes' values, in this order, after the scalar.
     """
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
@@ -218,9 +220,10 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent.
+    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent ``y``.
 
-    Powers with larger exponents would overflow.
+    Exponents are thus reduced modulo 64: powers with larger exponents would overflow, unless ``x``
+    is 0, 1 or -1.
     """
     result, zero = literal(1, x.dtype), literal(0, y.dtype)
     for bit in range(6):
@@ -289,9 +292,10 @@ def _comparison(kind: Comparison, node: Node) -> Tensor:
 
 
 def _dropout(node: Node) -> list[Tensor | None]:
-    """Emit Dropout for inference: the identity, and a mask of ones, or None if it is unused.
+    """Emit Dropout for inference: return the node's input, and a mask of ones.
 
-    Raises UnsupportedError unless training_mode is omitted or constant and false.
+    The mask is None if it is unused. Raises UnsupportedError unless ``training_mode`` is omitted,
+    or constant and false.
     """
     if node.has(2) and (node.constant(2) is None or node.constant(2)):
         raise node.unsupported("training_mode must be constant and false")

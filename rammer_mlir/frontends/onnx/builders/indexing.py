@@ -65,8 +65,8 @@ def gather(node: Node) -> Tensor:
 def _known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32 | np.int64] | None:
     """Return constant indices, counted from the front; None if any index is out of range.
 
-    They have 32 bits if ``size`` permits: a vector register then has as many of them as f32
-    elements.
+    ``size`` is the extent of the indexed axis. If it permits, the result has int32 elements, so
+    that a vector register has as many indices as f32 elements; else int64.
     """
     wide = indices.astype(np.int64)
     front = np.where(wide < 0, wide + size, wide)

@@ -89,7 +89,7 @@ class Node:
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
     def constant(self, number: int) -> Array | None:
-        """Return the value of a constant input; None if it is not constant, or omitted."""
+        """Return the value of input ``number``; None if it is not constant, or omitted."""
         fact = self.inputs[number] if number < len(self.inputs) else None
         return None if fact is None else fact.value
 
@@ -116,7 +116,7 @@ class Node:
         return Tensor(self.operands[number], fact.dtype)
 
     def tensors(self) -> Sequence[Tensor]:
-        """Return all inputs as tensors; constant ones are emitted as constant operations."""
+        """Return all inputs as tensors; constant inputs are emitted as constant operations."""
         return [self.tensor(number) for number in range(len(self.inputs))]
 
     def unsupported(self, reason: str) -> UnsupportedError:

@@ -72,15 +72,18 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 
 
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
-    """Emit the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``."""
+    """Emit the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``.
+
+    ``top`` is the maximum of ``x`` along ``axes``; subtracting it avoids overflow.
+    """
     return sum_along(_shifted_powers(x, top, kind), axes)
 
 
 def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
-    """Emit ``exp(x - top)`` in dtype ``kind``, where ``top`` is the maximum of ``x``.
+    """Emit ``exp(x - top)`` in dtype ``kind``; ``top`` is the maximum of ``x`` along some axes.
 
-    The exponential is approximate: subnormal results may become 0. That does not change the sum of
-    the results, since the maximum contributes 1 to it.
+    The exponential is approximate: subnormal results may become 0. That does not change a sum of
+    the results along these axes, since the maximum contributes 1 to it.
     """
     return pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind

@@ -180,7 +180,7 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return the number of elements of each window along a dimension.
+    """Return the number of elements of each window along spatial dimension ``axis``.
 
     Elements of the padding count if ``border``. A window without elements counts as 1, so that its
     mean is 0 instead of a division by zero.

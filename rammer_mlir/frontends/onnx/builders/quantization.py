@@ -43,7 +43,9 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
     """Return a scale or zero point as an operand that broadcasts to data of ``shape``.
 
-    It has a value for the whole tensor, for each index of an axis, or for each block of an axis.
+    ``parameter`` has a value for the whole tensor, for each index of an axis, or for each block of
+    indices of an axis. The axis is the node's attribute ``axis``, or ``default_axis`` if it is
+    omitted.
     """
     if parameter.size == 1:
         return reshape(parameter, ())

@@ -183,9 +183,9 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
 def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
     """Emit the int64 position of the extremum of ``x`` along an axis.
 
-    The extremum is the maximum if ``largest``, else the minimum. If several elements equal it, the
-    first position is returned, or the last if ``last``. Two reductions are emitted: the first finds
-    the extremum, the second the position.
+    The extremum is the maximum if ``largest``, else the minimum. If several elements equal the
+    extremum, the first of their positions is returned, or the last if ``last``. Two reductions are
+    emitted: the first finds the extremum, the second its position.
     """
     extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
     length = x.shape[axis]

@@ -43,12 +43,12 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Axis:
-    """Resizing of one axis.
+    """Resizing of an axis.
 
     Attributes:
-        number: the axis.
-        before: its extent in the input.
-        after: its extent in the result.
+        number: number of the axis.
+        before: extent of the axis in the input.
+        after: extent of the axis in the result.
         scale: the exact ratio of the result's extent to the input's; ``after`` may be rounded.
         region: start and end of the region of interest, as fractions of the input.
     """
@@ -306,7 +306,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
 def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
     """Emit ``x`` with ``extrapolation_value`` wherever a mask of ``outside`` is true.
 
-    ``outside`` has pairs of an axis and a mask of its positions.
+    ``outside`` has pairs of an axis and a mask, which has a boolean for each position of the axis.
     """
     masks = [(number, mask) for number, mask in outside if mask.any()]
     if not masks:

@@ -68,7 +68,10 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Emit the index, possibly fractional, of a coordinate in the range -1 to 1."""
+        """Convert a normalized coordinate to an index of the axis, which may be fractional.
+
+        Normalized coordinates are GridSample's: -1 and 1 are the two edges of the image.
+        """
         shifted = normalized + 1.0
         if self.corners:
             return shifted * 0.5 * float(self.size - 1)
@@ -96,7 +99,11 @@ class _Axis:
         return inside.select(x, folded)
 
     def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
-        """Return the tap at an integral coordinate; a coordinate outside gets a valid index."""
+        """Return the tap at the integral coordinate ``x``, with the factor ``weight`` (None for 1).
+
+        If ``x`` is outside of the image, the tap has the index of an element in the image, so that
+        the read is valid; with padding mode ``zeros``, ``exists`` is then false.
+        """
         if self.padding == "reflection":
             x = self.reflect(x)
         # These comparisons are false for NaN, which thereby gets a valid index.
@@ -139,7 +146,10 @@ def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _keys(t: Scalar, a: float = -0.75) -> Scalar:
-    """Emit the weight of an element at distance ``t`` < 2 in cubic convolution (Keys, 1981)."""
+    """Emit the weight of an element at distance ``t`` < 2 in cubic convolution (Keys, 1981).
+
+    ``a`` is the parameter of the family of kernels; GridSample always uses -0.75.
+    """
     near = ((t * (a + 2) - (a + 3)) * t) * t + 1.0
     far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
     return t.compare("le", 1.0).select(near, far)
@@ -287,7 +297,8 @@ class _RegionGrid:
     def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
         """Return the two elements next to a sample along an axis, of weight 0 outside of the image.
 
-        ``region`` has x and y of its start, then of its end; ``size`` is the image's extent.
+        ``region`` has x and y of its start, then x and y of its end, in the region's coordinates;
+        ``size`` is the image's extent along the axis.
         """
         # A region is (x, y) of its start, then of its end.
         offset = 0.5 if self.half_pixel else 0.0

@@ -94,8 +94,9 @@ class _Scatter:
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit the data with the updates scattered into it.
 
-    ``reduction`` is "none" or a key of ``_REDUCTIONS``. If the indices are constant, ``found`` has
-    the number of each element's last update, or -1 if it has none.
+    ``reduction`` is "none" or a key of ``_REDUCTIONS``. ``found`` is None unless the indices are
+    constant; then it has, for each element of the data, the number of the last update that targets
+    the element, or -1 if none does.
     """
     if not scatter.updates.size:
         return scatter.x
@@ -235,10 +236,10 @@ def _scatter_elements(node: Node) -> Tensor:
 
 
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
-    """Return the number of each element's last update for ScatterElements, or -1 if it has none.
+    """Return, for each element of ScatterElements' data, the last update that targets it.
 
-    The number is the position of the update along ``axis`` of the updates. None is returned if an
-    index is out of range.
+    The update is given by its position along ``axis`` of the updates, or -1 if no update targets
+    the element. None is returned if an index is out of range.
 
     Args:
         indices: constant indices along ``axis`` of the data.
@@ -287,10 +288,11 @@ def _scatter_nd(node: Node) -> Tensor:
 
 
 def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
-    """Return the number of each element's last update for ScatterND, or -1 if it has none.
+    """Return, for each element or slice of ScatterND's data, the last update that targets it.
 
-    ``places`` has an index tuple per update, and ``searched`` the extents of the indexed
-    dimensions. None if an index is out of range.
+    The update is given by its number, or -1 if no update targets the element. ``places`` has a row
+    for each update: the index tuple of its target. ``searched``, the shape of the result, has the
+    extents of the indexed dimensions. None is returned if an index is out of range.
     """
     sizes = np.array(searched, np.int64)
     wide = places.astype(np.int64)

@@ -41,7 +41,10 @@ def _reshape(node: Node) -> Tensor:
 
 
 def permute(x: Tensor, order: Sequence[int]) -> Tensor:
-    """Emit ``x`` with permuted dimensions: a reshape if only dimensions of size 1 move."""
+    """Emit ``x`` with permuted dimensions: dimension ``i`` of the result is ``order[i]`` of ``x``.
+
+    The operation is a reshape if only dimensions of size 1 move.
+    """
     long = [axis for axis in order if x.shape[axis] != 1]
     if long == sorted(long):
         return reshape(x, [x.shape[axis] for axis in order])
@@ -105,9 +108,10 @@ def _step(number: int, places: range) -> Expr:
 
 
 def _end(end: int, step: int, size: int) -> int | None:
-    """Return the end of a Python slice that equals ONNX's Slice with end ``end``.
+    """Return the end of a Python slice that equals ONNX's Slice with the end ``end``.
 
-    None if the slice includes element 0 in descending order.
+    ``step`` is the slice's step, and ``size`` the extent of the dimension. None is returned if the
+    slice is descending and includes element 0, since Python then needs an omitted end.
     """
     return None if step < 0 and end < -size else end
 

@@ -128,9 +128,10 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Emit the image position of the current tap of the current window, as given by the loops.
+    """Emit the image position of the current tap of the current window along an axis.
 
-    The position is that of a plain convolution, without DeformConv's offset.
+    ``axis`` numbers the two spatial dimensions. Loops 2 and 3 of the nest are the tap, loops 4 and
+    5 the window. The position is that of a plain convolution, without DeformConv's offset.
     """
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]

@@ -82,9 +82,10 @@ def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scal
 
 
 def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order.
+    """Emit the positions of each row's ``count`` largest (else smallest) elements, in sorted order.
 
-    The rank of an element is the number of elements that come before it.
+    An element's place in the order is the number of elements that precede it. All pairs of elements
+    are compared in parallel.
     """
     *lead, length = rows.shape
     last = len(lead)
@@ -106,9 +107,10 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order.
+    """Emit the positions of each row's ``count`` largest (else smallest) elements, in sorted order.
 
-    Each step searches for the first element after the previously found one.
+    Each of ``count`` steps reads the whole row, and finds the element that follows the element of
+    the previous step in sorted order.
     """
     *lead, _ = rows.shape
     last = len(lead)

@@ -165,7 +165,7 @@ def _pointwise(
 
 
 def indexed(shape: Sequence[int], dtype: DType, body: Callable[[list[Scalar]], Scalar]) -> Tensor:
-    """Emit a tensor whose elements are computed by ``body`` from their indices (int64)."""
+    """Emit a tensor of ``shape``; ``body`` computes an element from its int64 indices."""
     out = empty(shape, dtype)
 
     def of_indices() -> Scalar:

@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def _gelu_of(call: Call, x: str) -> str:
-    """Emit 0.5 x (1 + erf(x / sqrt(2))), the exact Gelu of value ``x``; return its name."""
+    """Emit 0.5 x (1 + erf(x / sqrt(2))), the exact Gelu of ``x``; return the result's name."""
     erf = call.op("Erf", call.op("Mul", x, call.scalar(sqrt(0.5))))
     factor = call.op("Add", erf, call.scalar(1))
     return call.op("Mul", call.op("Mul", x, call.scalar(0.5)), factor)

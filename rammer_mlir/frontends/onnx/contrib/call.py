@@ -32,8 +32,8 @@ class TypedWriter(NodeWriter):
     ) -> None:
         """Create a writer of nodes whose names begin with ``prefix``.
 
-        ``kinds`` (types) and ``values`` (of constants), both by value name, are extended by new
-        values.
+        ``kinds`` has the types of values, and ``values`` the values of constants, both by name. The
+        writer adds the values and constants that it creates.
         """
         super().__init__(model, prefix)
         self.opset = opset(model.proto)
@@ -47,7 +47,10 @@ class TypedWriter(NodeWriter):
         return name
 
     def named(self, operator: str, inputs: object, results: object, **attributes: object) -> None:
-        """Add a node of ``operator`` with the given result names, and record the results' types."""
+        """Add a node of ``operator`` with the given result names, and record the results' types.
+
+        ``inputs`` and ``results`` are sequences of value names.
+        """
         super().named(operator, inputs, results, **attributes)  # pyright: ignore[reportArgumentType]
         self._kinds.update(infer_node(self.nodes[-1], self.opset, self._kinds, self._values))
 
@@ -147,10 +150,15 @@ class Call:
         return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
 
     def expect(self, condition: bool, expected: str, found: object) -> None:
-        """Raise an error unless ``condition``, about the operands or attributes, is true.
+        """Refuse the node as invalid unless ``condition`` is true.
+
+        Args:
+            condition: whether the checked operand or attribute is valid.
+            expected: description of a valid value, for the message.
+            found: the value that the node has, for the message.
 
         Raises:
-            ModelError: with the texts of ``expected`` and ``found``.
+            ModelError: if ``condition`` is false.
         """
         if not condition:
             raise ModelError(
@@ -176,7 +184,10 @@ class Call:
         return self.write.constant(np.array(value, dtype_of(kind)))
 
     def cast(self, value: str, kind: int) -> str:
-        """Emit a Cast to element type ``kind``, unless ``value`` has it; return the name."""
+        """Emit a Cast of ``value`` to the ONNX element type ``kind``; return the result's name.
+
+        If ``value`` has this type already, nothing is emitted, and ``value`` is returned.
+        """
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:

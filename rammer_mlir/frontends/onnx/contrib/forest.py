@@ -130,9 +130,9 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Emit ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees; return its name.
+        """Emit, for each row of ``x``, the ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees.
 
-        The value is [rows, targets].
+        Returns the name of the value, which is [rows, targets].
 
         Raises:
             UnsupportedError: for the minimum or maximum of several targets.

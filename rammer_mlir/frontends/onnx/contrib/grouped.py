@@ -23,7 +23,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 @dataclass(frozen=True)
 class _Past:
-    """A cache of keys and values of earlier runs, to which this run adds new ones.
+    """A cache of keys and values of earlier runs, to which this run adds those of its tokens.
 
     Attributes:
         slots: number of positions that the cache has room for.

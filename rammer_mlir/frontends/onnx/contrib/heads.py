@@ -108,10 +108,11 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Emit whether each key's position is before the end of its row, and not before its start.
+    """Emit, for each key, whether its position is in the range of valid keys of its batch element.
 
-    ``bounds`` has ``batch`` ends, optionally followed by ``batch`` starts; ``length`` is the number
-    of keys. The result is [batch, 1, 1, length].
+    ``bounds`` has the ends of these ranges for ``batch`` elements, optionally followed by their
+    starts, which are 0 otherwise; ``length`` is the number of keys. The result is [batch, 1, 1,
+    length].
     """
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)

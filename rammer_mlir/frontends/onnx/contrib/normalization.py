@@ -19,7 +19,8 @@ def layer_normalized(
 ) -> str:
     """Emit a layer normalization of ``x`` over the dimensions from ``axis`` on, in any opset.
 
-    Returns the result's name; ``bias`` is empty for no bias.
+    ``x``, ``scale`` and ``bias`` are names of values; ``bias`` is empty for no bias. ``epsilon`` is
+    added to the variance. Returns the result's name.
     """
     if call.write.opset >= _LAYER_NORMALIZATION:
         inputs = [x, scale, bias] if bias else [x, scale]
@@ -39,8 +40,9 @@ def _scaled(
 ) -> str:
     """Emit ``wide`` divided by its root mean square, times a scale, plus a bias; return its name.
 
-    The mean is over the dimensions from ``axis`` on. ``wide`` is computed from ``x`` in f32, as
-    ONNX specifies; the result has the dtype of ``x``. ``factors`` are scale and bias.
+    The mean of the squares, to which ``epsilon`` is added, is over the dimensions from ``axis`` on.
+    ``wide`` is computed from ``x`` in f32, as ONNX specifies; the result has the dtype of ``x``.
+    ``factors`` are the names of scale and bias.
     """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))

@@ -17,8 +17,8 @@ _WIDE_QUANTIZATION = 21
 def _real(call: Call, number: int, axis: int | None = None) -> str:
     """Emit input ``number`` dequantized, and return the name of the result.
 
-    Its scale and zero point are the next two inputs, with an element per index of ``axis``, or a
-    single element if ``axis`` is None.
+    The scale and the zero point of the input are the next two inputs, with an element per index of
+    ``axis``, or a single element if ``axis`` is None.
     """
     inputs = [call.find(number + offset) for offset in range(3)]
     return call.op("DequantizeLinear", *_without_last(inputs), axis=axis)
@@ -31,7 +31,7 @@ def _without_last(names: list[str]) -> list[str]:
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
     """Emit ``value``, quantized, as result ``result`` of the node.
 
-    Its scale is input ``number``, and its zero point the next input.
+    The scale of the result is input ``number``, and its zero point the next input.
     """
     names = [value, call.find(number), call.find(number + 1)]
     call.finish(call.op("QuantizeLinear", *_without_last(names)), result)

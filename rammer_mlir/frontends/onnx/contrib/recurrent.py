@@ -70,10 +70,11 @@ def _require_default_activations(call: Call, directions: int) -> None:
 
 
 def _direction(call: Call, number: int, shape: tuple[int, int], *, is_reversed: bool) -> list[str]:
-    """Emit direction ``number``; return the outputs of all steps, and the last states h and c.
+    """Emit the Scan over the steps of direction ``number``; return the names of three results.
 
-    If it ``is_reversed``, it visits the last step first. ``shape`` is the shape of a state: batch
-    and hidden size.
+    The results are the outputs of all steps, the last state h and the last state c. The Scan visits
+    the last step first if ``is_reversed``. ``shape`` is the shape of a state: batch and hidden
+    size.
     """
     projected = _weight(call, number, _W, _W_SCALE).product(call.write, call.find(_X))
     if call.find(_B):
@@ -110,8 +111,8 @@ def _initial(call: Call, position: int, number: int, shape: tuple[int, int]) -> 
 def _body(call: Call, weight: _Weight, shape: tuple[int, int]) -> onnx.GraphProto:
     """Return the body of the Scan over steps, with states h and c of shape ``shape``.
 
-    Its inputs are the states and the projected input, its results the new states and the output.
-    ``weight`` is the recurrence matrix R.
+    The body's inputs are h, c and the projected input of the step; its results are the new h, the
+    new c and the output of the step. ``weight`` is the recurrence matrix R.
     """
     prefix = call.write.fresh()
     write = NodeWriter(call.write.model, prefix)

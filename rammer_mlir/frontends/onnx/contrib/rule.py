@@ -24,7 +24,8 @@ class Rule:
             an input that must be omitted, ``*`` stands for any number of more inputs.
         results: names in order, with the suffixes of inputs; an unused result counts as omitted.
         attributes: names of supported attributes, separated by spaces.
-        defaults: attributes that must have these values, by name.
+        defaults: for each other attribute, by name, the default value; a node with any other value
+            is refused.
     """
 
     rewrite: Callable[[Call], None]

@@ -84,11 +84,12 @@ def _forest_of_tables(
 ) -> Forest:
     """Return the trees of TreeEnsembleRegressor or TreeEnsembleClassifier.
 
-    Their attributes identify a node by tree and number.
+    The attributes of these operators are parallel lists, which identify a node by the numbers of
+    its tree and of the node in the tree.
 
     Args:
         call: the operator's node.
-        given: its attributes.
+        given: the attributes of ``call``, by name.
         prefix: prefix of the attributes of leaves: ``target`` or ``class``.
         targets: number of targets or classes.
         dtype: dtype of split values and weights.

@@ -83,8 +83,9 @@ def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
 
     Args:
         model: a model with inferred shapes.
-        rewrite: called for each remaining node of the graph, with the constants and types known
-            before it.
+        rewrite: called for each node of the graph that is not folded, with the constants and the
+            types, by name, of the values before the node; returns the nodes that replace the node
+            with the types of their results, or None to keep it.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
@@ -112,10 +113,12 @@ class _Sweep:
 
         Args:
             graph: modified in place.
-            values: constants by name, including those of enclosing graphs; new ones are added.
-            types: types of all values by name; new ones are added.
+            values: constants by name, including those of enclosing graphs; results of folded nodes
+                are added.
+            types: types of all values by name; types of the nodes' results are added.
             store: called with the name and value of each constant to add to the graph.
-            rewrite: called for nodes that are not constant; returns nodes that replace them.
+            rewrite: called for nodes that are not constant; returns the nodes that replace a node,
+                or None to keep it.
         """
         folded: set[int] = set()
         nodes: list[onnx.NodeProto] = []
@@ -156,7 +159,11 @@ class _Sweep:
     def _evaluate(
         self, node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, TensorKind]
     ) -> list[Array] | None:
-        """Return a node's results; None if they are not constant, too large, or undefined."""
+        """Return the arrays of a node's results; None if the node is not folded.
+
+        It is not folded if an operand is not constant, or if a result is too large or undefined.
+        ``values`` has the constants and ``types`` the types of values, both by name.
+        """
         if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
             return None
         if node.op_type in ("Shape", "Size"):
@@ -257,9 +264,9 @@ def _compute(
 
 
 def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
-    """Return whether a result has the inferred dtype and shape of value ``name``.
+    """Return whether an array, a result named ``name``, has the inferred dtype and shape.
 
-    Unknown dtypes and shapes fit any result.
+    ``types`` has the inferred types by name. Unknown dtypes and shapes fit any array.
     """
     kind = types.get(name)
     if kind is None:

@@ -1,7 +1,8 @@
 """Structural simplification with onnxscript's optimizer, which sees no values of large weights.
 
-It resolves constant conditionals and sequences, and removes nodes without effect. It evaluates no
-operators, since it would use ONNX's reference implementation, whose results are not always right.
+The optimizer resolves constant conditionals and sequences, and removes nodes without effect. It is
+configured to evaluate no operators, since it would use ONNX's reference implementation, whose
+results are not always right.
 """
 
 from __future__ import annotations

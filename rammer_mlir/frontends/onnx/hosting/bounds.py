@@ -30,7 +30,8 @@ class SizeBounds:
     def of(self, name: str) -> Bounds | None:
         """Return the upper bound of each dimension of the value ``name``.
 
-        The bound of a dimension is None if it is unknown; the result is None if the rank is.
+        A bound is None if it is unknown. None is returned instead of a tuple if the rank is
+        unknown.
         """
         return self._found.get(name)
 

@@ -46,7 +46,10 @@ def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
 def _results(
     model: Model, node: onnx.NodeProto, infer: Callable[[Model], Model]
 ) -> list[onnx.ValueInfoProto]:
-    """Return the types of a loop's results; empty if a state's shape changes or is unknown."""
+    """Return the types of a Loop's results; empty if a state's shape changes or is unknown.
+
+    ``infer`` is called with the body as a model, and returns it with inferred shapes.
+    """
     (body,) = subgraphs(node)
     maker = PartMaker(model)
     states = [maker.shape(name) for name in node.input[2:]]
@@ -92,7 +95,7 @@ def _inputs(
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
     """Record the types ``found`` for values of unknown shape in the graph.
 
-    Returns whether a value now has a static shape that it lacked.
+    Returns whether a value now has a static shape, but had none before.
     """
     known = value_infos(graph)
     is_new = False

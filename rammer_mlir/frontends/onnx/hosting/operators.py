@@ -45,9 +45,10 @@ def is_host_operator(node: onnx.NodeProto) -> bool:
 
 
 def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
-    """Whether a node is a TopK that no static program computes, because it selects too much.
+    """Whether a node is a TopK that selects too many elements for a static program.
 
-    It selects more than MOST_SEARCHED of more than RANK_BY_COUNTING elements.
+    A static program cannot select more than MOST_SEARCHED elements along an axis of more than
+    RANK_BY_COUNTING elements.
 
     Args:
         node: any node.

@@ -82,7 +82,7 @@ class PaddedNode:
         """Refuse a node whose result mixes elements of ``shape`` along open dimensions.
 
         Raises:
-            DependentRowsError: if any of ``axes``, along which it mixes elements, is open.
+            DependentRowsError: if any of ``axes``, along which the node mixes elements, is open.
         """
         if any(isinstance(shape[axis], Padded) for axis in axes):
             raise DependentRowsError

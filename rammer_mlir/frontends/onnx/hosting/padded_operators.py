@@ -52,9 +52,12 @@ def _same(node: PaddedNode) -> Sequence[Dims]:
 def _along(default: int, only_last: bool = False) -> Rule:
     """Return the rule of an operator that keeps shapes and mixes elements along its axis.
 
+    The axis is the node's attribute ``axis``.
+
     Args:
         default: default value of the attribute ``axis``.
-        only_last: whether the operator mixes elements along all later axes too.
+        only_last: whether the operator mixes elements along all dimensions from ``axis`` to the
+            last, as LayerNormalization does, instead of along ``axis`` alone.
     """
 
     def rule(node: PaddedNode) -> Sequence[Dims]:

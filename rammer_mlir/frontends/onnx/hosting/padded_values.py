@@ -69,11 +69,12 @@ class PartValue:
     """Facts about a value of a part.
 
     Attributes:
-        shape: its sizes, some of which may be open.
-        elem_type: ONNX's number of its element type.
-        content: its elements, if it is an integer or a list of integers computed from shapes.
-        constant: its elements, if it is constant.
-        sources: names of the part's inputs from which its elements are copied, and an empty name
+        shape: the value's sizes, some of which may be open.
+        elem_type: the number that ONNX gives the value's element type.
+        content: the value's elements, if it is an integer or a list of integers that is constant or
+            computed from shapes; else None.
+        constant: the value's elements, if it is constant; else None.
+        sources: names of the part's inputs from which the elements are copied, and an empty name
             for constants; None if elements are computed.
         direct: name of the part's input with the same elements in the same order, possibly each
             repeated; empty if there is none.
@@ -97,34 +98,35 @@ class PartValue:
 
     @property
     def is_padded(self) -> bool:
-        """Whether an axis of the value has an open size."""
+        """Whether an axis has an open size, and so has padding rows if the part is padded."""
         return any(isinstance(dim, Padded) for dim in self.shape)
 
     @property
     def is_sized(self) -> bool:
-        """Whether an element is a size of an open dimension."""
+        """Whether an element of ``content`` is the size of an open dimension, not an integer."""
         return any(isinstance(dim, Padded) for dim in self.content or ())
 
     @property
     def is_static(self) -> bool:
-        """Whether neither shape nor content depends on open dimensions."""
+        """Whether neither the shape nor the elements in ``content`` depend on open dimensions."""
         return not self.is_padded and not self.is_sized
 
     def integers(self) -> list[int]:
-        """Return the elements of an integer or a list of integers, which must be static.
+        """Return the elements in ``content``, none of which may depend on an open dimension.
 
         Raises:
-            DependentRowsError: if they are unknown, or depend on open dimensions.
+            DependentRowsError: if ``content`` is None, or an element is a size of an open
+                dimension.
         """
         if self.content is None or self.is_sized:
             raise DependentRowsError
         return [dim for dim in self.content if isinstance(dim, int)]
 
     def elements(self) -> tuple[Dim, ...]:
-        """Return the elements, which may be sizes of open dimensions.
+        """Return the elements in ``content``, which may be sizes of open dimensions.
 
         Raises:
-            DependentRowsError: if they are unknown.
+            DependentRowsError: if ``content`` is None.
         """
         if self.content is None:
             raise DependentRowsError
@@ -171,12 +173,12 @@ class Demands:
         return Padded(first, one.factor)
 
     def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-        """Return the broadcast shape of ``shapes``, and require equal sizes of dimensions in it.
+        """Return the broadcast shape of ``shapes``, and require sizes that permit the broadcast.
 
         Open dimensions at the same position of several shapes must have the same size.
 
         Raises:
-            DependentRowsError: if an open size would have to equal a static one.
+            DependentRowsError: if an open size would have to equal a static size.
         """
         rank = max(map(len, shapes), default=0)
         found: list[Dim] = [1] * rank
@@ -229,7 +231,10 @@ Values = Mapping[str, PartValue]
 
 
 def stand_in_content(value: PartValue) -> Array | None:
-    """Return a value's elements, with static sizes for open ones; None if they are unknown."""
+    """Return a value's elements, as if every open dimension had the size ``STAND_IN``.
+
+    None if the elements are neither constant nor computed from shapes.
+    """
     if value.constant is not None:
         return value.constant
     if value.content is None:

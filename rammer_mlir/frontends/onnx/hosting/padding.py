@@ -1,7 +1,8 @@
-"""Analysis whether inputs of a part may be padded, so that one program serves several sizes.
+"""Analysis of whether inputs of a part may be padded, so that one program serves several sizes.
 
-Every open dimension of an input is tracked through the part. Each node on it must compute rows
-independently, according to a table of rules; a part with any other node is compiled for each size.
+Every open dimension of an input is tracked through the part. Each node with such an operand must
+compute rows of the dimension independently, according to a table of rules. A part with a node that
+does not is compiled for each size separately.
 """
 
 from __future__ import annotations
@@ -85,7 +86,11 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
 
 
 def _most(padding: Padding, bounds: SizeBounds) -> int | None:
-    """Return the greatest size that any group of equal axes can have; None if unknown."""
+    """Return an upper bound of the sizes of all padded axes of inputs; None if it is unknown.
+
+    The axes of a group have the same size, so a group's bound is the least bound of its axes. The
+    result is the greatest bound of any group.
+    """
     found: dict[int, list[int]] = {}
     for each in padding.inputs:
         sizes = bounds.of(each.name) or ()
@@ -96,7 +101,7 @@ def _most(padding: Padding, bounds: SizeBounds) -> int | None:
 
 
 class _Analysis:
-    """Analysis of a part: facts about its values, as far as its nodes have been visited."""
+    """Analysis of a part: visits its nodes in order, and records facts about their results."""
 
     def __init__(self, model: Model) -> None:
         self._model, self._opset = model, opset(model.proto)
@@ -151,7 +156,10 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the constant results of a node of small constant operands; else an empty list."""
+        """Return the constant results of a node of small constant operands; else an empty list.
+
+        ``operands`` has the facts about the node's operands; None for omitted operands.
+        """
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
             value is not None and (array is None or array.size > LARGE)
@@ -188,8 +196,10 @@ class _Analysis:
     ) -> list[PartValue]:
         """Return facts about the results of a node on open dimensions.
 
+        ``operands`` has the facts about the node's operands; None for omitted operands.
+
         Raises:
-            DependentRowsError: if it mixes rows.
+            DependentRowsError: if the node mixes rows.
         """
         kinds = self._inferred(node)
         inferred = [kinds.get(name) for name in node.output if name]
@@ -215,7 +225,7 @@ class _Analysis:
         """Return the elements of a result that is computed from shapes; None for other results.
 
         Raises:
-            DependentRowsError: if they depend on open sizes, and no rule computes them.
+            DependentRowsError: if the elements depend on open sizes, and no rule computes them.
         """
         is_shape = node.kind in ("Shape", "Size")
         followed = node.operands[1:] if node.kind == "Where" else node.operands

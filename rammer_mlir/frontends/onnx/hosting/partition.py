@@ -204,13 +204,13 @@ class _Partition:
     ) -> Call:
         """Add a part for a branch of an If or the body of a loop, and return its call.
 
-        An equal part that exists already is called instead.
+        If an equal part exists already, none is added, and the call is of the existing part.
 
         Args:
             body: the subgraph, not modified.
             inputs: inputs of the body.
             shapes: known shapes of the inputs at the first call.
-            is_repeated: whether it is the body of a loop, or within one.
+            is_repeated: whether ``body`` is the body of a loop, or within the body of a loop.
         """
         captured = self._maker.captured(body)
         if is_repeated:  # shares parts of bodies that differ only in these

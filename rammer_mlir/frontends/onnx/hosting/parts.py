@@ -27,8 +27,8 @@ class Part:
     Attributes:
         model: a model with the part's nodes, inputs and outputs.
         shape_values: names of inputs that must be constants in a static program.
-        is_repeated: whether it is the body of a loop, or within one.
-        is_eager: whether every run of the whole model executes it.
+        is_repeated: whether the part is the body of a loop, or within the body of a loop.
+        is_eager: whether every run of the whole model executes the part.
     """
 
     model: Model
@@ -38,7 +38,7 @@ class Part:
 
 
 class PartMaker:
-    """Extracts parts of a model."""
+    """Extracts parts of a model as separate models."""
 
     def __init__(self, model: Model) -> None:
         """Take a model with inferred shapes, which is not modified."""
@@ -82,8 +82,8 @@ class PartMaker:
     def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
         """Return the names of captured large constants that only elementwise operators read.
 
-        Bodies of loops get them as inputs, so that bodies that differ only in these constants
-        become the same part.
+        Bodies of loops get such constants as inputs, so that bodies that differ only in these
+        constants become the same part.
         """
         weights = free_names(body) & self._model.weights.keys()
         for node in body.node:
@@ -92,7 +92,7 @@ class PartMaker:
         return sorted(weights - {value.name for value in body.output})
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of value ``name``; None if it is not static, or no tensor."""
+        """Return the shape of value ``name``; None for an open shape, or if it is no tensor."""
         if name in self._constants:
             return tuple(self._constants[name].dims)
         if name in self._model.weights:
@@ -176,7 +176,7 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
     """Change input ``number`` of a loop's body to a scalar, in place; return its declaration.
 
     The iteration number and the condition may be declared as vectors of one element. A Reshape is
-    then inserted that makes the vector from the scalar.
+    then inserted that makes the vector from the scalar. ``elem_type`` is the ONNX element type.
     """
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:

@@ -54,7 +54,8 @@ class Placement:
 
     Attributes:
         places: place of each node, in order.
-        is_trivial: for each node, whether the host evaluates it faster than it could call a part.
+        is_trivial: for each node, whether the host evaluates it in less time than the call of a
+            part takes.
         shape_values: for each part, the names of its inputs that must be constants.
     """
 
@@ -188,7 +189,7 @@ class _Placer:
         return kind.tensor_type.elem_type != onnx.TensorProto.STRING
 
     def _shape_decided(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the names of the values that are computed from shapes only."""
+        """Return the names of the values that are computed from shapes and constants only."""
         decided = set(self._constants)
         for node in nodes:
             is_shape = node.op_type in _SHAPES and node.domain in ONNX_DOMAINS
@@ -197,7 +198,12 @@ class _Placer:
         return decided
 
     def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the names of small data-dependent values that determine shapes of others."""
+        """Return the names of small values, computed from data, that decide shapes or control flow.
+
+        They are results of nodes that the host evaluates faster than a part (``is_trivial``), and
+        other nodes need them as fixed operands, conditions or trip counts, directly or through such
+        nodes.
+        """
         wanted: set[str] = set()
         found: set[str] = set()
         for node in reversed(list(nodes)):

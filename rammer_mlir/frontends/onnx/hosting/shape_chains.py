@@ -1,7 +1,8 @@
-"""Recomputation of shape-dependent values within the parts that need them.
+"""Recomputation of values that depend only on shapes, within the parts that read them.
 
-A part then depends on the sizes of its inputs instead of values that the host computes from these
-sizes: its specialisations are found by sizes, and these values are constants in each.
+Without it, the host would compute these values and pass them to a part, whose specialisations would
+be found by their elements. With it, specialisations are found by the sizes of the part's inputs
+alone, and the values are constants in each specialisation.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class ShapeChains:
         self._types = value_infos(model.graph)
 
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
-        """Return the nodes, in order, that compute given values from shapes only.
+        """Return the nodes, in order, that compute the values ``names`` from shapes only.
 
-        Values that depend on other data have no nodes.
+        There are no nodes for a value that also depends on data other than shapes.
 
         Args:
-            names: names of the values.
-            given: names of values on whose sizes a part depends anyway.
+            names: names of the values to compute.
+            given: names of values on whose sizes the part depends anyway.
         """
         found: set[int] = set()
         for name in names:
@@ -48,8 +49,8 @@ class ShapeChains:
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
         """Return the numbers of the nodes that compute the value ``name`` from shapes.
 
-        None if the value also depends on data that is not a shape. ``given`` has values on whose
-        shapes it may depend.
+        None if the value also depends on data other than shapes. ``given`` has the names of the
+        values on whose sizes the part depends anyway.
         """
         if name in self._constants:
             return set()

@@ -65,7 +65,10 @@ def _of_subgraph(
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
-    """Return the number of a value, or the content of a constant; None for unknown names."""
+    """Return a value's number in ``names``, or a constant's content; None for other names.
+
+    ``constants`` has the constants by name; a constant's content is its dtype, shape and hash.
+    """
     if name not in names:
         value = constants.get(name)
         names[name] = None if value is None else _content(value)

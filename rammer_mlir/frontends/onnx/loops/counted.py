@@ -82,7 +82,11 @@ def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
 def _results(
     node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
 ) -> dict[str, TensorKind]:
-    """Return the types of a loop's results by name, with new names for unnamed results."""
+    """Return the types of a loop's results by name, with new names for unnamed results.
+
+    ``types`` has the types of the values in the body; results that stack a slice per iteration get
+    the additional dimension ``steps``.
+    """
     found: dict[str, TensorKind] = {}
     states = len(node.input) - 2
     given = [*node.output, *[""] * len(body.output)]
@@ -165,7 +169,8 @@ def _replace_counter(
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
     """Return the first ``steps`` slices of ``source``, a tensor that a Scan reads by slices.
 
-    A Slice is emitted if the tensor has another number of slices, or an unknown number of them.
+    A Slice is emitted if the tensor has more slices. A tensor with ``steps`` slices, or without a
+    static shape, is returned unchanged.
     """
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:

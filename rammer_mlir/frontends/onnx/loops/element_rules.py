@@ -36,13 +36,14 @@ _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a node of whose result a single element is computed.
+    """An operand of a node, for a rule that computes a single element of the node's result.
 
     An element is the slice of a tensor at one position along an axis, such as the time step.
 
     Attributes:
         value: name of the operand.
-        axis: axis of the operand's elements, which may have size 1; None if it lacks the axis.
+        axis: the operand's axis along which elements are slices; its size may be 1. None if the
+            operand lacks the axis.
         is_invariant: whether the operand has the same element at all positions.
     """
 
@@ -183,8 +184,8 @@ def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule
 def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
     """Return the rule of an Einsum that is an outer product; None for other equations.
 
-    Such an Einsum sums over no label, as "bi,bj->bij"; its element is the broadcast product of the
-    operands' elements.
+    Such an Einsum sums over no label, as "bi,bj->bij". Its element, a slice along ``axis`` of the
+    result, is the broadcast product of the operands' elements.
     """
     terms, result = _equation(node)
     known = [shapes(name) or () for name in node.input]
@@ -238,8 +239,9 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
     """Emit the element of an Einsum's operand, transposed and reshaped so that it broadcasts.
 
-    The result has a dimension for each of ``labels``, with size 1 if the operand lacks the label.
-    ``sizes`` has the size of each of the operand's labels.
+    Returns the name and the shape of the result, which has a dimension for each of ``labels``, of
+    size 1 if the operand lacks the label. ``sizes`` has the size of each of the operand's labels,
+    by label.
     """
     own, once = [label for label in sizes if label in labels], operand.is_invariant
     order = sorted(own, key=labels.index)

@@ -34,7 +34,7 @@ def normal_form(
     Args:
         node: the Loop; not modified.
         around: facts about the values outside of the loop.
-        model: takes constants.
+        model: the model, to which new constants are added.
     """
     for rule in (_without_invariants, _with_trip_count, _without_counters):
         write = NodeWriter(model, f"{node.name}/{rule.__name__.lstrip('_')}")
@@ -188,14 +188,20 @@ def _counter_nodes(
 
 
 def known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return a loop's trip count; None if its condition or its trip count is not constant."""
+    """Return a loop's trip count; None if its condition or its trip count is not constant.
+
+    ``values`` has the constants outside of the loop, by name.
+    """
     if not _begins(node, values) or always_continues(body_of(node), values) is not True:
         return None
     return largest_count(node, values)
 
 
 def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
-    """Whether a loop's condition is known to be true before the first iteration, or is omitted."""
+    """Whether a loop's initial condition is true: the operand is omitted, or constant and true.
+
+    ``values`` has the constants by name.
+    """
     condition = node.input[1] if len(node.input) > 1 else ""
     return not condition or (condition in values and bool(values[condition].any()))
 
@@ -203,8 +209,8 @@ def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
     """Return the trip count of a loop whose condition counts iterations.
 
-    None if the loop has another condition, if the number depends on data, or if it is not less than
-    ``_MOST_STEPS``.
+    None for other conditions, for a trip count that depends on data, and for a trip count of
+    ``_MOST_STEPS`` or more.
     """
     if not _begins(node, around.values) or always_continues(body_of(node), around.values):
         return None

@@ -80,7 +80,7 @@ def join(
         write: collects the nodes.
 
     Returns:
-        The type of the result, by its name.
+        The type of the node's result, by the result's name.
     """
     assert kind.shape is not None
     given = {attribute.name: attribute.i for attribute in node.attribute}

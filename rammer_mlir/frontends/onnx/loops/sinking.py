@@ -300,8 +300,8 @@ class _StepWriter:
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
         """Emit a transposition of ``value``; return the name of its result.
 
-        It is emitted before the Scan if ``is_invariant``, that is, if ``value`` is the same in all
-        steps.
+        The transposition is emitted before the Scan, instead of in its body, if ``is_invariant``,
+        that is, if ``value`` is the same in all steps.
         """
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
@@ -309,8 +309,8 @@ class _StepWriter:
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
         """Emit a reshape of ``value`` to ``shape``; return the name of its result.
 
-        It is emitted before the Scan if ``is_invariant``, that is, if ``value`` is the same in all
-        steps.
+        The reshape is emitted before the Scan, instead of in its body, if ``is_invariant``, that
+        is, if ``value`` is the same in all steps.
         """
         if is_invariant:
             outside = self._sinking.outside
