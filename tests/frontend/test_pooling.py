@@ -1,4 +1,4 @@
-"""Pooling whose windows extend into the padding."""
+"""Pooling whose windows extend into the padding, and pooling of NaN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from node_checks import check_node, floats
+from node_checks import check_node, floats, run_node
 
 WINDOWS = [
     {"kernel_shape": [1], "strides": [2]},
@@ -57,3 +57,15 @@ def test_averages_with_the_border_count_it_only_as_far_as_it_is_given(
 def test_positions_are_those_of_the_data_where_the_border_is_as_small() -> None:
     x = np.random.default_rng(0).integers(0, 2, (2, 3, 5, 4)).astype(np.uint8)
     check_node("MaxPool", [x], outputs=2, kernel_shape=[2, 3], strides=[2, 2], pads=[1, 2, 0, 1])
+
+
+@pytest.mark.parametrize("by_column", [0, 1])
+def test_max_pool_gives_the_position_of_a_nan(by_column: int) -> None:
+    """As in PyTorch, the maximum is NaN then; ONNX Runtime skips NaN."""
+    image = floats(1, 1, 4, 6)
+    image[0, 0, 1, 4] = np.nan
+    found = run_node(
+        "MaxPool", [image], outputs=2, kernel_shape=[2, 3], strides=[2, 3], storage_order=by_column
+    )
+    assert np.isnan(found["out0"][0, 0, 0, 1]) and np.isnan(found["out0"]).sum() == 1
+    assert found["out1"][0, 0, 0, 1] == (4 * 4 + 1 if by_column else 1 * 6 + 4)

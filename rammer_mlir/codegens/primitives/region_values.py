@@ -95,7 +95,7 @@ class RegionValues:
         """
         returned = [n for n, each in enumerate(self.results) if self._root(each) == number]
         if len(returned) > 1 or not view.is_dense:
-            raise NotExpressibleError("a result that is returned twice")
+            raise NotExpressibleError("a result that is returned twice or is not row-major")
         buffer = self.num_inputs + returned[0] if returned else -1
         in_blocks = buffer in self.shapes
         if in_blocks and self.shapes[buffer] != view.dims:

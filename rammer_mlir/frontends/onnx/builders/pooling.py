@@ -140,8 +140,10 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
         flat = batch * pool.x.shape[1] + channel
         for axis in order:
             flat = flat * space[axis] + places[axis]
-        # The padding may equal the maximum, but is not a position in the data.
         found = value.compare("eq", best)
+        if is_float(value.dtype):
+            found = found | value.compare("ne", value)  # a maximum propagates NaN
+        # The padding may equal the maximum, but is not a position in the data.
         for place, size in zip(places, space, strict=True):
             found = found & place.compare("ge", 0) & place.compare("lt", size)
         return first.minimum(found.select(flat, literal(_FAR, INT64)))

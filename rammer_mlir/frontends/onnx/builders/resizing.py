@@ -144,11 +144,10 @@ class _Taps:
     weights: Floats
 
 
-def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
+def _taps(x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
     """Return the input elements, and their weights, for each position of the result along an axis.
 
     Args:
-        axis: not used.
         x: the input coordinate of each position of the result.
         kernel: maps the distances of elements from a coordinate to weights.
         radius: distance from which on the kernel is 0, so that 2 * ``radius`` elements count.
@@ -223,11 +222,11 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
     kernel = _triangle if mode == "linear" else _keys(node.attribute("cubic_coeff_a", -0.75))
     radius = 1 if mode == "linear" else 2
     if node.attribute("antialias", 0) and axis.scale < 1:
-        taps = _taps(axis, places, lambda t: kernel(t * axis.scale), ceil(radius / axis.scale))
+        taps = _taps(places, lambda t: kernel(t * axis.scale), ceil(radius / axis.scale))
         # Antialiasing widens the kernel, so the weights no longer sum to 1.
         taps = _Taps(taps.indices, taps.weights / taps.weights.sum(axis=1, keepdims=True))
     else:
-        taps = _taps(axis, places, kernel, radius)
+        taps = _taps(places, kernel, radius)
     if node.attribute("exclude_outside", 0):
         inside = (taps.indices >= 0) & (taps.indices < axis.before)
         weights = np.where(inside, taps.weights, 0)
