@@ -220,17 +220,25 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent ``y``.
+    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent.
 
-    Exponents are thus reduced modulo 64: powers with larger exponents would overflow, unless ``x``
-    is 0, 1 or -1.
+    Powers with larger exponents overflow, unless the base is -1, 0 or 1. A power with a negative
+    exponent is rounded towards zero.
     """
-    result, zero = literal(1, x.dtype), literal(0, y.dtype)
+    result, one, zero = literal(1, x.dtype), literal(1, x.dtype), literal(0, x.dtype)
+    base = x
     for bit in range(6):
-        is_set = (y & (1 << bit)).compare("ne", zero)
+        is_set = (y & (1 << bit)).compare("ne", literal(0, y.dtype))
         result = is_set.select(result * x, result)
         x = x * x
-    return result
+    # The low bits of 64 are zeros, so that the loop above computes the power 0 for it.
+    is_zero = (base & 1).compare("eq", zero) & y.compare("ge", 1 << 6)
+    if y.dtype.kind != "u":
+        is_fraction = base.compare("gt", one)
+        if x.dtype.kind != "u":
+            is_fraction = is_fraction | base.compare("lt", literal(-1, x.dtype))
+        is_zero = is_zero | (is_fraction & y.compare("lt", 0))
+    return is_zero.select(zero, result)
 
 
 def _modulo(node: Node) -> Tensor:
