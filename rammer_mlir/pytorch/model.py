@@ -12,6 +12,7 @@ from rammer_mlir.errors import InputError, ShapeError
 from rammer_mlir.frontends.pytorch.conversion import convert
 from rammer_mlir.frontends.pytorch.interface import Constant, Interface
 from rammer_mlir.frontends.pytorch.package import TorchModule, pytorch
+from rammer_mlir.pytorch.structures import restorer, takes_only_tensors
 from rammer_mlir.pytorch.tensors import array_of, tensor_of
 from rammer_mlir.runtime.compiled import RunnableModel
 
@@ -50,6 +51,8 @@ class TorchModel:
         """Wrap a compiled model on named arrays; ``interface`` maps a call's tensors to names."""
         self._model, self._interface = model, interface
         self._names: tuple[str, ...] = tuple(next(iter(self._keywords(interface.in_spec)), ()))
+        self._is_flat = takes_only_tensors(interface)
+        self._restore = restorer(interface.out_spec)
 
     @property
     def model(self) -> RunnableModel:
@@ -91,6 +94,10 @@ class TorchModel:
             InputError: if their structure, or a constant, differs from the example inputs.
             ShapeError: if a size is outside of the range that the program is valid for.
         """
+        tensor = pytorch().Tensor
+        if self._is_flat and not kwargs and len(args) == len(self._interface.inputs):
+            if all(isinstance(each, tensor) for each in args):
+                return self._feeds(args)
         pytree = pytorch().utils._pytree
         ordered = {name: kwargs[name] for name in self._names if name in kwargs}
         ordered.update({name: value for name, value in kwargs.items() if name not in ordered})
@@ -118,8 +125,7 @@ class TorchModel:
 
     def restored(self, outputs: Mapping[str, Any]) -> Any:
         """Return the arrays ``outputs`` as tensors, in the structure of the module's result."""
-        leaves = self._leaves_of(outputs)
-        return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
+        return self._restore(iter(self._leaves_of(outputs)))
 
     def _leaves_of(self, outputs: Mapping[str, Any]) -> list[Any]:
         return [

@@ -37,6 +37,9 @@ def array_of(name: str, value: object) -> Any:
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
     tensor: Any = value
+    array = _numpy_of(tensor)
+    if array is not None and array.flags.c_contiguous:
+        return array
     is_here = tensor.device.type == _PROCESSOR
     if not is_here or tensor.layout is not torch.strided:
         found = tensor.layout if is_here else f"device '{tensor.device}'"
@@ -51,11 +54,24 @@ def array_of(name: str, value: object) -> Any:
     return tensor.numpy()
 
 
+def _numpy_of(tensor: Any) -> Any:
+    """Return a tensor as torch's own array on its memory; None if torch refuses.
+
+    It refuses tensors that need a gradient, are elsewhere or sparse, have a lazy conjugation or
+    negation, or an element type that NumPy lacks.
+    """
+    try:
+        return tensor.numpy()
+    except (RuntimeError, TypeError):
+        return None
+
+
 def tensor_of(array: NDArray[np.generic]) -> Any:
     """Return an array as a tensor on the same memory."""
     torch = pytorch()
     found = np.asarray(array)
-    kind = found.dtype.name
+    # Asking for a type's name takes longer than the conversion; only types of packages need it.
+    kind = "" if found.dtype.isbuiltin == 1 else found.dtype.name
     if kind in _NARROW:
         return torch.from_numpy(found.view(_NARROW[kind])).view(getattr(torch, kind))
     return torch.from_numpy(found)

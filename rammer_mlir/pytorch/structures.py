@@ -1,0 +1,37 @@
+"""Nested structures of arguments and results, without the cost of torch's general functions.
+
+torch flattens and rebuilds any registered type; on positional tensors, tuples and lists that takes
+longer than a run of a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from rammer_mlir.frontends.pytorch.interface import Constant, Interface
+from rammer_mlir.frontends.pytorch.package import pytorch
+
+
+def takes_only_tensors(interface: Interface) -> bool:
+    """Whether all arguments of a program are positional, and tensors instead of structures."""
+    if any(isinstance(leaf, Constant) for leaf in interface.inputs):
+        return False
+    pytree = pytorch().utils._pytree
+    _, flat = pytree.tree_flatten((tuple(interface.inputs), {}))
+    return bool(interface.in_spec == flat)
+
+
+def restorer(spec: Any) -> Callable[[Iterator[Any]], Any]:
+    """Return a function that builds the structure ``spec``, a TreeSpec of torch.
+
+    Its argument is an iterator over at least as many leaves as the structure has, in order.
+    """
+    if spec.is_leaf():
+        return next
+    if spec.type in (tuple, list):
+        kind, parts = spec.type, [restorer(child) for child in spec.children()]
+        return lambda leaves: kind([part(leaves) for part in parts])
+    unflatten = pytorch().utils._pytree.tree_unflatten
+    return lambda leaves: unflatten(list(islice(leaves, spec.num_leaves)), spec)
