@@ -64,9 +64,10 @@ class AnnotateRegions(Pass):
 
 
 def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:
-    """Return a composite's code generator, else the first of ``codegens`` that supports a unit.
+    """Return the name of the code generator to which a unit is given.
 
-    Return its name; None if no code generator supports the unit.
+    For a composite, that is the code generator whose pattern it matches; for any other unit, the
+    first of ``codegens`` that supports it, or None if there is none.
     """
     if unit.composite is not None:
         return codegen_of_composite(unit.composite.name)

@@ -49,7 +49,10 @@ def _is_large(found: ByteProduct) -> bool:
 
 
 def _block(found: ByteProduct, weights: DerivedWeights) -> None:
-    """Split the innermost reduction loop; the new loop over four terms is the last loop."""
+    """Split the innermost reduction loop of the contraction ``found``.
+
+    The new loop over four terms becomes the last loop of the contraction.
+    """
     op, operation = found.op, found.op.op.operation
     blocks = -(-op.extents[found.inner] // TERMS)
     operation.operands[found.data] = _blocked_data(op.inputs[found.data], blocks)
@@ -83,11 +86,11 @@ def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
 def _blocked_weight(
     found: ByteProduct, blocks: int, weights: DerivedWeights
 ) -> tuple[ir.Value, Sequence[int]]:
-    """Return the weight with its terms split into blocks of four, and its loops.
+    """Return the weight of a contraction with its terms split into ``blocks`` blocks of four.
 
     The last dimensions of the new weight are the blocks, the output columns and the four terms of a
-    block; other dimensions keep their order. The loops are those that index its dimensions, in
-    order. The weight is rearranged at compile time.
+    block; other dimensions keep their order. The weight is rearranged at compile time. The second
+    result has the number of the loop that indexes each dimension of the new weight.
     """
     value = found.op.inputs[found.weight]
     loops, terms = list(found.loops), len(found.op.parallel)

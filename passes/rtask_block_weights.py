@@ -180,8 +180,8 @@ def _pad(
     """Store the weights in panels, the last padded with zeros, without changes to the loops.
 
     The contraction indexes the weights by panel and position in the panel. The function and
-    ``calls`` stay unchanged if the weights have several uses or the result has elements below
-    ``_LEAST_BYTES``.
+    ``calls`` stay unchanged if the weights have several uses, or if an element of the result takes
+    fewer than ``_LEAST_BYTES`` bytes.
     """
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:

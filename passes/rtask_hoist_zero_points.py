@@ -64,7 +64,10 @@ class HoistZeroPoints(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace contractions of dequantized factors, the right a weight, by those of integers."""
+        """Replace contractions of dequantized factors by contractions of 8-bit integers.
+
+        The right factor has to be a weight.
+        """
         weights = DerivedWeights(module)
         fold_views(entry_block(module), weights)
         for op in list(entry_block(module).operations):
@@ -268,7 +271,8 @@ class _Rewriter:
     def _sums_of_data(self, left: ir.Value) -> Operand:
         """Emit the sums of ``left``, the left factor, along the reduction loops.
 
-        It is summed along its dimensions first, such as channels, and then over windows.
+        Dimensions that a single reduction loop indexes, such as channels, are summed first, and
+        windows then. Return the sums as an operand of an elementwise operation.
         """
         op = self.found.op
         exprs = list(op.maps[self.found.left].results)
@@ -320,7 +324,10 @@ class _Rewriter:
 
 
 def _summed_along(value: ir.Value, dims: Sequence[int], *, is_unsigned: bool) -> ir.Value:
-    """Emit the sums of a tensor of i8 along some dimensions, in i32."""
+    """Emit the sums of a tensor of i8 along the dimensions ``dims``, in i32.
+
+    ``is_unsigned`` tells whether the elements are unsigned.
+    """
     shape = shape_of(value)
     kept = [dim for dim in range(len(shape)) if dim not in dims]
     i32 = ir.IntegerType.get_signless(32)

@@ -23,7 +23,7 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class MergeOperators(Pass):
-    """Compute convolutions or products that read the same input as one, and split its result.
+    """Compute convolutions or products with the same input as one operation, and split the result.
 
     Kernels of convolutions are padded with zeros to the common hull of their windows; subsequent
     biases and activations are merged as well. Operators are merged if that multiplies the

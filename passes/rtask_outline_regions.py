@@ -22,7 +22,7 @@ from rammer_mlir.passes.regions.units import Unit
 
 @dataclass(frozen=True)
 class OutlineRegions(Pass):
-    """Move each region into a function with ``rtask.codegen``, and its composites into others.
+    """Move each region into a function with ``rtask.codegen``, and each composite into another.
 
     Equal regions share a function, and so do equal composites. Composites outside of regions are
     dissolved into single operations. Paddings before a region's operations stay outside, if its

@@ -54,7 +54,7 @@ class _Padder:
     def rewrite(self, op: ir.OpView) -> None:
         """Emit a clone of an operation that reads and computes values with padding channels.
 
-        Do nothing if no operand and result of the operation was chosen to be padded.
+        Do nothing if neither an operand nor a result of the operation was chosen to be padded.
         """
         part = self._paddings.parts.get(op.operation)
         if part is None:

@@ -90,7 +90,9 @@ def _emit_chunk(
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
 ) -> dict[ir.Value, ir.Value]:
-    """Emit the operations of a chunk of ``region``; return its part of each used result, by result.
+    """Emit the operations of a chunk; return the part of each used result that it computes.
+
+    A key is a result of the last rOperator of ``region``, the value is the emitted part.
 
     ``slices`` memoizes slices of values from outside of the region; emitted operations are added to
     ``made``.

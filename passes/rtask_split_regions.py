@@ -71,10 +71,11 @@ class SplitRegions(Pass):
     def _parts(
         self, graph: RegionGraph, numbers: Sequence[int], codegen: Codegen, device: Device
     ) -> Iterator[Sequence[int]]:
-        """Yield the parts of the region ``numbers`` that are within the limits.
+        """Yield the parts of a region that are within the limits of ``codegen`` and of the pass.
 
-        Operations outside of all parts return to the host. Parts are numbers of the graph's units.
-        The cut minimizes the predicted time of launches and transfers on ``device``.
+        The region, ``numbers``, and each part are given by the numbers of their units in ``graph``.
+        Units outside of all parts return to the host. The cut minimizes the predicted time of
+        launches and transfers on ``device``.
         """
         limits = self._limits(answer(codegen, "limits", codegen.limits, Limits))
 

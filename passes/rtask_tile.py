@@ -297,9 +297,11 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 
 
 def _first_level(computation: Computation, whole: TileCost) -> int:
-    """Return the most bytes of an rTask whose rows stay in a core's L1 between their readers.
+    """Return a limit on the bytes of an rTask, so that the values it reads twice stay in L1.
 
-    ``whole`` is the cost of a single rTask. Return 0, for no limit, if no value is read again.
+    A softmax, for example, reads a row once for its maximum and again for the exponentials.
+    ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share
+    of its bytes. Return 0, for no limit, if no value is read again.
     """
     if not computation.reads_again:
         return 0

@@ -55,7 +55,8 @@ def first_miscovered(
 def _corners(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Return the 2**rank corners of all boxes, and the sign of each in the mixed difference.
 
-    The shapes are (boxes * 2**rank, rank) and (boxes * 2**rank,).
+    ``starts`` and ``ends``, of shape (boxes, rank), have the first element and the exclusive end of
+    each box. The results have the shapes (boxes * 2**rank, rank) and (boxes * 2**rank,).
     """
     boxes, rank = starts.shape
     choices = (np.arange(2**rank)[:, None] >> np.arange(rank)) & 1

@@ -56,7 +56,7 @@ class External:
         return self.grain == "device"
 
     def as_attribute(self) -> ir.DictAttr:
-        """Return the attribute ``external`` as a dictionary.
+        """Return this object as the value of the attribute ``external``, a dictionary.
 
         Entries with default values are omitted.
         """
@@ -133,7 +133,8 @@ def check_external(op: ir.Operation, function: ir.Operation) -> None:
     """Check that an rKernel has a body, or else an attribute ``external`` with a valid module.
 
     Raises:
-        Broken: if it has both or neither, or the module, its state or its grain is invalid.
+        Broken: if the rKernel has both or neither, or if the module, the state or the grain that
+            ``external`` gives is invalid.
     """
     external, has_body = read_external(op), bool(len(function.regions[0].blocks))
     name = ir.StringAttr(function.attributes["sym_name"]).value

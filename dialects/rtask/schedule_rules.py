@@ -15,7 +15,9 @@ Items = Sequence[Sequence[ir.Operation]]
 
 
 def check_barriers(items: Items) -> None:
-    """Check that every wait is for an existing rTask of another vEU of the program.
+    """Check that every wait is for an existing rTask of another vEU of the rProgram.
+
+    ``items`` has a list for each vEU: its runs and barriers, in order.
 
     Raises:
         Broken: at the first invalid barrier.
@@ -65,6 +67,8 @@ class _Kernel:
 
 def check_runs(program: ir.Operation, items: Items) -> None:
     """Check the rKernel, the ids and the operand types of every run of an rProgram.
+
+    ``items`` has a list for each vEU of ``program``: its runs and barriers, in order.
 
     Raises:
         Broken: at the first invalid run.

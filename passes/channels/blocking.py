@@ -20,12 +20,13 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 class SplitLoops:
     """The new loop numbers of a generic, some of whose loops are split into two loops.
 
-    The first runs over blocks of 16 iterations, the second over the iterations (points) of a block.
-    Point loops of parallel loops follow the last parallel loop, those of reductions are innermost:
-    consecutive iterations then read consecutive channels of the same pixel.
+    A split loop becomes a block loop over blocks of 16 iterations, and a point loop over the
+    iterations (points) of a block. Point loops of parallel loops follow the last parallel loop,
+    those of reductions are innermost: consecutive iterations then read consecutive channels of the
+    same pixel.
 
     Attributes:
-        blocks: for each old loop, the number of the new loop; if it is split, of the block loop.
+        blocks: for each old loop, the number of its new loop; for a split loop, of its block loop.
         points: for each old loop that is split, the number of its point loop.
         kinds: True for each new loop that is parallel.
     """
@@ -123,8 +124,9 @@ class ChannelBlocker:
     def _packed(self, op: ir.Operation) -> None:
         """Eliminate a ``linalg.pack`` or ``linalg.unpack`` of a value in blocks of channels.
 
-        The result of a pack is replaced by its operand, which is computed in blocks. The result of
-        an unpack is recorded as a blocked value, which the operand of the unpack holds.
+        A pack copies a value into blocks, an unpack copies it back to the plain layout. Uses of a
+        pack's result become uses of the pack's operand in its blocked form. An unpack's operand
+        becomes the blocked form of the unpack's result.
         """
         if op.name == PACK:
             op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
@@ -181,8 +183,9 @@ class ChannelBlocker:
         """Return the initial tensor of a generic's result, and the index expressions of the result.
 
         The old initial tensor ``value`` is empty or a fill; an empty tensor or fill of the new
-        shape is emitted. ``map_`` is the result's old indexing map. ``result`` is the blocked
-        layout of the result, None for the plain layout with split dimensions.
+        shape is emitted. ``map_`` is the result's old indexing map, ``loops`` has the new loops.
+        ``result`` is the blocked layout of the result, None for the plain layout with split
+        dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:

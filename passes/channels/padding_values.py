@@ -80,7 +80,8 @@ def sums_products(op: Structured) -> bool:
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
     """Whether an operation sums products that are all zero for padding output channels.
 
-    They are zero because the weights of these channels are zero.
+    They are zero if one of the inputs, the weight, is zero in these channels. ``inputs`` has the
+    possible numbers of each input in padding channels.
     """
     return (
         sums_products(op)

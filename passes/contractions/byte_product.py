@@ -20,7 +20,7 @@ EXTENSIONS = {"arith.extsi": False, "arith.extui": True}
 
 @dataclass(frozen=True)
 class ByteProduct:
-    """A contraction of unsigned and signed 8-bit integers, one of the factors a weight.
+    """A contraction of unsigned with signed 8-bit integers, of which one factor is a weight.
 
     Attributes:
         op: the contraction.

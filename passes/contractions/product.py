@@ -63,8 +63,8 @@ class Product(Contraction):
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     """Return the product of a matrix and constant weights that an operation computes, or None.
 
-    None if the operation is no matrix product of floats, if its right factor is no weight or its
-    left factor is one, or if its initial tensor is not zero.
+    None if the operation is no matrix product of floats, if its right factor is no weight, if
+    its left factor is a weight, or if its initial tensor is not zero.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None

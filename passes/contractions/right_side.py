@@ -93,9 +93,10 @@ class RightSide:
 
 
 def find_right_side(op: Structured, weights: Container[ir.Value]) -> RightSide | None:
-    """Return the right side of a matrix product; None for another operation or a constant side.
+    """Return the right side of a matrix product, if it is known at run time only.
 
-    ``weights`` are the values known at compile time, which are constant.
+    None for any other operation, and if the right side is one of ``weights``, the values known at
+    compile time.
     """
     dims = [found for n in range(len(op.maps)) if (found := op.operand_dims(n)) is not None]
     is_product = (

@@ -185,10 +185,10 @@ def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFac
 def _dims_after(
     dims: Sequence[int] | None, views: Sequence[ir.Operation]
 ) -> tuple[int, ...] | None:
-    """Return the dimensions that ``dims`` become after reshapes and paddings.
+    """Return the numbers that the dimensions ``dims`` of a tensor have after reshapes and paddings.
 
-    ``views`` are the reshapes and paddings, in order. None if ``dims`` is None, if one of the
-    dimensions is padded, or if a reshape merges or splits it; dimensions of size 1 do not count.
+    ``views`` are the reshapes and paddings, in order. None if ``dims`` is None, or if one of the
+    dimensions is padded, split, or merged with another; dimensions of size 1 do not count.
     """
     found = dims
     for view in views:

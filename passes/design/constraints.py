@@ -225,10 +225,10 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return the number of elements that a gather of assignment ``number`` reads in a tile.
+        """Return spans whose product is the number of elements that a gather reads in a tile.
 
-        It is a product of spans, one for each loop, because a gather reads an element at every
-        point of the loops.
+        There is a span for each loop of assignment ``number``, because the gather in it reads an
+        element in every iteration.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)

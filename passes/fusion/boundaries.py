@@ -79,8 +79,9 @@ class Parallelism:
     def admits(self, joined: Joined) -> bool:
         """Whether the merged group keeps enough independent rTasks.
 
-        It does if it has as many as each of its parts. Without a contraction, ``enough`` rTasks
-        suffice, or at most ``_SMALL_WORK`` scalar operations in the whole group.
+        True if merging loses no parallelism: the merged group has at least as many independent
+        rTasks as each of its two parts. If the merged group has no contraction, also True if it
+        has at least ``enough`` independent rTasks, or at most ``_SMALL_WORK`` scalar operations.
         """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):

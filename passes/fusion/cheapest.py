@@ -161,9 +161,10 @@ class CheapestGroups:
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation of a component but the last has one reader, in the component.
+        """Whether each operation of a component has exactly one reader, which is in the component.
 
-        ``component`` has the numbers of the operations in order.
+        The last operation may have any readers. ``component`` has the numbers of the operations in
+        order.
         """
         inside = set(component)
         return all(

@@ -101,7 +101,10 @@ def _is_cloned_value(value: ir.Value) -> bool:
 
 
 def is_view(op: ir.OpView) -> bool:
-    """Whether an operation is a view, a concatenation, or a padding with static parameters."""
+    """Whether an operation is a view, a concatenation, or a padding with static parameters.
+
+    Such operations do not become parts of rOperators.
+    """
     name = op.operation.name
     is_static = name in VIEWS and len(op.operation.operands) == 1
     return is_static or name == CONCAT or find_constant_pad(op) is not None

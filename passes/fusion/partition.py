@@ -129,7 +129,10 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighbouring units of the operations ``numbers``, always with the largest gain."""
+        """Merge neighbouring units of the operations ``numbers`` while that lowers the price.
+
+        The two units with the largest gain are merged first.
+        """
         inside = set(numbers)
         heap = [gain for unit in self.units(inside) for gain in self._gains(unit, inside)]
         heapq.heapify(heap)

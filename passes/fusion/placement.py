@@ -68,8 +68,9 @@ class Placement:
     def is_aligned(self, value: ir.Value, alignment: int) -> bool:
         """Whether a tensor is known to begin at an address that is a multiple of ``alignment``.
 
-        Of an array of the program's caller, that is known of an ``alignment`` of 1 only.
-        ``alignment`` is in bytes, and at most ``ALIGNMENT``, that of all other buffers.
+        ``alignment`` is in bytes. It is at most ``ALIGNMENT``, the alignment of all buffers except
+        the arrays of the program's caller. A tensor in such an array may begin at any address, so
+        the result is False unless ``alignment`` is 1.
         """
         start = self.storage[value].layout.offset * element_bytes(value.type)
         return alignment == 1 or (start % alignment == 0 and not self.is_callers(value))
@@ -186,7 +187,10 @@ def _is_recomputed(value: ir.Value) -> bool:
 
 
 def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
-    """Return the layouts of a concatenation's operands within the layout of its result."""
+    """Return the layout of each operand of a concatenation that is computed in place.
+
+    ``whole`` is the layout of the concatenation's result, of which each operand is a part.
+    """
     axis = ir.IntegerAttr(concat.operation.attributes["dim"]).value
     parts: list[Layout] = []
     start = 0

@@ -32,12 +32,14 @@ def cheapest_cuts(
     seconds: Seconds,
     most: int = MOST_STATES,
 ) -> tuple[Unit, ...]:
-    """Return the units with the least total price.
+    """Cut a tree of operations into units with the least total price, and return the units.
+
+    The price of a unit is its predicted time in seconds.
 
     Args:
         order: the numbers of the tree's operations, each after its sources; the last is the root.
         sources: for each operation the operations that it reads from, each with no other reader.
-        seconds: called with a unit; returns its price.
+        seconds: called with a unit; returns its price, infinite if the unit is illegal.
         most: maximum number of open units that are kept for an operation; if there are more, the
             cheapest are kept, and the result may not be optimal.
     """
@@ -59,16 +61,18 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Extend the possible units of an operation by its next source: cut off, or in the same unit.
+    """Yield the possible open units of an operation after one more of its sources is considered.
 
-    An open unit contains the operation and may still grow; closed units are complete. Yield each
-    open unit of ``states`` once with the edge to the source cut, and once merged with each open
-    unit of the source, both with the price and the list of the closed units before it in the tree.
+    An open unit contains the operation and may still grow; closed units are complete. Each open
+    unit in ``states`` gives several results: it stays as it is if the edge to the source is cut,
+    or it is merged with one of the source's open units. Each result has the total price and the
+    list of the closed units that precede the open unit in the tree.
 
     Args:
-        states: the operation's open units so far, with their closed units.
-        above: the open units of the source, with their closed units.
-        cut: the closed units of the source if the edge to it is cut.
+        states: the operation's open units after the sources considered before, with the closed
+            units that precede each.
+        above: the open units of the source, with the closed units that precede each.
+        cut: the closed units of the source and of the operations before it, if the edge is cut.
     """
     for unit, (rest, units) in states.items():
         yield unit, (rest + cut[0], (*units, *cut[1]))

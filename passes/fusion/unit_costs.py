@@ -60,8 +60,9 @@ class UnitCosts:
     def seconds(self, unit: frozenset[int]) -> float:
         """Return the predicted seconds of a unit, including its barrier or launch.
 
-        They are infinite if the unit is illegal, or if fusion keeps a contraction in it from tiling
-        a loop, which makes it slower than the cost model predicts.
+        The result is infinite if the unit is illegal. It is infinite too if fusion prevents a
+        contraction in the unit from tiling a loop, because the cost model does not predict how much
+        slower such a contraction is.
         """
         if unit not in self._of_unit:
             self._of_unit[unit] = self._seconds(unit)
@@ -79,9 +80,10 @@ class UnitCosts:
         return self._of_pattern[pattern]
 
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
-        """Whether fusion prevents a contraction of the unit from tiling a loop.
+        """Whether fusion prevents a contraction of a unit from tiling a loop.
 
-        Its code then has no blocking for caches or registers, which the cost model ignores: a
+        ``members`` are the operations of the unit, ``space`` has its parallelism. The contraction's
+        code then has no blocking for caches or registers, which the cost model ignores: a
         product with a normalization in its rTasks was measured to take twice as long.
         """
         alone = (

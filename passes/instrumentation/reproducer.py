@@ -1,7 +1,8 @@
 """Reproducers: a module with the pipeline that fails on it, in the format of MLIR's tools.
 
 The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
-the parser ignores it, and each tool's ``--run-reproducer`` runs it.
+the parser ignores it, and the option ``--run-reproducer`` of ``mlir-opt`` and ``rammer-opt`` runs
+it.
 """
 
 from __future__ import annotations

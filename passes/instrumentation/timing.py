@@ -51,7 +51,7 @@ class Timing(Instrumentation):
         self._start = 0.0
 
     def before(self, step: WatchedPass, module: ir.Module) -> None:
-        """Start the clock of a pass, which is to run."""
+        """Start the clock of the pass ``step``, which runs next."""
         self._start = time.perf_counter()
 
     def after(self, step: WatchedPass, module: ir.Module) -> None:

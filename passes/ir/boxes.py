@@ -1,4 +1,4 @@
-"""Boxes of operands that a tile of the iteration space accesses, as affine functions of the rTask.
+"""Boxes of operands that a tile of the iteration space accesses, as functions of the rTask's id.
 
 All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
 of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).
@@ -137,9 +137,10 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
     """Whether a tile accesses consecutive indices along a dimension with index expression ``expr``.
 
-    The tile is a part of the loops ``tiled``, and all of every other loop. True for a linear
-    expression that uses none of the loops ``tiled``, or has no negative coefficient and constant.
-    True for a panel index, because tiles consist of whole panels.
+    The tile covers a part of the loops numbered ``tiled``, and the whole of every other loop. A
+    linear expression is accepted if it uses none of the tiled loops, or if its constant and all of
+    its coefficients are at least 0. A panel index is accepted, because tiles consist of whole
+    panels. Any other expression is accepted only if no loop is tiled.
     """
     if panel_index(expr) is not None:
         return True

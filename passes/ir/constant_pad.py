@@ -106,10 +106,10 @@ def _sides(pad: ConstantPad) -> list[_Side]:
 
 
 def strips_of(pad: ConstantPad) -> list[list[int]]:
-    """Return the shapes of the strips of padding around a tensor, in the order of ``surrounded``.
+    """Return the shapes of the strips of padding around a tensor.
 
-    The innermost padded dimension is first; the strip before the tensor precedes the strip after
-    it.
+    They have the order that ``surrounded`` requires. The innermost padded dimension is first; the
+    strip before the tensor precedes the strip after it.
     """
     return [strip for side in _sides(pad) for strip in (side.low, side.high) if strip is not None]
 

@@ -4,11 +4,12 @@
 in the IR. ``rtask.pack`` lists the steps that compute the argument from this value at compile time.
 The first step is a reshape (the new shape); transposes (a permutation) and reshapes alternate. In
 the place of a transpose there may be a matrix, which multiplies the first dimension,
-``matrix @ x``, or a sum of i8 elements along the first dimension in i32 (their type ``ui8`` or
-``si8``). The argument has the shape after the last step. From the first matrix on, values are f64,
-and rounded once at the end. ``rtask.parts`` lists several values instead, which are concatenated
-along their first dimension before these steps: each part has the attributes above, its ``shape``,
-and, by dimension, the number ``low`` of zeros before it and its ``size`` including zeros.
+``matrix @ x``, or a sum in i32 of i8 elements along the first dimension (given by their type,
+``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix on,
+values are f64, and rounded once at the end. ``rtask.parts`` lists several values instead, which are
+concatenated along their first dimension before these steps: each part has the attributes above, its
+``shape``, and, by dimension, the number ``low`` of zeros before it and its ``size`` including
+zeros.
 """
 
 from __future__ import annotations

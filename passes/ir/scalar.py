@@ -31,7 +31,10 @@ UNSPECIFIED_NAN = "rtask.unspecified_nan"
 
 
 class ElementTypeError(TypeError):
-    """Arithmetic on an element type that has none, such as int4; the message has no location."""
+    """An error: the compiler has no arithmetic on an element type, such as int4.
+
+    The message names no location in the model.
+    """
 
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -121,7 +124,8 @@ class Scalar:
 
     Attributes:
         value: the SSA value.
-        dtype: its NumPy type, which tells the sign, because MLIR's integers are signless.
+        dtype: the NumPy type of the value, which tells whether an integer is signed: MLIR's
+            integers are signless.
     """
 
     value: ir.Value
@@ -173,14 +177,20 @@ class Scalar:
         return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Emit and return the remainder of a division rounded to zero; 0 for integers by 0."""
+        """Emit and return the remainder of a division whose quotient is rounded towards zero.
+
+        The remainder of an integer division by 0 is 0.
+        """
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
         if self._divides_by(other):
             return self._binary(other, arith.RemFOp, make)
         return self._divided(self._like(other), make)
 
     def _divides_by(self, other: Scalar | float) -> bool:
-        """Whether a division by ``other`` cannot trap: floats, or division by a positive number."""
+        """Whether a division by ``other`` cannot trap.
+
+        True for floats, and for integers if ``other`` is a positive number known at compile time.
+        """
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
@@ -276,7 +286,10 @@ class Scalar:
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
     def apply(self, make: Callable[[ir.Value], ir.OpView]) -> Scalar:
-        """Emit an operation that keeps the type, such as ``math.ExpOp``, and return its result."""
+        """Emit an operation on this scalar whose result has the same type, and return the result.
+
+        ``make`` creates the operation, for example ``math.ExpOp``.
+        """
         return Scalar(make(self.value).result, self.dtype)
 
     def bitcast(self, dtype: DType) -> Scalar:

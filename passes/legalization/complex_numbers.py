@@ -15,7 +15,7 @@ _FOLDED = "builtin.module(canonicalize,cse)"
 def lower_complex(module: ir.Module) -> None:
     """Lower operations on complex scalars to arithmetic on real and imaginary parts.
 
-    No tensor or argument may be complex any more.
+    Tensors and arguments of complex element types must have been replaced before.
     """
     if not uses_dialect(module, "complex"):
         return

@@ -1,4 +1,4 @@
-"""Lowering of allocated to empty tensors, and of parallel loops on tensors to sequential loops."""
+"""Lowering of tensor allocations to empty tensors, and of parallel loops to sequential loops."""
 
 from __future__ import annotations
 

@@ -64,9 +64,10 @@ class _Transform:
         return self._complex(*self._along_all(*_parts(given), is_inverse=True))
 
     def of_real(self, given: ir.Value) -> ir.Value:
-        """Emit the transform of a real tensor; return n / 2 + 1 results along the last dimension.
+        """Emit the transform of the real tensor ``given``, and return the complex result.
 
-        The omitted results are conjugates of these.
+        For n elements along the last dimension, the result has n / 2 + 1: the other elements of the
+        transform are conjugates of these, and are omitted.
         """
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=False)[:, : count // 2 + 1]
@@ -76,8 +77,9 @@ class _Transform:
     def to_real(self, given: ir.Value) -> ir.Value:
         """Emit the real tensor whose transform is ``given``, and return it.
 
-        ``given`` has n / 2 + 1 elements along the last dimension; the omitted elements are
-        conjugates of these. The transform is inverted along all other dimensions first.
+        For n elements of the result along the last dimension, ``given`` has n / 2 + 1: the other
+        elements of the transform are conjugates of these, and are omitted. The transform is
+        inverted along all other dimensions first.
         """
         real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
         count = self._lengths[-1]

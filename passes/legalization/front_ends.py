@@ -82,7 +82,7 @@ def structure_control_flow(module: ir.Module) -> None:
 
 
 def prepare_stablehlo(module: ir.Module) -> None:
-    """Rewrite StableHLO so that its lowering accepts it.
+    """Rewrite StableHLO into the operations that MLIR's lowering of StableHLO supports.
 
     CHLO is lowered, deprecated operations are replaced, composites inlined, and types made
     signless.

@@ -1,4 +1,4 @@
-"""Structured control flow: unrolling of short loops, and lowering of StableHLO's to ``scf``."""
+"""Structured control flow: unrolling of short loops, and lowering from StableHLO to ``scf``."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def _unroll(op: ir.Operation) -> None:
 
 
 def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
-    """Clone a block at the insertion point; return the new operands of its terminator.
+    """Clone a block's operations, without the terminator, at the insertion point.
 
-    ``mapping`` maps old to new values and is extended.
+    Return the new values of the terminator's operands. ``mapping`` maps old to new values and is
+    extended.
     """
     *inner, last = block.operations
     ip = ir.InsertionPoint.current

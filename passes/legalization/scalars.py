@@ -106,10 +106,10 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return those scalars among ``values`` that a 0-D tensor holds already, each once.
+        """Return those scalars among ``values`` whose value is already in a 0-D tensor, each once.
 
-        They become inputs of a loop nest; other scalars, such as constants, are cloned into its
-        body.
+        A loop nest reads them from these tensors, as inputs; other scalars, such as constants, are
+        cloned into the body of the loop nest.
         """
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 

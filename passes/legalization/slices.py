@@ -30,7 +30,7 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 class _Slice:
     """The offsets, sizes and strides of a slice operation.
 
-    The operation's operands from number ``first`` on are those that are dynamic.
+    The operation's operands from number ``first`` on are the dynamic offsets, sizes and strides.
 
     Attributes:
         sizes: the static size of each dimension.

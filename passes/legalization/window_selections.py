@@ -133,9 +133,11 @@ def _i32() -> ir.Type:
 
 
 def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
-    """Emit a reduction over each window; return the numbers of the selected elements.
+    """Emit a reduction over each window of the operand of ``op``; return the selected elements.
 
-    A number is negative if its window contains padding only.
+    The result has, for each window, the row-major number of the selected element in the window. The
+    number is negative if the window contains padding only. ``keeps`` emits whether the element that
+    is selected so far stays selected when it is compared with another element.
     """
     operand, rank = op.operands[0], windows.rank
     element = ir.RankedTensorType(operand.type).element_type
@@ -173,7 +175,10 @@ def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
 
 
 def _padded(operand: ir.Value, windows: _Windows, zero: ir.Value) -> ir.Value:
-    """Emit the operand with its padding, whose values are not selected."""
+    """Emit and return the operand of the windows with its padding, filled with ``zero``.
+
+    Elements of the padding are never selected, so that their value does not matter.
+    """
     if not any((*windows.low, *windows.high)):
         return operand
     kind = ir.RankedTensorType(operand.type)

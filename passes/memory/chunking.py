@@ -41,8 +41,8 @@ class Found:
 
     Attributes:
         region: the set.
-        saved: the reduction of the norm of memory usage over time (``_height``).
-        extra: the work that chunks repeat, relative to the work without chunks.
+        saved: the reduction of memory usage over time, by the measure ``_height``.
+        extra: the work that chunks repeat, as a share of the work without chunks.
     """
 
     region: Region
@@ -90,7 +90,7 @@ def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Ite
 
 
 def _extra_work(read: OperatorSteps, region: Region) -> float:
-    """Return the work that chunks repeat, relative to the work of the rOperators without chunks.
+    """Return the work that chunks repeat, as a share of the rOperators' work without chunks.
 
     ``region`` is the set of rOperators that is computed in chunks.
     """
@@ -128,7 +128,8 @@ def _height(live: Sequence[int], limit: int) -> float:
 def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
     """Return the bytes in use at each rOperator if those of ``region`` are computed in chunks.
 
-    An rOperator of the region runs once for each chunk; its number is the maximum over all chunks.
+    An rOperator of the region runs once for each chunk, and the maximum over these runs is returned
+    for it.
     """
     steps, origins = _in_chunks(read, region)
     most = [0] * len(read.operators)

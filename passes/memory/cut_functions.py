@@ -33,8 +33,10 @@ class CutFunctions:
         self._functions = {symbol_name(f): f for f in functions(self.module)}
 
     def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
-        """Return the part of each argument of the function ``name`` that parts of its results need.
+        """Return the part of each argument of a function from which parts of results are computed.
 
+        ``name`` is the name of the function. ``parts`` has the part of each of its results, None
+        for a result that is not needed. In the result, None stands for a whole argument. Return
         None if the parts cannot be computed separately.
         """
         key = (name, parts)
@@ -57,9 +59,10 @@ class CutFunctions:
         return _argument_parts(block, operations, wanted)
 
     def part(self, name: str, parts: Parts) -> str:
-        """Return the name of a function that computes only ``parts`` of the results of ``name``.
+        """Return the name of a function that computes only parts of the function ``name``.
 
-        It is created if it does not exist.
+        ``parts`` has the part of each result of that function, None for a result that is not
+        computed. The new function is created unless an equal function exists.
         """
         block = _body(self._functions[name])
         needed = self.argument_cuts(name, parts)

@@ -82,7 +82,11 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
 
 
 def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
-    """Return the padded buffer into which `rtask-decompose-pad` places a buffer, by buffer."""
+    """Return the buffers that `rtask-decompose-pad` places into the middle of padded buffers.
+
+    A key is the buffer of a tensor that a ``tensor.pad`` pads, the value is the buffer of the
+    padded tensor. ``placement`` has the buffer of each tensor.
+    """
     found: dict[Root, Root] = {}
     for op in block.operations:
         pad = find_constant_pad(op)
@@ -149,9 +153,16 @@ def _is_repeatable(
     padded: Mapping[Root, Root],
     kernels: Mapping[str, ir.OpView],
 ) -> bool:
-    """Whether an rOperator can be repeated with equal results, each in a separate buffer.
+    """Whether an rOperator can be run again, with equal results in separate buffers.
 
-    Foreign code cannot, because it may keep a state.
+    Each of its results must be in a buffer by itself. Foreign code cannot be repeated, because it
+    may keep a state.
+
+    Args:
+        op: the rOperator.
+        placement: the buffer and the layout of each tensor.
+        padded: maps buffers to the padded buffers that will contain them.
+        kernels: descriptions of the rKernels by name.
     """
     own = all(
         isinstance(root := _root(placement, padded, value), int) or root == value

@@ -88,8 +88,8 @@ class Regions:
 
         Args:
             sink: the last rOperator of each set.
-            axis: the cut dimension of its first used result; other results are cut along the same
-                loop.
+            axis: the cut dimension of the first used result of ``sink``; its other results are cut
+                along the same loop.
             count: the number of chunks.
         """
         if not self._may_be_cut(sink):

@@ -27,8 +27,8 @@ def growth_of(group: Sequence[Member]) -> float:
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
     """Return groups of at least two operators to merge.
 
-    Each operator in order is added to the first group whose multiplications then increase at most
-    by the factor ``growth``.
+    Each operator in order is added to the first group for which the merge of all its operators
+    needs at most ``growth`` times as many multiplications as the separate operators.
     """
     found: list[list[Member]] = []
     for member in members:

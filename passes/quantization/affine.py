@@ -30,7 +30,7 @@ class Affine:
 
 
 def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
-    """Return the parameters that map a range including 0 to i8.
+    """Return the parameters that map the range ``found``, which includes 0, to i8.
 
     If ``is_symmetric``, the zero point is 0.
     """

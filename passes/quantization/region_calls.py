@@ -84,7 +84,7 @@ UNNAMED = "quantized"
 
 
 def cloned_function(function: ir.OpView) -> ir.OpView:
-    """Clone a function before it under a temporary name, and return the clone."""
+    """Emit a clone of a function directly before it, with a temporary name; return the clone."""
     copy = function.operation.clone(ir.InsertionPoint(function))
     copy.attributes["sym_name"] = ir.StringAttr.get(UNNAMED)
     return copy.opview
@@ -122,7 +122,7 @@ def _return(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
-    """Emit and return a call of a function before the operation ``place``, at its location."""
+    """Emit and return a call of a function before operation ``place``, with the same location."""
     *_, end = body_of(function).operations
     kinds = [value.type for value in end.operation.operands]
     with ir.InsertionPoint(place), place.location:

@@ -187,9 +187,10 @@ class RegionRewrite:
     def _product_scaled(
         self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
     ) -> ir.Value:
-        """Emit and return the f32 values of sums of products of two activations.
+        """Emit and return the f32 values of the sums ``total`` of products of two activations.
 
-        ``affines`` has the scale of each; both zero points are 0.
+        The products are of integers; ``affines`` has the scale of each activation. Both zero points
+        are 0.
         """
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]

@@ -187,7 +187,8 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
     """Return a code generator's patterns of composites.
 
     Raises:
-        PassError: if its method fails, or a composite's name does not begin with its name.
+        PassError: if the method ``patterns`` fails, or the name of a composite does not begin with
+            the name of the code generator and a dot.
     """
     table = answer(codegen, "patterns", codegen.patterns, Sequence)
     for each in table:
@@ -206,7 +207,8 @@ def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type
     ``call`` calls the method, whose name is ``method``.
 
     Raises:
-        PassError: if the call fails, or the result is not of type ``kind``; it names the method.
+        PassError: if the call fails, or the result is not of type ``kind``; the message names the
+            method.
     """
     return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
 
@@ -216,7 +218,7 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
     Args:
         codegen: the code generator, which the error names.
-        what: the words between "expected" and the type's name.
+        what: the words between "expected" and the type's name in the error message.
         found: the value.
         kind: the expected type.
 

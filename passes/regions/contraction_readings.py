@@ -195,7 +195,8 @@ def _letters(
     """Return the number of groups of a convolution, and the layout letters of its loops.
 
     The list has, for each operand, the letter of each loop that indexes it, by the loop's number;
-    letters are those of layouts such as NCHW. None if the loops are not those of a convolution.
+    letters are those of layouts such as NCHW. ``batch`` is the number of the loop over images,
+    ``axes`` are the spatial axes. None if the loops are not those of a convolution.
     """
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)

@@ -51,7 +51,10 @@ def read_elementwise(op: Structured, weights: Weights) -> Reading | None:
 
 
 def read_fill(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a fill with a constant, else None."""
+    """Return the reading of a fill with a constant, else None.
+
+    ``weights`` count as constants.
+    """
     scalar = filling(op.operation.results[0]) if len(op.operation.results) == 1 else None
     number = None if scalar is None else scalar_constant(scalar)
     if number is None:
@@ -121,9 +124,12 @@ def _function(
 def _with_constants(
     op: Structured, expression: Apply, inputs: list[Operand], indexing: Indexing
 ) -> tuple[list[Operand], Indexing]:
-    """Return the operands of a function and their indexing, in the order of its arguments.
+    """Return the operands of an elementwise function, and the indexing of each operand.
 
-    Constants in the expression become scalar operands.
+    Both have the order of the arguments of ``expression``, the call of the function. An argument
+    that is an input number ``n`` stands for ``inputs[n]`` with the indexing ``indexing[n]``: for
+    each dimension of the operand, the dimension of the result that indexes it. A constant argument
+    becomes a scalar operand.
     """
     operands: list[Operand] = []
     dims: list[tuple[int, ...]] = []

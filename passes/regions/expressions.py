@@ -96,8 +96,9 @@ FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDI
 def body_expression(op: Structured) -> Expression | None:
     """Return the expression that a body with one result computes, in normal form.
 
-    The operands of the operation are inputs by their numbers; the last is the destination. Captured
-    scalars must be constants. None if an operation is unsupported.
+    An element of operand number ``n`` of ``op`` is ``Input(n)``; the last operand is the
+    destination. Captured scalars must be constants. None if the body contains an unsupported
+    operation.
     """
     if len(op.yielded) != 1:
         return None

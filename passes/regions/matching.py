@@ -76,9 +76,9 @@ class _State:
     numbers: frozenset[int] = frozenset()
 
     def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
-        """Return the state with ``pattern`` bound to ``operand``.
+        """Return the state with the wildcard ``pattern`` bound to ``operand``.
 
-        None if another value is bound.
+        None if the wildcard's name is already bound to a different value.
         """
         known = self.names.get(pattern.name, operand) if pattern.name else operand
         if known.value != operand.value:

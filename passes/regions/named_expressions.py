@@ -70,7 +70,10 @@ def _is_rounded(exact: float, found: float) -> bool:
 
 @dataclass(frozen=True)
 class _Parameter(Constant):
-    """A placeholder for any constant in a template; the match has its value by name."""
+    """A placeholder in the template of an expression, which matches any constant.
+
+    After a match, the value of the constant is known by the placeholder's name.
+    """
 
     name: str = ""
 
@@ -107,7 +110,10 @@ def _gelu(x: Expression) -> Expression:
 
 
 def _quantize(x: Expression, scale: Expression, zero: Expression) -> Expression:
-    """Return the template of quantization to 8 bits, as ONNX's QuantizeLinear defines it."""
+    """Return the expression that quantizes ``x`` to 8 bits with a scale and a zero point.
+
+    The quantization is that of ONNX's QuantizeLinear.
+    """
     rounded = _call("roundeven", _call("div", x, scale))
     return _call("cast_i8", _clip(_call("add", rounded, zero), -128, 127))
 

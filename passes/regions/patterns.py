@@ -67,9 +67,9 @@ class Op(Pattern):
     """A pattern of the result of an operation.
 
     Attributes:
-        kinds: the accepted kinds of its reading.
-        operands: the patterns of its inputs; None for any inputs.
-        attributes: required attributes of its reading, with their values.
+        kinds: the accepted kinds of the operation's reading.
+        operands: the patterns of the operation's inputs; None for any inputs.
+        attributes: required attributes of the operation's reading, with their values.
     """
 
     kinds: tuple[str, ...]

@@ -123,7 +123,7 @@ class Quotient:
     def _reorder(self, first: int, last: int) -> None:
         """Move the node that contracts ``first`` and ``last`` to a valid place in the order.
 
-        It is after all sources of ``last`` and before all readers of ``first``.
+        The place is after all sources of ``last`` and before all readers of ``first``.
         """
         begin, end = self._rank[first], self._rank[last]
         reached = self._reached(first, last)

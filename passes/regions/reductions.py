@@ -75,9 +75,10 @@ def read_reduction(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _combination(op: Structured) -> tuple[str, str] | None:
-    """Return the name of a reduction, and the function that combines two elements.
+    """Return the name of a reduction, and the name of the function that combines two elements.
 
-    None if the body is no known reduction.
+    For example, ``("sum_square", "add")`` for a sum of squares. None if the body is no known
+    reduction.
     """
     expression = body_expression(op)
     if not isinstance(expression, Apply) or len(expression.operands) != 2:

@@ -22,14 +22,15 @@ from rammer_mlir.programs.modules import Requirement
 class RegionOperation:
     """A composite, or a single operation, of a region.
 
-    The values of a region are numbered: its inputs first, then the results of its operations.
+    The values of a region are numbered: the region's inputs first, then the results of the region's
+    operations.
 
     Attributes:
         name: the composite's name, or the reading's kind.
-        readings: its meaning; empty if an operation has no reading.
+        readings: the meaning of the operation or composite; empty if an operation has no reading.
         values: the number in the region of each operand and result that ``readings`` names, by
             value; values inside a composite have no number.
-        inputs: the numbers of its operands.
+        inputs: the numbers of the operands of the operation or composite.
         outputs: the numbers of its results.
     """
 

@@ -11,7 +11,10 @@ from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a reshape, slice, concatenation or padding; None for any other."""
+    """Return the reading of a reshape, slice, concatenation or padding; None for any other.
+
+    ``weights`` count as constants.
+    """
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:
         return _moved(operation, "reshape", {}, weights)
@@ -38,7 +41,10 @@ def _moved(
 
 
 def _read_slice(op: ir.Operation, weights: Weights) -> Reading | None:
-    """Return the reading of a slice with static offsets, possibly rank-reducing, else None."""
+    """Return the reading of a slice with static offsets, possibly rank-reducing, else None.
+
+    ``weights`` count as constants.
+    """
     if len(op.operands) != 1:
         return None
     attributes: dict[str, Attribute] = {

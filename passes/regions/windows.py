@@ -70,8 +70,8 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
     """Return the layout of an operand, such as ``NCHW``, the letters of its dimensions in order.
 
-    ``letters`` has the letter of each loop. None if a dimension has no letter, or two dimensions
-    have the same.
+    ``letters`` has the letter of each loop, ``axes`` are the spatial axes, and ``map_`` is the
+    operand's indexing map. None if a dimension has no letter, or two dimensions have the same.
     """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []

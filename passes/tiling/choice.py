@@ -24,16 +24,17 @@ size.
 class Aim:
     """The target of an rTask's work: tiles are cut until the work is at most the target.
 
-    If only one of the targets ``operations`` and ``num_bytes`` is reached, a cut must not increase
-    the bytes that all rTasks move by more than the factor ``_MUCH_MORE``.
+    Tiles are cut again until an rTask reaches both targets, ``operations`` and ``num_bytes``. Once
+    it has reached only one of them, cutting stops early: at a cut that increases the bytes that all
+    rTasks together move by more than the factor ``_MUCH_MORE``.
 
     Attributes:
         operations: the target of scalar operations of an rTask.
         num_bytes: the target of bytes that an rTask accesses.
-        enough: the number of rTasks below which the restriction of cuts does not yet apply, if only
-            ``num_bytes`` is reached.
-        memory: maximum bytes that an rTask accesses, for which tiles are cut in any case; 0 for
-            none.
+        enough: the number of rTasks from which on cutting may stop early if only ``num_bytes`` is
+            reached.
+        memory: maximum bytes that an rTask may access; cutting does not stop early before it is
+            met. 0 for no maximum.
     """
 
     operations: int
@@ -54,11 +55,11 @@ class Aim:
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether tiles may be cut again only if the bytes moved hardly increase.
+        """Whether an rTask reaches so much of the targets that cutting may stop early.
 
-        That is the case if an rTask accesses at most ``memory`` bytes, and has reached the target
-        of operations or, from ``enough`` rTasks on, the target of bytes. The bytes moved may then
-        increase by the factor ``_MUCH_MORE``. ``cost`` is that of one of ``num_rtasks`` rTasks.
+        That is the case if the rTask accesses at most ``memory`` bytes, and reaches the target of
+        operations or, if there are at least ``enough`` rTasks, the target of bytes. ``cost`` is the
+        cost of each of the ``num_rtasks`` rTasks.
         """
         enough = cost.operations <= self.operations or (
             num_rtasks >= self.enough and self.is_light(cost)
@@ -69,9 +70,10 @@ class Aim:
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
     """Return the targets of candidate rKernels, from coarse to fine.
 
-    The first target is ``work`` scalar operations, and ``enough`` is its ``Aim.enough``; 0 stands
-    for infinity. The other targets are fractions of it. The last target gives small rTasks for gaps
-    of a schedule; such rKernels are compiled only if enough rOperators share them.
+    The first target is ``work`` scalar operations per rTask, and ``enough`` is its field
+    ``Aim.enough``; 0 stands for infinity. The other targets are fractions of ``work``. The last
+    target gives small rTasks for gaps of a schedule; such rKernels are compiled only if enough
+    rOperators share them.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -95,9 +97,9 @@ _RAGGED = 1.25
 """Factor on the bytes moved for each loop whose trip count is no multiple of its tile size."""
 
 _FEWEST_OF_HALF = 4
-"""Divisor of a halved tile size that gives the minimum of the smaller sizes that are tried instead.
+"""Divisor of a halved tile size that does not divide the loop's trip count.
 
-They are tried if the halved size does not divide the loop's trip count, for one that does.
+Smaller sizes that divide the trip count are tried instead, down to the halved size divided by this.
 """
 
 CONTIGUOUS_MINIMUM = 32
@@ -243,9 +245,11 @@ def _cut(
 ) -> Iterator[Tiling]:
     """Yield one or two tilings in which the tiles of loop class number ``loop`` are about halved.
 
-    The first has tiles of about half the size. If that does not divide the trip count, the second
-    has the largest smaller size that does, at least a quarter of the half. There is no second
-    tiling for loops over contiguous memory.
+    The first tiling has tiles of about half the size. If this size does not divide the trip count,
+    the second tiling has the largest smaller size that divides it and is at least a quarter of this
+    size. There is no second tiling for loops over contiguous memory, and no tiling if the tiles
+    cannot be smaller. ``extents`` has the trip count of each loop class, ``limits`` the limits on
+    its tile sizes.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:

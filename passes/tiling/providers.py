@@ -98,8 +98,8 @@ def offered_kernels(
 ) -> list[ir.OpView]:
     """Insert the rKernels that a provider offers, and return the ``rtask.kernel`` of each.
 
-    They are inserted before the computation's function, which is the rOperator's. ``target`` is the
-    target of the rKernels.
+    They are inserted before the function of ``computation``, which computes the rOperator on whole
+    tensors. ``target`` is the target of the rKernels.
 
     Raises:
         OperationError: if the provider fails, or an offer is not an rKernel of this rOperator.
@@ -137,8 +137,9 @@ class _Offer:
     module: Any
 
     def adopt(self) -> ir.OpView:
-        """Copy the offered function, under a new name, and its description before the rOperator's.
+        """Copy the offered function and its description into the module of the rOperator.
 
+        The copies stand before the rOperator's function; the copied function gets a new name.
         Return the copy of the description, an ``rtask.kernel``.
 
         Raises:
@@ -190,7 +191,7 @@ class _Offer:
 
 
 def _line(error: Exception) -> str:
-    """Return an error's message as one line; for an error of MLIR, its first diagnostic's."""
+    """Return an error's message as one line; for an error of MLIR, that of the first diagnostic."""
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return str(error.error_diagnostics[0].message).splitlines()[0]
     return " ".join(str(error).split())

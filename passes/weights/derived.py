@@ -48,7 +48,10 @@ class DerivedWeights:
         return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
     def sum(self, weight: ir.Value, *, is_unsigned: bool) -> ir.Value:
-        """Return an argument with the sums of an i8 weight along its first dimension, in i32."""
+        """Return an argument with the sums of an i8 weight along its first dimension, in i32.
+
+        ``is_unsigned`` tells whether the elements of the weight are unsigned.
+        """
         before = shape_of(weight)
         steps: list[Step] = [before, "ui8" if is_unsigned else "si8"]
         return self._derive(weight, steps, before[1:], ir.IntegerType.get_signless(32))
@@ -100,7 +103,8 @@ class DerivedWeights:
     ) -> ir.Value:
         """Return the argument that is ``weight`` after compile-time ``steps``; add it if needed.
 
-        ``shape`` is its shape, ``element`` its element type, which is that of ``weight`` if absent.
+        ``shape`` is the argument's shape, ``element`` its element type; None for the element type
+        of ``weight``.
         """
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:

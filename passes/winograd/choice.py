@@ -1,7 +1,8 @@
 """Choice among variants of Winograd's minimal filtering, by estimated cycles of a core.
 
-Fewer multiplications cost more weights (16 or 36 instead of 9) and transformed tiles that are
-written and read. Both dominate for small images, where all weights are read for a few tiles.
+A variant with fewer multiplications reads more weights (16 or 36 instead of 9 for each pair of
+channels), and writes and reads transformed tiles. These costs dominate for small images, where all
+weights are read for a few tiles.
 """
 
 from __future__ import annotations

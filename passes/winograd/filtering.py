@@ -1,9 +1,10 @@
 """Winograd's minimal filtering F(m, r): three matrices that turn a convolution into products.
 
-m results of a filter of r taps cost m + r - 1 multiplications instead of m * r. Both are
-polynomials represented by their values at m + r - 2 points and at infinity (Winograd, *Arithmetic
-Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional Neural
-Networks*, CVPR 2016).
+m results of a filter of r taps cost m + r - 1 multiplications instead of m * r: a polynomial with r
+coefficients, the filter, is multiplied by a polynomial with m coefficients by way of the values of
+both at m + r - 2 points and at infinity, and filtering is the transpose of this product (Winograd,
+*Arithmetic Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional
+Neural Networks*, CVPR 2016).
 """
 
 from __future__ import annotations

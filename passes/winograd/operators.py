@@ -132,8 +132,9 @@ class WinogradOperators:
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
     """Return the transformed weights [r, r, K, C, L, L] of windows of taps x taps elements.
 
-    They are derived at compile time from [K, C, taps, taps, L, L], for C input and K output blocks
-    of L channels. A group dimension precedes K in both.
+    They are derived at compile time from ``weight``, [K, C, taps, taps, L, L], for C input and K
+    output blocks of L channels. ``filtering`` has the number of taps, and r as its size. If there
+    are groups, a group dimension precedes K in both shapes.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))
     first, second, *others = range(len(shape_of(weight)))

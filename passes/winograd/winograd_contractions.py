@@ -69,8 +69,8 @@ def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
     """Emit and return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L].
 
-    There are T rows and S columns of tiles, each of m x m results from r x r sums; K blocks of L
-    channels.
+    There are T rows and S columns of tiles, each of m x m results from r x r sums, for N images and
+    K blocks of L channels; ``filtering`` determines m and r.
     """
     outputs = filtering.outputs
     *around, filters, _, _, rows, columns, lanes = shape_of(sums)
@@ -88,7 +88,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the subscript of the loop over groups; empty without groups.
+    """Return ``"g, "``, the index of the loop over groups for ``contract``; empty without groups.
 
     ``around`` has the sizes of the dimensions before the channels: images, and groups if any.
     """

@@ -182,7 +182,8 @@ class Artifact:
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
         """Read the rOperators, with the rKernel and the buffer pointers (arguments) of each.
 
-        The arguments of all rOperators are in one list: those of rOperator ``o`` have the numbers
+        ``program`` and ``proof`` are the contents of ``program.json`` and ``proof.json``. The
+        arguments of all rOperators are in one list: those of rOperator ``o`` have the numbers
         ``first[o]`` to ``first[o + 1] - 1``.
         """
         operators, slots = program["operators"], self._places(program["slots"])
@@ -206,10 +207,11 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read each access of each rKernel: its argument, effect and index in ``boxes``.
+        """Read each access of each rKernel into ``accesses``, and its boxes into ``boxes``.
 
-        The effect is 0 for reads, 1 for writes, 2 for updates; ``words`` is the content of
-        ``boxes.bin``.
+        An access is three integers: the number of the rKernel's argument; the effect, 0 for a
+        read, 1 for a write, 2 for an update; and the index of the access's boxes in ``boxes``.
+        ``words`` is the content of ``boxes.bin``.
         """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)

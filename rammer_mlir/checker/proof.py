@@ -20,6 +20,9 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 class Schedule:
     """The check of rules 1, 2 and 6 of ``docs/program.md``, and the resulting order of rTasks.
 
+    These rules say that each rTask is in exactly one run, that every barrier is satisfied in the
+    end, and that the task table encodes the proof's records.
+
     rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. An rTask has ``veu``, ``step`` (from
     1, over all launches) and ``clock``, a row of ``clocks``: for each vEU, the number of steps
     known to be complete when it starts (for its own vEU possibly fewer). For each rOperator and
@@ -145,6 +148,9 @@ class Schedule:
 
 class Memory:
     """The check of rules 3 to 5 of ``docs/program.md`` for each access of each rOperator.
+
+    These rules say that conflicting accesses are ordered, that bytes are written before they are
+    read, and that values that share memory are not live at the same time.
 
     An access is a box of an argument that the rTasks of an rOperator read, write or update.
     ``_shift`` has, for each access, the offset in bytes from the start of the value to the pointer

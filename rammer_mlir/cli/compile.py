@@ -128,11 +128,12 @@ def _compile_model(options: argparse.Namespace) -> int:
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
-    """Check that options of the output go together.
+    """Check that the options that determine the output do not contradict each other.
 
     Raises:
-        OptionError: if ``--emit`` is given with an option that excludes it, or is missing for
-            ``--emit-values``, or the key of ``--sign`` is invalid.
+        OptionError: if ``--emit`` is given together with ``--sign``, ``--timeline`` or
+            ``--explain``, if ``--emit-values`` is given without ``--emit``, or if the key of
+            ``--sign`` is invalid.
     """
     if options.emit_values and options.emit is None:
         raise OptionError("--emit-values: expected --emit with it, found none; give both")

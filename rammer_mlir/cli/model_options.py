@@ -130,7 +130,10 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
 
 
 def _describe_names() -> str:
-    """Return a paragraph with the names that options accept, also from installed packages."""
+    """Return a paragraph for the help text: the names of all targets, policies and costs.
+
+    The names of extensions from installed packages are included.
+    """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
     from rammer_mlir.scheduling.devices.catalog import all_names
@@ -183,7 +186,9 @@ def given_options(options: argparse.Namespace) -> Options:
 
 
 def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
-    """Return values by name from ``NAME=VALUE`` options.
+    """Return values by name from ``given``, arguments ``NAME=VALUE`` of a repeatable option.
+
+    ``declared`` describes the option, for messages.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.

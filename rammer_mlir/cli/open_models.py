@@ -56,7 +56,7 @@ def refuse_weights(options: argparse.Namespace) -> None:
     """Raise an error if weights are given for an artifact, which contains its weights.
 
     Raises:
-        OptionError: with the name of the option.
+        OptionError: if ``--external-data`` or ``--constants`` is given.
     """
     for name, kind in (("external_data", "ONNX model"), ("constants", "MLIR module")):
         if getattr(options, name) is not None:

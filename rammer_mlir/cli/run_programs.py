@@ -30,7 +30,10 @@ RECORDED_RUNS = 5
 
 
 def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
-    """Record ``RECORDED_RUNS`` runs named ``title``; return the timeline of median duration."""
+    """Run a program ``RECORDED_RUNS`` times; return the timeline of the run of median duration.
+
+    ``feeds`` are the inputs by name, ``title`` is the title of the timeline.
+    """
     runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
     return sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
 
@@ -66,9 +69,10 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return timelines of recorded runs: of the model, then of the model with each other policy.
+    """Return timelines of recorded runs: of ``executable``, then of its model with other policies.
 
-    ``compared`` has the names of the other policies, with which the model is compiled again.
+    ``compared`` has the names of the other policies, with each of which the model is compiled
+    again. ``feeds`` are the inputs by name.
     """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"

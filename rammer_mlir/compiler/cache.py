@@ -123,7 +123,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """Hexadecimal digest of an MLIR module and its weights: stands for the model in cache keys."""
+    """Hexadecimal digest of an MLIR module and its weights, which identifies it in cache keys."""
 
     __slots__ = ()
 
@@ -143,7 +143,7 @@ class CachedCompiler:
         """Set the model and the options of its compilations.
 
         Args:
-            source: the ONNX model, or the digest of another model.
+            source: the ONNX model; for an MLIR module, its digest.
             options: options of all compilations.
             device: index of the GPU.
             executor: runs measurements of rKernels; None measures in this process.
@@ -160,10 +160,11 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return a compiler for part ``number`` of the model, which has separate cache keys.
+        """Return a compiler for a part of the model; each part has its own cache keys.
 
         Args:
-            given: shapes and values for which the host program was made; empty for MLIR.
+            given: input shapes and values for which the host program was made; empty for an MLIR
+                module.
             number: number of the part in the host program, or of the function in the module.
         """
         if self.known.programs is None:  # parts of a model may have equal code
@@ -175,7 +176,7 @@ class CachedCompiler:
         return part
 
     def find(self, given: Given) -> CompiledModel | None:
-        """Return the cached program for these shapes and values, None if there is none."""
+        """Return the cached program for these input shapes and values; None if there is none."""
         if self._cache is None:
             return None
         parts = artifact_parts(self._digest, self._options, given)
@@ -185,9 +186,10 @@ class CachedCompiler:
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
-        """Compile the model for given shapes and values; return and cache the program.
+        """Compile the model for the input shapes and values ``given``; return the program.
 
-        If shapes depend on data, return the host program instead, with its parts uncompiled.
+        The program is also stored in the cache, if the options allow it. If shapes depend on data,
+        return the host program instead, with its parts uncompiled.
 
         Raises:
             RammerError: as ``compile_model`` does.
@@ -204,13 +206,16 @@ class CachedCompiler:
         return made
 
     def keep(self, made: CompiledModel, given: Given) -> None:
-        """Store a program for given shapes and values, if these options allow caching."""
+        """Store the program ``made`` for the input shapes and values ``given``.
+
+        Do nothing if the compiler's options do not allow caching.
+        """
         parts = artifact_parts(self._digest, self._options, given)
         if self._cache is not None and parts is not None:
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self) -> ProgramCache | None:
-        """Return the cache level of programs; None if these options prevent caching."""
+        """Return the cache level of programs; None if the compiler's options prevent caching."""
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
         if self._cache is None or obstacle(self._digest, self._options) is not None:

@@ -122,7 +122,9 @@ class Compilation:
     """The compilation of one model through the stages of its target."""
 
     def __init__(self, begin: ImportedModel, options: CheckedOptions) -> None:
-        """Begin with IR at a stage, `linalg` or later, and the values of the weights.
+        """Begin with the IR and the weights of ``begin``, at the stage that its IR has reached.
+
+        The stage is `linalg` or a later one.
 
         Raises:
             OptionError: if the target does not have the stage.
@@ -165,11 +167,17 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Reuse a kernel of ``known`` with equal LLVM IR instead of compiling it (NVIDIA GPUs)."""
+        """Let this compilation reuse a kernel of ``known`` that has equal LLVM IR (NVIDIA GPUs).
+
+        The kernel is then not compiled again.
+        """
         self._work.known_kernels = known
 
     def use_known(self, known: KnownObjects) -> None:
-        """Reuse object code of ``known`` for equal programs and rKernels, without compiling it."""
+        """Let this compilation reuse the object code in ``known`` of equal programs and rKernels.
+
+        Such code is then not compiled again.
+        """
         self._work.known = known
 
     @property
@@ -289,9 +297,10 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Compile ``loaded`` without external code as its fallback, if the user requests one.
+        """Compile the model again without external code, as the fallback of ``loaded``.
 
-        A program without external code needs no fallback.
+        Do nothing if the user requests no fallback, or if ``loaded``, the compiled program, runs
+        without external code anyway.
         """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
@@ -308,9 +317,10 @@ class Compilation:
         loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 
     def profile(self, executor: Executor | None = None) -> int:
-        """Measure the rKernels that have no stored measurement; return their number.
+        """Measure the rKernels that have no stored measurement, and return how many these are.
 
-        Compiling with measured costs does this implicitly, but measures in this process.
+        ``executor`` runs the measurements; None measures in this process. Compiling with measured
+        costs does this implicitly, but measures in this process.
         """
         self._work.executor = executor
         self.run_to("buffers")

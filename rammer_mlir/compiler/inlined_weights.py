@@ -18,9 +18,10 @@ Values = Mapping[str, NDArray[np.generic]]
 
 
 def with_values(module: ir.Module, values: Values) -> ir.Module:
-    """Return a copy of a module with the ``values`` of its weights, which are by name.
+    """Return a copy of a module that contains the values of its weights.
 
-    The attribute ``rtask.value`` of an argument has the value.
+    ``values`` has the arrays by the weights' names. Each becomes the attribute ``rtask.value`` of
+    the entry function's argument for the weight.
     """
     with module.context, ir.Location.unknown():
         copy = copy_module(module)

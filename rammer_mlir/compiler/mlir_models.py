@@ -67,7 +67,7 @@ class MlirRequest:
     def compile(self, specializations: int) -> CompiledModel | OpenModel | EntriesModel:
         """Compile the functions, or return models that are compiled when open dimensions are bound.
 
-        Such a model keeps at most ``specializations`` programs in memory.
+        A model with open dimensions keeps at most ``specializations`` programs in memory.
 
         Raises:
             RammerError: for every error that does not depend on the sizes of open dimensions.

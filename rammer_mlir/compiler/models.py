@@ -144,7 +144,7 @@ class Request:
 def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS) -> AnyModel:
     """Compile a model, or return a model that is compiled when its open dimensions are bound.
 
-    Such a model keeps at most ``specializations`` programs in memory.
+    A model with open dimensions keeps at most ``specializations`` programs in memory.
 
     Raises:
         RammerError: for every error that does not depend on the sizes of open dimensions.
@@ -269,9 +269,9 @@ class Compiling(ProgramFacts):
         return self._hosted(made, given) if isinstance(made, HostedGraph) else made
 
     def _compile_sharing(self, given: Given) -> RunnableModel:
-        """Compile, share the memory of equal weights, and return the program.
+        """Compile the model for the input shapes and values ``given``, and return the program.
 
-        The weights are shared with other programs of the model.
+        Weights that other programs of the model also have are stored in memory only once.
         """
         made = self.compile(given)
         if isinstance(made, CompiledModel):

@@ -104,6 +104,12 @@ def _measured(
     The competitors are the finalists and some programs with fewer regions: they keep only the
     regions whose code was faster, in a run of the program with all regions, than the host's code
     for the same operations in a run without regions.
+
+    Args:
+        work: the model at the stage `regions`.
+        stages: the stages after `regions`, which compile a program.
+        trials: makes the module of a program from a choice of regions.
+        finalists: the choices of regions with the least simulated times, and some others.
     """
     with Finals(work, stages) as finals:
         for choice in finalists:
@@ -184,7 +190,10 @@ class _Partition:
         return sorted(operations, key=lambda name: -operations[name] * self.calls[name])
 
     def without(self, given_back: Sequence[str]) -> ir.Module:
-        """Return a copy of the module in which the host computes the named regions."""
+        """Return a copy of the module in which the host computes the regions ``given_back``.
+
+        Regions are given by the names of their functions.
+        """
         module = copy_module(self.module)
         if given_back:
             names = ",".join(given_back)

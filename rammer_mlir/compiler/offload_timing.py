@@ -81,7 +81,10 @@ class Finals:
         self._programs[choice] = self._stack.enter_context(loaded)
 
     def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
-        """Run a choice's program; return seconds by region or operation (``seconds_of_runs``)."""
+        """Run the program of a choice of regions, and return its seconds by name.
+
+        A name is that of a region or of a numbered operation, as for ``seconds_of_runs``.
+        """
         program = self._programs[choice]
         program.run(self._feeds)
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])

@@ -1,7 +1,7 @@
 """The time of each region in a run, and the host's time for the same operations.
 
-Operations of the model temporarily get numbered names, which identify their rOperators in both
-programs.
+Operations of the model temporarily get numbered names. By these names, the rOperators of the
+program with regions and those of the program without regions are compared.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class CheckedOptions(CompileOptions):
         return replace(self, backend=emulator)
 
     def without_foreign_code(self) -> CheckedOptions:
-        """Return the options for the same program with generated rKernels only."""
+        """Return the options for the same program with rKernels of this compiler only."""
         # The fallback must not depend on external packages, so regions run on the host's rKernels.
         own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
         offload = (HOST,) if own["quantize"] else ()
@@ -260,10 +260,13 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 
 
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
-    """Raise OptionError for a bulk-synchronous device that the options do not permit.
+    """Check that the other options permit a bulk-synchronous device; raise OptionError if not.
 
-    Its costs cannot be ``measured``, and the ``backend`` of ``target`` must support supersteps.
-    ``costs`` is the device as the user names it.
+    Args:
+        target: the value of ``--target``.
+        backend: the backend of the target, which must support supersteps.
+        costs: the name of the device, as the user gives it.
+        measured: whether the user asks for measured costs, which such a device cannot have.
     """
     if measured:
         raise OptionError(
@@ -377,11 +380,15 @@ def _is_there(name: str, *, fallback: bool) -> bool:
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
-    """Split the option ``costs``: SOURCE, SOURCE:DEVICE or DEVICE; None if it is not given.
+    """Split the option ``costs`` into a source of rKernels' costs and a device.
+
+    The option has the form SOURCE, SOURCE:DEVICE or DEVICE, or is None if the user does not give
+    it.
 
     Returns:
-        The source: ``measured`` or the name of a cost function, empty without one. The device for
-        all other costs; None without one.
+        The source, which is ``measured`` or the name of a cost function, or empty if the option
+        names none; and the device whose description has the costs that the source does not give,
+        or None if the option names none.
 
     Raises:
         OptionError: if costs are to be measured, and ``target``'s ``backend`` cannot measure them.

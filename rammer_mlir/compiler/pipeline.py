@@ -120,7 +120,7 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
 
 
 def _occupying(num_veus: int) -> int:
-    """Return the number of independent rTasks of an rOperator that occupies all CPU vEUs."""
+    """Return the number of independent rTasks that an rOperator needs to occupy all CPU vEUs."""
     return min(_ENOUGH_FOR_EACH * num_veus, ENOUGH_TASKS) if num_veus > 1 else 1
 
 

@@ -44,7 +44,7 @@ class Work:
     Attributes:
         module: the IR, up to the last stage with IR.
         signature: the model's inputs and outputs.
-        constants: its weights by name.
+        constants: the model's weights by name.
         options: options of the compilation.
         reached: names of the completed stages.
         seconds: duration of each stage and of other parts of the compilation.

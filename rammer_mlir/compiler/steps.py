@@ -98,9 +98,10 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
-    """Move rKernels out of the module, and start to compile them in the background.
+    """Move the rKernels of ``image`` out of the module, and compile them in the background.
 
-    Returns the symbol of each function by the name of its rKernel.
+    The code is for the processor ``machine``. Return the symbol of each compiled function by the
+    name of its rKernel.
     """
     work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)

@@ -49,10 +49,11 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse ``loc(...)`` if it comes next; return it, or an empty string.
+    """Parse ``loc(...)`` if it comes next; return its text, or an empty string without it.
 
-    With a ``name``, a string literal, return `` loc(NAME(PARSED))``, or `` loc(NAME(PLACE))`` if no
-    ``loc(...)`` comes next.
+    ``name`` is the name of the model's node, as a string literal. If it is given, return
+    `` loc(NAME(LOCATION))``, where the location is the parsed one, or ``place`` if no ``loc(...)``
+    comes next.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:

@@ -35,7 +35,7 @@ def _literal(text: str) -> re.Pattern[str]:
 
 
 class Cursor:
-    """A position in a text; methods take tokens after it and move it forwards."""
+    """A position in a text; methods take the tokens that follow and move the position forwards."""
 
     def __init__(self, text: str) -> None:
         """Begin at the start of ``text``, which is the assembly to parse."""
@@ -111,7 +111,7 @@ class Cursor:
         ``bracket`` is the opening bracket.
 
         Raises:
-            AssemblyError: if it does not come next, or brackets do not match.
+            AssemblyError: if the opening bracket does not come next, or brackets do not match.
         """
         self.expect(bracket)
         begin = self.position
@@ -137,8 +137,9 @@ class Cursor:
     def _end_of_list(self, expected: str, *, within: bool) -> int:
         """Move to the end of an item of a list, and return the offset of the end in the text.
 
-        With ``within``, move to the end of the whole list. ``expected`` describes the item in
-        messages.
+        The list ends at its closing bracket. An item ends there, or at a comma or ``+:``. With
+        ``within``, the position is anywhere in the list: move to the end of the whole list.
+        ``expected`` describes the item in messages.
 
         Raises:
             AssemblyError: if brackets do not match or the text ends.

@@ -56,7 +56,7 @@ class GenericOp:
         """Return the digits of the i64 attribute ``key``.
 
         Raises:
-            Irregular: if it is no such attribute.
+            Irregular: if the attribute is missing, or is not an i64.
         """
         return self.value(key, _INTEGER)
 

@@ -19,6 +19,8 @@ _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 def names_of(root: ir.Operation) -> list[str]:
     """Return the model's node of each ``rtask.operator`` and ``rtask.run``, in pre-order.
 
+    The operations are those nested in ``root``.
+
     A node is given by its name as a string literal, or by an empty string if the operation's
     location has no name.
     """

@@ -1,12 +1,12 @@
-"""The generic form under construction, with each operation on its line of the parsed text."""
+"""The generic form as a parser writes it: each operation keeps its line number in the input."""
 
 from __future__ import annotations
 
 
 class Output:
-    """Generic form under construction, which keeps the line numbers of the parsed text.
+    """The generic form as a parser writes it, which keeps the line numbers of the parsed text.
 
-    The diagnostics of MLIR, which parses the generic form, then name lines of the parsed text.
+    MLIR parses the generic form, and its diagnostics therefore name the lines of the user's text.
     """
 
     def __init__(self) -> None:

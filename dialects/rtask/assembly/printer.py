@@ -68,7 +68,10 @@ class _Printer:
 
 
 def _affine_maps(lines: Sequence[str]) -> Mapping[str, str]:
-    """Return the affine maps that MLIR prints before the module, by alias."""
+    """Return the affine maps that MLIR prints before the module, by alias such as ``#map``.
+
+    ``lines`` is the text that MLIR prints.
+    """
     found: dict[str, str] = {}
     for line in lines:
         if not line.startswith(("#", "!")):

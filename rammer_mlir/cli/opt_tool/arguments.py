@@ -23,7 +23,8 @@ def add_switch(
 ) -> None:
     """Add an option that is on or off: ``--NAME``, ``--NAME=true`` or ``--NAME=false``.
 
-    ``default`` is the value if the option is absent; None tells absence from both values.
+    ``default`` is the value if the option is absent; with the default None, an absent option can
+    be distinguished from both values.
     ``help_text`` is shown by ``--help``.
     """
     place: Any = name.replace("-", "_")

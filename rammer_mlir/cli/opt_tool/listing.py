@@ -24,7 +24,10 @@ Bindings can look up a dialect by name, but not list all dialects.
 
 
 def list_passes(passes: Sequence[type[Pass]]) -> str:
-    """Return a line for each pass of this project, of packages and of plug-ins."""
+    """Return a text with a line for each pass: ``passes``, those of this project, come first.
+
+    Passes of installed packages and of plug-ins follow.
+    """
     return "\n".join(
         [
             "Passes of rammer-mlir:",

@@ -107,7 +107,8 @@ def reproducible_text(module: ir.Module) -> str:
 def check_roundtrip(module: ir.Module, new_context: Callable[[], ir.Context]) -> None:
     """Check that parsing the module's text and bytecode gives the same module.
 
-    ``new_context`` creates a context for each: in the module's context, resources would be renamed.
+    ``new_context`` creates a context for parsing the text, and another for parsing the bytecode:
+    in the module's own context, resources would be renamed.
 
     Raises:
         PassError: with the first line that differs.

@@ -37,7 +37,10 @@ def pass_reference(sections: Sequence[Section]) -> str:
 
 
 def _pass(kind: type[Pass], folder: str) -> Iterator[str]:
-    """Yield a pass's heading, docstring, input form, options and example."""
+    """Yield a pass's heading, docstring, input form, options and example.
+
+    ``folder`` is the folder of the example in ``lit_tests/``.
+    """
     yield f"### {kind.name}"
     yield f"{from_docstring(inspect.cleandoc(kind.__doc__ or ''))}\n"
     if kind.takes is not None:

@@ -22,9 +22,10 @@ class Code:
     """A compiled model.
 
     Attributes:
-        image: the program's data.
+        image: all of the program except its code, such as weights, task tables and signature.
         binary: an object file, or code for a device.
-        stats: compiler statistics by name: ``seconds`` (by stage), sizes in bytes, decisions.
+        stats: compiler statistics by name: ``seconds`` (by stage), sizes in bytes, and the
+            compiler's decisions.
         kernel: for an emulated GPU, the description of the kernel that the emulator runs; else
             None.
         objects: objects of external code that are linked with the binary.
@@ -42,7 +43,7 @@ class Backend(ABC):
     """A target: its options, its stages down to the binary, and its loader.
 
     A subclass is a frozen dataclass; ``of`` constructs it from the text after the name in
-    ``--target``. ``rammer_mlir.extend.register_target`` registers it.
+    ``--target``. ``rammer_mlir.extend.register_target`` registers the subclass.
     """
 
     name: ClassVar[str]
@@ -97,7 +98,7 @@ class Backend(ABC):
         return self.stages(options)[-1].name
 
     def compile(self, work: Work) -> Code:
-        """Run all stages that a model has not reached yet; return its code.
+        """Run the remaining stages of the compilation ``work``, and return the compiled model.
 
         Raises:
             RammerError: if a stage fails.
@@ -115,10 +116,10 @@ class Backend(ABC):
         """Return the executable; ``device`` is the index among the devices of this target."""
 
     def check(self, options: CompileOptions) -> None:  # noqa: B027  most targets refuse none
-        """Refuse incompatible options of this target.
+        """Check that the options are compatible with this target and with each other.
 
         Raises:
-            OptionError: with the names of the options.
+            OptionError: if they are not; the message names the options.
         """
 
     def tools(self) -> str:

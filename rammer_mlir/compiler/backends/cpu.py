@@ -22,7 +22,7 @@ from rammer_mlir.support.usable_cores import usable_cores
 
 @dataclass(frozen=True)
 class CpuBackend(Backend):
-    """Threads of this machine's processor or of a named one; each vEU is a thread."""
+    """A CPU target: this machine's processor, or a named one; each vEU is a thread."""
 
     named: NamedMachine | None = None
 

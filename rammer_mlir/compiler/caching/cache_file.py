@@ -343,7 +343,7 @@ def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Ent
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
-    """Return the bulk data of an entry, or None if its length is wrong."""
+    """Return the bulk data of the entry in row ``number``; None if it has not ``size`` bytes."""
     bulk, end = aligned_bytes(size), 0
     rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
     for (data,) in rows:

@@ -47,17 +47,18 @@ def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) 
     """Return the key of a compilation; None if the program cannot be cached.
 
     A program cannot be cached if the model or the device's file cannot be read, if policies,
-    targets, cost functions or rKernels come from other packages with unknown source, or if costs
-    are measured; these have a separate cache.
+    targets, cost functions or rKernels come from other packages with unknown source, or if the
+    costs of rKernels are measured (a separate cache stores measured costs).
     """
     parts = artifact_parts(model_digest(source), options, Given(shapes or {}))
     return None if parts is None else digest_of(parts)
 
 
 def artifact_parts(model: str | None, options: CheckedOptions, given: Given) -> Parts | None:
-    """Return the key parts of a compilation; None if it cannot be cached.
+    """Return the named components of a compilation's key; None if it cannot be cached.
 
-    ``model`` is the model's digest, or None if the model cannot be read.
+    ``given`` has the input shapes and values that the model is compiled for. ``model`` is the
+    model's digest, or None if the model cannot be read.
     """
     if model is None or obstacle(model, options) is not None:
         return None
@@ -65,7 +66,7 @@ def artifact_parts(model: str | None, options: CheckedOptions, given: Given) -> 
 
 
 def compiler_parts(options: CheckedOptions) -> Parts:
-    """Return the key parts of a compilation except those of the model."""
+    """Return the components of a compilation's key by name, without those of the model."""
     parts: dict[str, object] = {
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
@@ -81,19 +82,19 @@ def compiler_parts(options: CheckedOptions) -> Parts:
 
 
 def digest_of(parts: Parts) -> str:
-    """Return the SHA-256 of a key's parts in any order, as hexadecimal digits."""
+    """Return the SHA-256 of a key's named components, independent of their order, in hex."""
     return hashlib.sha256(json.dumps(dict(parts), sort_keys=True).encode()).hexdigest()
 
 
 def given_digest(given: Given) -> str:
-    """Return shapes and values as text, or its digest if the text is long."""
+    """Return the input shapes and values ``given`` as text, or the digest of a long text."""
     shapes = sorted((name, [int(n) for n in sizes]) for name, sizes in given.shapes.items())
     values = sorted((n, str(v.dtype), v.shape, v.tobytes().hex()) for n, v in given.values.items())
     return _text([shapes, values, given.is_repeated])
 
 
 def _text(value: object) -> str:
-    """Return a key part as text, or the digest of long text."""
+    """Return a component of a key as text, or the digest of that text if it is long."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if len(text) <= _LONGEST_TEXT:
         return text

@@ -67,7 +67,10 @@ class ProgramCache:
         self._file, self._options, self._worth = file, options, worth
 
     def key(self, model: Model) -> ProgramKey | None:
-        """Return the key of a prepared model; None if such programs are not cached."""
+        """Return the key of a prepared model; None if this level never stores its program.
+
+        It stores only programs for a CPU that contain no foreign code.
+        """
         if not self._options.backend.repacks_weights or self._options.offload:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
@@ -107,7 +110,8 @@ class ProgramCache:
     ) -> None:
         """Store a program without its weights, if it took at least ``worth`` seconds to compile.
 
-        ``recipes``, by argument number, later pack the weights of other models for the program.
+        ``recipes`` has the recipe of each weight, by argument number of the entry function. When
+        the program is reused for another model, they pack the weights of that model.
         """
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:
@@ -153,9 +157,10 @@ def _without_weights(
 
 
 def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
-    """Return the cached program ``kept`` with the weights and names of ``model`` of equal form.
+    """Return the cached program ``kept`` with the weights and names of ``model``.
 
-    ``graph`` is the model's canonical graph. Raise ValueError if the bytes of weights differ.
+    ``graph`` is the model's canonical graph, which is equal to that of the cached model. Raise
+    ValueError if the packed weights have another total size in bytes than those of ``kept``.
     """
     stats = dict(kept.stats)
     replay = stats.pop(_REPLAY)
