@@ -25,7 +25,8 @@ def listed_codegens() -> str:
         for found in described_codegens()
     ]
     options = [
-        f"  {name:<28}{option.help} ({option.expected}; default: {text_of(option.default)})"
+        f"  {name:<28}{option.help} ({option.expected}; "
+        f"default: {text_of(option.default) or 'none'})"
         for name, option in all_options().items()
     ]
     listed = "Code generators:", *(lines or ["  none is registered or installed"])

@@ -109,7 +109,11 @@ def cut_at_single_values(sources: Sources) -> list[Block]:
 
 
 def cut_long(sources: Sources, longest: int) -> list[Block]:
-    """Return blocks of at most ``longest`` units, cut where the fewest values are live."""
+    """Cut a sequence of units into blocks of at most ``longest`` units.
+
+    ``sources`` has the numbers of the units that each unit reads from. The cuts are where the
+    fewest values are live.
+    """
     crossing = crossing_values(sources)
 
     def cut(first: int, end: int) -> list[Block]:

@@ -274,6 +274,9 @@ class _VeuCache:
         self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
     def next(self, time: int) -> None:
-        """Begin the next moment; the run that ended has position ``time`` among all vEUs' runs."""
+        """End the current run of rTasks on this vEU, and begin the next one.
+
+        ``time`` is the position of the run that ends among the runs of all vEUs.
+        """
         self._time[self._now] = time
         self._now += 1

@@ -51,7 +51,10 @@ class SharedConstantCosts:
         self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
 
     def of(self, veu: int, run: Run) -> float:
-        """Return the mean seconds of a run's rTasks on vEU ``veu``, and update the vEU's cache."""
+        """Return the mean seconds of the rTasks of a run on vEU ``veu``.
+
+        Their shared constants are in the simulated cache of the vEU afterwards.
+        """
         cache, total = self._caches[veu], 0.0
         costs = self._shared.costs(run.operator, self._kernels[run.operator])
         for cost in costs[run.first : run.first + run.count]:

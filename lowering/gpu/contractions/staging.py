@@ -141,7 +141,11 @@ class AsyncCopies:
             )  # fmt: skip
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Emit the stores of pieces in registers, and a wait for all copies of this thread."""
+        """Emit the end of a fetch: a wait for this thread's asynchronous copies.
+
+        Pieces that go through registers are stored to shared memory before. ``begun`` has the
+        token of the asynchronous copies, then the values that were loaded into registers.
+        """
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)
         nvgpu.device_async_wait(group, num_groups=0)

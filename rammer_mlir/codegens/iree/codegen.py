@@ -36,8 +36,8 @@ class Iree:
 
     name: ClassVar[str] = "iree"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption("seconds", SECONDS, "most seconds for compiling a region", least=0),
-        ModuleOption("flags", "", "further flags of iree-compile, with spaces between them"),
+        ModuleOption("seconds", SECONDS, "time limit in seconds to compile a region", least=0),
+        ModuleOption("flags", "", "additional flags of iree-compile, separated by spaces"),
     )
 
     min_macs: ClassVar[int] = 0

@@ -80,7 +80,7 @@ class OneDnn:
         ModuleOption(
             "math",
             "strict",
-            "how products of f32 may be rounded, where the processor is faster with that",
+            "rounding of products of f32, if the processor is faster with it",
             choices=tuple(MATH),
         ),
     )

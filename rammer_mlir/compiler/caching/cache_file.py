@@ -117,7 +117,10 @@ class Kept:
 
 
 class CacheFile:
-    """Entries in a single file, by level and key; the first entry creates the file."""
+    """The compile cache as a single file: entries of bytes by level of the cache and key.
+
+    The first entry creates the file.
+    """
 
     def __init__(self, folder: Path, limit: int) -> None:
         """Use the file ``FILE`` in ``folder``, for entries of at most ``limit`` bytes in total."""

@@ -111,7 +111,9 @@ _CODES = {
 
 
 def fiber_code(triple: str) -> FiberCode:
-    """Return the fiber code for the architecture of a target triple, such as ``x86_64-linux-gnu``.
+    """Return the assembly that switches between the stacks of a block's lanes.
+
+    ``triple`` is the target triple of the machine, such as ``x86_64-linux-gnu``.
 
     Raises:
         TargetError: if the architecture is not supported.

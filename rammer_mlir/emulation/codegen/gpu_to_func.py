@@ -255,7 +255,8 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation of a GPU dialect by calls of the runtime, or raise UnsupportedError.
 
-    ``number`` distinguishes the sites of operations with equal locations.
+    A site is the source location that a report of a fault names. ``number`` distinguishes
+    operations with equal locations.
     """
     name = operation.name
     if (

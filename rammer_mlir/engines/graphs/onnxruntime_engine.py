@@ -39,7 +39,12 @@ class OnnxRuntimeEngine:
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
         THREADS,
-        ModuleOption("optimization", "all", "how far it optimises", choices=tuple(_LEVELS)),
+        ModuleOption(
+            "optimization",
+            "all",
+            "level of ONNX Runtime's graph optimizations",
+            choices=tuple(_LEVELS),
+        ),
     )
 
     def open(self, host: EntryHost) -> OpenEntry:

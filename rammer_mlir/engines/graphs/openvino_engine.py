@@ -64,7 +64,7 @@ class OpenVinoEngine:
         ModuleOption(
             "form",
             "graph",
-            "what an artifact holds: a graph, or the binary form of the installed OpenVINO",
+            "content of an artifact: a graph, or the binary form of the installed OpenVINO",
             choices=("graph", "binary"),
         ),
     )

@@ -71,7 +71,10 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """A memo of costs, by the assignment's number and the choices of its variables."""
+        """The known parts of costs, by the number of an assignment and the choices of its loops.
+
+        An assignment is an operation that stores its elements.
+        """
         return {}
 
     def bound(self, prefix: Prefix) -> float:

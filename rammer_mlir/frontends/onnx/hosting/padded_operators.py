@@ -156,8 +156,9 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
     """Return ``indices``, the shape of the indices of GatherElements or ScatterElements.
 
-    Each open dimension of the indices or of ``data``, the shape of the data, is required to have
-    the same size in both; only the dimension ``axis`` may differ.
+    Records that the sizes must be equal for each pair of dimensions, one of ``data`` (the shape of
+    the data) and one of ``indices``, of which at least one is open; the run checks that. The
+    dimension ``axis`` is left out.
     """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):

@@ -111,7 +111,10 @@ class _Analysis:
         self._static: dict[str, TensorKind] = {}
 
     def run(self) -> Verdict:
-        """Visit the nodes in order; return the part's padding, or the obstacle to padding."""
+        """Visit the nodes in order, and return whether the part can run at padded sizes.
+
+        The verdict says how its inputs are padded to fixed sizes, or what makes that impossible.
+        """
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:

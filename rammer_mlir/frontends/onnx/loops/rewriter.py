@@ -1,4 +1,7 @@
-"""Rewriting of loops during constant folding, when constants and shapes are known."""
+"""Loop nodes become Scan nodes, and the sequences to which they append become tensors.
+
+That happens during constant folding, when constants and shapes are known.
+"""
 
 from __future__ import annotations
 

@@ -182,14 +182,16 @@ def source_of(operand: Operand, parent: Source) -> Source:
 
 
 class _Sinking:
-    """A Scan during the move of nodes into its body.
+    """A Scan that is rewritten: the nodes that compute its sources move into its body.
 
-    A source is a tensor of which the Scan reads a slice, the element, in each step.
+    A source is a tensor of which the Scan reads a slice, called an element, in each step. When the
+    node that computes a source moves, the node's inputs become sources in its place.
 
     Attributes:
-        nodes: new nodes of the body, which compute elements of the previous sources.
+        nodes: new nodes at the begin of the body: they compute the elements of the old sources from
+            the elements of the new ones.
         outside: emits nodes before the Scan.
-        sources: sources of the new Scan, with the declarations of their elements.
+        sources: the new sources, with the declaration of each one's element in the body.
         constants: new initializers of the body.
     """
 
