@@ -30,8 +30,9 @@ def restorer(spec: Any) -> Callable[[Iterator[Any]], Any]:
     """
     if spec.is_leaf():
         return next
-    if spec.type in (tuple, list):
-        kind, parts = spec.type, [restorer(child) for child in spec.children()]
+    kind: Any = spec.type
+    if kind in (tuple, list):
+        parts = [restorer(child) for child in spec.children()]
         return lambda leaves: kind([part(leaves) for part in parts])
     unflatten = pytorch().utils._pytree.tree_unflatten
     return lambda leaves: unflatten(list(islice(leaves, spec.num_leaves)), spec)
