@@ -33,6 +33,10 @@ def restorer(spec: Any) -> Callable[[Iterator[Any]], Any]:
     kind: Any = spec.type
     if kind in (tuple, list):
         parts = [restorer(child) for child in spec.children()]
-        return lambda leaves: kind([part(leaves) for part in parts])
+
+        def build(leaves: Iterator[Any]) -> Any:
+            return kind([part(leaves) for part in parts])
+
+        return build
     unflatten = pytorch().utils._pytree.tree_unflatten
     return lambda leaves: unflatten(list(islice(leaves, spec.num_leaves)), spec)
