@@ -52,7 +52,7 @@ def test_arrays_share_memory_where_they_can() -> None:
         assert torch.equal(tensor_of(array_of("x", tensor)).float(), tensor.float())
     with pytest.raises(InputError, match="expected a dense tensor on the CPU, found device 'meta'"):
         array_of("x", dense.to("meta"))
-    with pytest.raises(InputError, match="found torch.sparse_coo"):
+    with pytest.raises(InputError, match=r"found torch\.sparse_coo"):
         array_of("x", dense.to_sparse())
 
 
