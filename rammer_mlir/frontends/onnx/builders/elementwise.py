@@ -225,20 +225,19 @@ def _integer_power(x: Scalar, y: Scalar) -> Scalar:
     Powers with larger exponents overflow, unless the base is -1, 0 or 1. A power with a negative
     exponent is rounded towards zero.
     """
-    result, one, zero = literal(1, x.dtype), literal(1, x.dtype), literal(0, x.dtype)
-    base = x
+    result, base = literal(1, x.dtype), x
     for bit in range(6):
-        is_set = (y & (1 << bit)).compare("ne", literal(0, y.dtype))
+        is_set = (y & (1 << bit)).compare("ne", 0)
         result = is_set.select(result * x, result)
         x = x * x
     # The low bits of 64 are zeros, so that the loop above computes the power 0 for it.
-    is_zero = (base & 1).compare("eq", zero) & y.compare("ge", 1 << 6)
+    is_zero = (base & 1).compare("eq", 0) & y.compare("ge", 1 << 6)
     if y.dtype.kind != "u":
-        is_fraction = base.compare("gt", one)
+        is_fraction = base.compare("gt", 1)
         if x.dtype.kind != "u":
-            is_fraction = is_fraction | base.compare("lt", literal(-1, x.dtype))
+            is_fraction = is_fraction | base.compare("lt", -1)
         is_zero = is_zero | (is_fraction & y.compare("lt", 0))
-    return is_zero.select(zero, result)
+    return is_zero.select(literal(0, x.dtype), result)
 
 
 def _modulo(node: Node) -> Tensor:

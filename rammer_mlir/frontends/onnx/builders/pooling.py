@@ -13,6 +13,7 @@ from rammer_mlir.frontends.onnx.builders.reductions import (
     REDUCTIONS,
     Reduction,
     apply_reduction,
+    is_extremum,
 )
 from rammer_mlir.frontends.onnx.builders.structured import (
     Operand,
@@ -140,9 +141,7 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
         flat = batch * pool.x.shape[1] + channel
         for axis in order:
             flat = flat * space[axis] + places[axis]
-        found = value.compare("eq", best)
-        if is_float(value.dtype):
-            found = found | value.compare("ne", value)  # a maximum propagates NaN
+        found = is_extremum(value, best)
         # The padding may equal the maximum, but is not a position in the data.
         for place, size in zip(places, space, strict=True):
             found = found & place.compare("ge", 0) & place.compare("lt", size)

@@ -191,15 +191,21 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
     length = x.shape[axis]
 
     def matching(x: Scalar, best: Scalar, position: Scalar) -> Scalar:
-        same = x.compare("eq", best)
-        if is_float(x.dtype):
-            same = same | x.compare("ne", x)  # maximum and minimum propagate NaN
-        return same.select(position, literal(-1 if last else length, INT64))
+        return is_extremum(x, best).select(position, literal(-1 if last else length, INT64))
 
     places = pointwise(
         matching, x, extremum, (_count_up(length), [axis]), dtype=INT64, shape=x.shape
     )
     return apply_reduction(REDUCTIONS["Max" if last else "Min"], places, [axis])
+
+
+def is_extremum(x: Scalar, best: Scalar) -> Scalar:
+    """Emit whether ``x`` equals ``best``, the maximum or minimum of ``x`` and other scalars.
+
+    Maxima and minima propagate NaN, so that a NaN is the extremum wherever it occurs.
+    """
+    same = x.compare("eq", best)
+    return same | x.compare("ne", x) if is_float(x.dtype) else same
 
 
 def _count_up(length: int) -> Tensor:
