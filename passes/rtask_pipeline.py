@@ -11,14 +11,14 @@ from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.entry import callers, entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.outline import create_operator
-from rammer_mlir.passes.memory.chunking import choose_region
+from rammer_mlir.passes.memory.chunked_chains import Chunk, ChunkedChain, ChunkedChains
+from rammer_mlir.passes.memory.chunking import choose_chain
 from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, slice_of
 from rammer_mlir.passes.memory.cut_functions import CutFunctions
 from rammer_mlir.passes.memory.operand_parts import Cut
 from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
-from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 
-_MOST_REGIONS = 64
+_MOST_CHAINS = 64
 """Maximum number of chains of rOperators that are computed in chunks, in a model."""
 
 
@@ -50,41 +50,41 @@ class Pipeline(Pass):
         block, cut_functions = entry_block(module), CutFunctions(module)
         fixed: set[ir.Operation] = set()
         replaced: set[str] = set()
-        for _ in range(_MOST_REGIONS):
+        for _ in range(_MOST_CHAINS):
             read = read_steps(block)
             if read.steps.peak <= self.memory:
                 break
-            regions = Regions(block, cut_functions, fixed)
-            region = choose_region(read, regions, self.chunks, self.memory)
-            if region is None:
+            chains = ChunkedChains(block, cut_functions, fixed)
+            chain = choose_chain(read, chains, self.chunks, self.memory)
+            if chain is None:
                 break
-            replaced |= {name for op in region.operators for name in kernel_names(op)}
-            fixed |= _emit(region, cut_functions)
+            replaced |= {name for op in chain.operators for name in kernel_names(op)}
+            fixed |= _emit(chain, cut_functions)
         _erase_uncalled(module, replaced)
 
 
-def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
-    """Replace the operations of ``region`` by its chunks and concatenations of their results.
+def _emit(chain: ChunkedChain, cut_functions: CutFunctions) -> set[ir.Operation]:
+    """Replace the operations of ``chain`` by its chunks and concatenations of their results.
 
     Return the new operations.
     """
-    sink = region.nodes[0]
+    sink = chain.nodes[0]
     made: set[ir.Operation] = set()
     slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
     with ir.InsertionPoint(sink), sink.location:
-        ends = [_emit_chunk(region, chunk, cut_functions, slices, made) for chunk in region.chunks]
-        for result, cut in zip(sink.results, region.chunks[0].parts[0], strict=True):
+        ends = [_emit_chunk(chain, chunk, cut_functions, slices, made) for chunk in chain.chunks]
+        for result, cut in zip(sink.results, chain.chunks[0].parts[0], strict=True):
             if cut is not None:
                 joined = tensor.ConcatOp(result.type, cut.axis, [end[result] for end in ends])
                 made.add(joined.operation)
                 result.replace_all_uses_with(joined.result)
-    for node in region.nodes:
+    for node in chain.nodes:
         node.operation.erase()
     return made
 
 
 def _emit_chunk(
-    region: Region,
+    chain: ChunkedChain,
     chunk: Chunk,
     cut_functions: CutFunctions,
     slices: dict[tuple[ir.Value, Cut], ir.Value],
@@ -92,9 +92,9 @@ def _emit_chunk(
 ) -> dict[ir.Value, ir.Value]:
     """Emit the operations of a chunk; return the part of each used result that it computes.
 
-    A key is a result of the last rOperator of ``region``, the value is the emitted part.
+    A key is a result of the last rOperator of ``chain``, the value is the emitted part.
 
-    ``slices`` memoizes slices of values from outside of the region; emitted operations are added to
+    ``slices`` memoizes slices of values from outside of the chain; emitted operations are added to
     ``made``.
     """
     parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
@@ -102,7 +102,7 @@ def _emit_chunk(
     def part_of(value: ir.Value, cut: Cut | None) -> ir.Value:
         if value in parts:
             whole, of = parts[value]
-            assert cut is not None, "values of a region are never read whole"
+            assert cut is not None, "values of a chain are never read whole"
             return slice_of(whole, Cut(cut.axis, cut.begin - of.begin, cut.end - of.begin))
         if cut is None:
             return value
@@ -110,8 +110,8 @@ def _emit_chunk(
             slices[value, cut] = slice_of(value, cut)
         return slices[value, cut]
 
-    for number in reversed(range(len(region.nodes))):
-        node, cuts = region.nodes[number], chunk.parts[number]
+    for number in reversed(range(len(chain.nodes))):
+        node, cuts = chain.nodes[number], chunk.parts[number]
         needed = chunk.needed[number]
         operands = [part_of(v, c) for v, c in zip(node.operation.operands, needed, strict=True)]
         ip = ir.InsertionPoint.current
@@ -125,7 +125,7 @@ def _emit_chunk(
         made.add(copy)
         for (result, cut), new in zip(used, copy.results, strict=True):
             parts[result] = new, cut
-    sink = region.nodes[0]
+    sink = chain.nodes[0]
     return {result: parts[result][0] for result in sink.results if result in parts}
 
 

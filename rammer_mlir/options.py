@@ -31,7 +31,7 @@ class Option:
         flag: spelling on the command line; by default the name with dashes. The flag of an option
             that is true by default begins with ``--no-``.
         metavar: placeholder of the value in help.
-        words: description of valid values; by default from the type: "a whole number".
+        words: description of valid values; by default from the type: "an integer".
         only_for: description of the targets that support it; all targets if empty. Each backend
             lists the names of the options that it supports.
         is_bytes: whether it is a size in bytes, which the command line accepts with a unit.

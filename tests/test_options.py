@@ -22,11 +22,11 @@ GIVEN: dict[str, Any] = {"target": "cpu", "policy": "wavefront", "num_veus": 2}
     [
         ("target", None, "target: expected a name, found None"),
         ("policy", 3, "policy: expected a name, found 3"),
-        ("num_veus", "2", "num_veus: expected a whole number, found '2'"),
-        ("num_veus", 1.5, "num_veus: expected a whole number, found 1.5"),
-        ("num_veus", True, "num_veus: expected a whole number, found True"),
+        ("num_veus", "2", "num_veus: expected an integer, found '2'"),
+        ("num_veus", 1.5, "num_veus: expected an integer, found 1.5"),
+        ("num_veus", True, "num_veus: expected an integer, found True"),
         ("costs", 7, "costs: expected a name or a file, found 7"),
-        ("watchdog", None, "watchdog: expected a whole number, found None"),
+        ("watchdog", None, "watchdog: expected an integer, found None"),
         ("merge", "a", "merge: expected a number, found 'a'"),
     ],
 )
@@ -46,7 +46,7 @@ def test_numbers_may_be_those_of_numpy() -> None:
     ("shapes", "message"),
     [
         ([("x", (1, 2))], "expected a mapping from names to shapes, found"),
-        ({"x": 5}, "expected whole numbers for 'x', as"),
+        ({"x": 5}, "expected integers for 'x', as"),
         ({"x": "5,4"}, "found '5,4'"),
         ({"x": (5.5, 4)}, "found (5.5, 4)"),
         ({"x": (True, 4)}, "found (True, 4)"),

@@ -1,6 +1,6 @@
 """Choice of the rOperators to compute in chunks: those that lower memory usage most.
 
-A region is here a set of rOperators, of which only the last has results that are used outside.
+A chain is a set of rOperators, of which only the last has results that are used outside.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.memory.chunked_chains import Chunk, ChunkedChain, ChunkedChains, first_used
 from rammer_mlir.passes.memory.cut_functions import Parts
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root
-from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 _REACH = 16
-"""Maximum distance, in rOperators, from the memory peak to the last rOperator of a region."""
+"""Maximum distance, in rOperators, from the memory peak to the last rOperator of a chain."""
 
 _MOST_OPERATORS = 40
 """Maximum number of rOperators that are computed in chunks together."""
@@ -37,25 +37,27 @@ _POWER = 6
 
 @dataclass(frozen=True)
 class Found:
-    """A set of rOperators (a region) that may be computed in chunks, with its gain and cost.
+    """A chain of rOperators that may be computed in chunks, with its gain and cost.
 
     Attributes:
-        region: the set.
+        chain: the chain.
         saved: the reduction of memory usage over time, by the measure ``_height``.
         extra: the work that chunks repeat, as a share of the work without chunks.
     """
 
-    region: Region
+    chain: ChunkedChain
     saved: float
     extra: float
 
 
-def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
+def choose_chain(
+    read: OperatorSteps, chains: ChunkedChains, count: int, limit: int
+) -> ChunkedChain | None:
     """Return the set of rOperators to compute in chunks; None if no set lowers the memory peak.
 
     Args:
         read: the rOperators of a block, with their costs and buffers.
-        regions: finds the sets of rOperators of the same block that can be computed in chunks.
+        chains: finds the sets of rOperators of the same block that can be computed in chunks.
         count: the number of chunks.
         limit: bytes in use up to which memory usage does not count.
     """
@@ -63,42 +65,44 @@ def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int)
     before = _height(live, limit)
     peak = max(range(len(live)), key=live.__getitem__, default=0)
     found: list[Found] = []
-    for region in _around(read, regions, peak, count):
-        extra = _extra_work(read, region)
-        in_chunks = _live_in_chunks(read, region)
+    for chain in _around(read, chains, peak, count):
+        extra = _extra_work(read, chain)
+        in_chunks = _live_in_chunks(read, chain)
         saved = before - _height(in_chunks, limit)
         if extra <= _MOST_EXTRA and in_chunks[peak] < live[peak] and saved > 0:
-            found.append(Found(region, saved, extra))
+            found.append(Found(chain, saved, extra))
     if not found:
         return None
     most = max(each.saved for each in found)
     return min(
         (each for each in found if each.saved >= _NEARLY * most),
         key=lambda each: (each.extra, -each.saved),
-    ).region
+    ).chain
 
 
-def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Iterator[Region]:
+def _around(
+    read: OperatorSteps, chains: ChunkedChains, peak: int, count: int
+) -> Iterator[ChunkedChain]:
     for sink in read.operators[peak : peak + _REACH]:
         for axis, size in enumerate(shape_of(first_used(sink))):
             if size < 2:
                 continue
-            for region in regions.ending_at(sink, axis, count):
-                if len(region.operators) > _MOST_OPERATORS:
+            for chain in chains.ending_at(sink, axis, count):
+                if len(chain.operators) > _MOST_OPERATORS:
                     break
-                yield region
+                yield chain
 
 
-def _extra_work(read: OperatorSteps, region: Region) -> float:
+def _extra_work(read: OperatorSteps, chain: ChunkedChain) -> float:
     """Return the work that chunks repeat, as a share of the rOperators' work without chunks.
 
-    ``region`` is the set of rOperators that is computed in chunks.
+    ``chain`` is the set of rOperators that is computed in chunks.
     """
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0
-    for number, node in enumerate(region.nodes):
+    for number, node in enumerate(chain.nodes):
         if node.operation in cost:
-            share = sum(_share(node, chunk.parts[number]) for chunk in region.chunks)
+            share = sum(_share(node, chunk.parts[number]) for chunk in chain.chunks)
             own += cost[node.operation]
             added += cost[node.operation] * (share - 1)
     return added / max(own, 1.0)
@@ -125,34 +129,34 @@ def _height(live: Sequence[int], limit: int) -> float:
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
 
-def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
-    """Return the bytes in use at each rOperator if those of ``region`` are computed in chunks.
+def _live_in_chunks(read: OperatorSteps, chain: ChunkedChain) -> list[int]:
+    """Return the bytes in use at each rOperator if those of ``chain`` are computed in chunks.
 
-    An rOperator of the region runs once for each chunk, and the maximum over these runs is returned
+    An rOperator of the chain runs once for each chunk, and the maximum over these runs is returned
     for it.
     """
-    steps, origins = _in_chunks(read, region)
+    steps, origins = _in_chunks(read, chain)
     most = [0] * len(read.operators)
     for origin, size in zip(origins, steps.live_bytes, strict=True):
         most[origin] = max(most[origin], size)
     return most
 
 
-def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
-    """Return the sequence of steps if the rOperators of ``region`` are computed in chunks.
+def _in_chunks(read: OperatorSteps, chain: ChunkedChain) -> tuple[Steps, list[int]]:
+    """Return the sequence of steps if the rOperators of ``chain`` are computed in chunks.
 
     The second result has, for each step, the number of the rOperator that it executes.
     """
     number = {op.operation: n for n, op in enumerate(read.operators)}
-    inside = [number[op.operation] for op in region.operators]
+    inside = [number[op.operation] for op in chain.operators]
     sink = inside[-1]
     values = list(read.steps.values)
     made: list[Step] = []
     origins: list[int] = []
     for current, step in enumerate(read.steps.steps):
         if current == sink:
-            for chunk in region.chunks:
-                parts = _parts(read, region, chunk, values)
+            for chunk in chain.chunks:
+                parts = _parts(read, chain, chunk, values)
                 for each in inside:
                     old = read.steps.steps[each]
                     writes = old.writes if each == sink else _renamed(old.writes, parts)
@@ -169,16 +173,16 @@ def _renamed(numbers: Sequence[int], parts: dict[int, int]) -> tuple[int, ...]:
 
 
 def _parts(
-    read: OperatorSteps, region: Region, chunk: Chunk, values: list[Value]
+    read: OperatorSteps, chain: ChunkedChain, chunk: Chunk, values: list[Value]
 ) -> dict[int, int]:
-    """Append to ``values`` a buffer for the chunk's part of each intermediate of the region.
+    """Append to ``values`` a buffer for the chunk's part of each intermediate of the chain.
 
     Return the number of the new buffer by the number of the old buffer.
     """
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
-    results = {read.root(result) for result in region.nodes[0].results}
+    results = {read.root(result) for result in chain.nodes[0].results}
     found: dict[int, int] = {}
-    for node, parts in zip(region.nodes[1:], chunk.parts[1:], strict=True):
+    for node, parts in zip(chain.nodes[1:], chunk.parts[1:], strict=True):
         for value, cut in zip(node.results, parts, strict=True):
             root = read.root(value)
             # Count each buffer once, at the value that owns it, not at views.

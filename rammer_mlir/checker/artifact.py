@@ -47,7 +47,7 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
     """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
-        raise ArtifactError(f"{what}: expected whole numbers from {low} to {end - 1}")
+        raise ArtifactError(f"{what}: expected integers from {low} to {end - 1}")
     return np.array(found, np.int64)
 
 

@@ -207,10 +207,10 @@ def _most(text: str | None) -> int | None:
     ``text`` is the option's argument. Return None if it is None, because the option is absent.
 
     Raises:
-        OptionError: if it is not a whole number.
+        OptionError: if it is not an integer.
     """
     if text is not None and not text.isdecimal():
-        raise OptionError(f"--most: expected a whole number of at least 0, found '{text}'")
+        raise OptionError(f"--most: expected an integer of at least 0, found '{text}'")
     return None if text is None else int(text)
 
 

@@ -243,7 +243,7 @@ def _count(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected a whole number, found '{text}'") from error
+        raise argparse.ArgumentTypeError(f"expected an integer, found '{text}'") from error
 
 
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

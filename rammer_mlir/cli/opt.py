@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from rammer_mlir import dialects
 from rammer_mlir.cli.common import ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.opt_tool.arguments import OFF, normalized
-from rammer_mlir.cli.opt_tool.inputs import Chunk, read_chunks
+from rammer_mlir.cli.opt_tool.inputs import ModuleSource, read_sources
 from rammer_mlir.cli.opt_tool.job import Job, printed_passes
 from rammer_mlir.cli.opt_tool.listing import list_dialects, list_passes
 from rammer_mlir.cli.opt_tool.options import BARE_VALUES, opt_parser
@@ -66,10 +66,10 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
         print(listing)
         return 0
     _check_flags(options, flags, parser)
-    chunks: list[Chunk] | None = None
+    sources: list[ModuleSource] | None = None
     if options.run_reproducer:
-        chunks = read_chunks(options)
-        pipeline = _recorded(options, flags, chunks)
+        sources = read_sources(options)
+        pipeline = _recorded(options, flags, sources)
     else:
         pipeline = _pipeline(options, flags)
     check_pipeline(pipeline, passes=ALL_PASSES)
@@ -77,7 +77,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
         print(expanded_pipeline(pipeline, passes=ALL_PASSES), file=sys.stderr)
     job = Job(options, pipeline, ALL_PASSES)
     # Process all parts, so that all diagnostics are shown.
-    outputs = [job.run(chunk) for chunk in chunks or read_chunks(options)]
+    outputs = [job.run(source) for source in sources or read_sources(options)]
     if job.timing is not None:
         report = job.timing.report(
             display=options.mlir_timing_display, form=options.mlir_output_format
@@ -163,10 +163,12 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
     return pipeline_of_flags((name, text) for name, _, text in parts)
 
 
-def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
+def _recorded(
+    options: argparse.Namespace, flags: Sequence[str], sources: Sequence[ModuleSource]
+) -> str:
     """Return the pipeline that a reproducer records, and apply its setting for verification.
 
-    A reproducer is a file with a module and the pipeline that failed on it. ``chunks`` are the
+    A reproducer is a file with a module and the pipeline that failed on it. ``sources`` are the
     modules of the tool's input.
 
     Raises:
@@ -174,9 +176,9 @@ def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequenc
     """
     if flags or options.pass_pipeline is not None:
         raise OptionError("give --run-reproducer or passes, not both")
-    if len(chunks) != 1 or not isinstance(chunks[0], str):
+    if len(sources) != 1 or not isinstance(sources[0], str):
         raise OptionError("--run-reproducer: expected the text of one module, found another input")
-    found = read_reproducer(chunks[0])
+    found = read_reproducer(sources[0])
     options.verify_each = options.verify_each and found.verify_each
     return found.pipeline
 

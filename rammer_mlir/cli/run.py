@@ -29,8 +29,8 @@ from rammer_mlir.cli.open_models import (
     described,
 )
 from rammer_mlir.cli.run_checks import (
+    check_artifact_options,
     check_compared,
-    check_compiled_so,
     check_emulated,
     check_explained,
     check_runs_there,
@@ -202,7 +202,7 @@ def _open_model(options: argparse.Namespace) -> RunnableModel:
     elif is_artifact(Path(options.model)):
         with logged_seconds(f"load of '{options.model}'"):
             executable = _load(options)
-        check_compiled_so(executable, options, shapes)
+        check_artifact_options(executable, options, shapes)
         return executable
     return compile_model(options, given_options(options))
 

@@ -122,7 +122,7 @@ def check_emulated(options: argparse.Namespace) -> None:
         )
 
 
-def check_compiled_so(
+def check_artifact_options(
     executable: RunnableModel,
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],

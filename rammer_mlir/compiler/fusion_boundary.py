@@ -19,7 +19,7 @@ def check_boundary(boundary: str) -> None:
         return
     if name != _INPUTS or not equals or not (most.isascii() and most.isdigit()):
         raise OptionError(
-            "boundary: expected none, parallelism, cost, or inputs=F with a whole number of at "
+            "boundary: expected none, parallelism, cost, or inputs=F with an integer of at "
             f"least 0, found {boundary!r}"
         )
 

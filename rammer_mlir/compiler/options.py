@@ -48,7 +48,7 @@ MEASURED = "measured"
 
 _EXPECTED: Mapping[type, tuple[type, str]] = {
     str: (str, "a name"),
-    int: (Integral, "a whole number"),
+    int: (Integral, "an integer"),
     float: (Real, "a number"),
     bool: (bool, "True or False"),
     Mapping: (Mapping, "a mapping"),
@@ -168,7 +168,7 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs by name, with plain integers; empty for None.
 
     Raises:
-        OptionError: if they are not a mapping from names to sequences of whole numbers.
+        OptionError: if they are not a mapping from names to sequences of integers.
     """
     if shapes is None:
         return {}
@@ -179,7 +179,7 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
         sizes = tuple(shape) if isinstance(shape, Iterable) else ()
         if not isinstance(shape, Iterable) or not all(map(_is_whole, sizes)):
             raise OptionError(
-                f"shapes: expected whole numbers for {name!r}, as (1, 3, 224, 224), found {shape!r}"
+                f"shapes: expected integers for {name!r}, as (1, 3, 224, 224), found {shape!r}"
             )
         checked[name] = tuple(map(int, sizes))
     return checked
@@ -189,7 +189,7 @@ def check_dims(dims: object) -> dict[str, int]:
     """Return sizes of open dimensions by symbol, as plain integers; empty for None.
 
     Raises:
-        OptionError: if they are not a mapping from names to whole numbers of at least 0.
+        OptionError: if they are not a mapping from names to integers of at least 0.
     """
     if dims is None:
         return {}
@@ -199,7 +199,7 @@ def check_dims(dims: object) -> dict[str, int]:
     for symbol, size in dims.items():
         if not _is_whole(size) or size < 0:
             raise OptionError(
-                f"dims: expected a whole number of at least 0 for {symbol!r}, found {size!r}"
+                f"dims: expected an integer of at least 0 for {symbol!r}, found {size!r}"
             )
         checked[symbol] = int(size)
     return checked
@@ -209,12 +209,10 @@ def check_specializations(number: object) -> None:
     """Check the limit of specializations.
 
     Raises:
-        OptionError: if it is not a whole number of at least 1.
+        OptionError: if it is not an integer of at least 1.
     """
     if not _is_whole(number) or cast(int, number) < 1:
-        raise OptionError(
-            f"specializations: expected a whole number of at least 1, found {number!r}"
-        )
+        raise OptionError(f"specializations: expected an integer of at least 1, found {number!r}")
 
 
 def _is_whole(value: object) -> bool:

@@ -26,7 +26,7 @@ def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
     """Return the distinct sizes given for the dimension ``symbol``, a number or an iterable.
 
     Raises:
-        OptionError: if a value is not a whole number of at least 0, or there is none.
+        OptionError: if a value is not an integer of at least 0, or there is none.
     """
     values: list[object] = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -34,9 +34,7 @@ def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
     wrong = [value for value in values if not _is_size(value)]
     if wrong or not values:
         found = repr(wrong[0]) if wrong else "none"
-        raise OptionError(
-            f"dims: expected whole numbers of at least 0 for '{symbol}', found {found}"
-        )
+        raise OptionError(f"dims: expected integers of at least 0 for '{symbol}', found {found}")
     return tuple(dict.fromkeys(int(cast(int, value)) for value in values))
 
 
@@ -91,7 +89,7 @@ def _checked_shapes(
             raise OptionError(f"shapes: unknown input '{name}': the model's inputs are {known}")
         if not all(map(_is_size, shape)):
             raise OptionError(
-                f"shapes: expected whole numbers of at least 0 for '{name}', found {shape!r}"
+                f"shapes: expected integers of at least 0 for '{name}', found {shape!r}"
             )
     return {name: tuple(map(int, shape)) for name, shape in shapes.items()}
 

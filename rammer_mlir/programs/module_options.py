@@ -10,7 +10,7 @@ Value = str | int | float | bool
 
 _BOOLS = {"true": True, "false": False}
 
-_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_WORDS = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class Executable(CompiledModel):
         idle. A previous ``pin`` is undone.
 
         Raises:
-            OptionError: if the number is not a whole number of at least 1.
+            OptionError: if the number is not an integer of at least 1.
         """
         if count is not None:
             count = check_threads(count)

@@ -19,10 +19,10 @@ def check_threads(count: object) -> int:
     """Return ``count``, a number of threads that a user gives, as a plain integer.
 
     Raises:
-        OptionError: if it is not a whole number of at least 1.
+        OptionError: if it is not an integer of at least 1.
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-        raise OptionError(f"threads: expected a whole number from 1 on, found {count!r}")
+        raise OptionError(f"threads: expected an integer of at least 1, found {count!r}")
     return int(count)
 
 

@@ -140,11 +140,11 @@ WRONG = {
         "unknown option 'nobody.threads', expected one of iree.sec",
     ),
     "no owner": ({"threads": 1}, "unknown option 'threads', expected one of "),
-    "kind": ({"onednn.threads": "two"}, "'onednn.threads': expected a whole number of at least 1"),
-    "least": ({"onednn.threads": 0}, "a whole number of at least 1, found 0$"),
+    "kind": ({"onednn.threads": "two"}, "'onednn.threads': expected an integer of at least 1"),
+    "least": ({"onednn.threads": 0}, "an integer of at least 1, found 0$"),
     "fraction": (
         {"openvino.threads": 1.5},
-        r"expected a whole number of at least 1, or all, found 1\.5",
+        r"expected an integer of at least 1, or all, found 1\.5",
     ),
     "choice": ({"openvino.precision": "f8"}, "expected one of f32, bf16, f16, found 'f8'"),
     "seconds": ({"iree.seconds": "-1"}, "expected a number of at least 0, found '-1'"),
@@ -245,13 +245,12 @@ def test_the_tools(
     assert ", threads=2\n" in running.succeed(tmp_path / "m.rammer", "--modules")
     listed = compiling.succeed("--list-codegens")
     assert (
-        "  onnxruntime.threads " in listed
-        and "whole number of at least 1, or all; default: 1" in listed
+        "  onnxruntime.threads " in listed and "integer of at least 1, or all; default: 1" in listed
     )
     for wrong, message in (
         (["threads"], "--module-option 'threads': expected NAME.OPTION=VALUE"),
         (["a.b=1", "--module-option", "a.b=2"], "--module-option 'a.b=2': 'a.b' has a value; give"),
-        (["onnxruntime.threads=0"], "'onnxruntime.threads': expected a whole number of at least 1"),
+        (["onnxruntime.threads=0"], "'onnxruntime.threads': expected an integer of at least 1"),
     ):
         assert message in compiling.fail(*given, *wrong)
     message = running.fail(tmp_path / "m.rammer", "--module-option", "onnxruntime.threads=2")

@@ -123,7 +123,7 @@ def test_the_greatest_size_on_the_command_line(tmp_path: Path) -> None:
     artifact = tmp_path / "model.rammer"
     source = (tmp_path / "model.onnx", "-o", artifact, "--no-cache")
     wrong = tool("compile", *source, "--most", "-1")
-    assert "--most: expected a whole number of at least 0, found '-1'" in wrong.stderr
+    assert "--most: expected an integer of at least 0, found '-1'" in wrong.stderr
     made = tool("compile", *source, "--most", "10")
     assert made.returncode == 0, made.stderr
     with rammer_mlir.load(artifact) as loaded:

@@ -167,7 +167,7 @@ def no_numbers(manifest: dict[str, Any]) -> None:
         (shifted, "rule 5 (memory): expected piece 0 of constants"),
         (outside, "program 1: rule 5 (memory): expected piece 0 of constants"),
         (torn, "expected a place in a buffer of its kind"),
-        (no_numbers, "pieces of constants: expected whole numbers"),
+        (no_numbers, "pieces of constants: expected integers"),
     ],
 )
 def test_manifests_that_the_proof_refuses(

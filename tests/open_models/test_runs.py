@@ -186,11 +186,11 @@ def test_a_symbol_that_stands_twice_in_an_input() -> None:
         ),
         (
             {"dims": {"past": -1}},
-            "dims: expected a whole number of at least 0 for 'past', found -1",
+            "dims: expected an integer of at least 0 for 'past', found -1",
         ),
-        ({"dims": {"past": 1.5}}, "dims: expected a whole number of at least 0 for 'past'"),
+        ({"dims": {"past": 1.5}}, "dims: expected an integer of at least 0 for 'past'"),
         ({"dims": 3}, "dims: expected a mapping from dimensions to sizes, found 3"),
-        ({"specializations": 0}, "specializations: expected a whole number of at least 1, found 0"),
+        ({"specializations": 0}, "specializations: expected an integer of at least 1, found 0"),
         (
             {"shapes": {"k0": (1, 7, 8), "v0": (1, 8, 8)}},
             "'past' is 7 in k0, 8 in v0: give each dimension one size",
@@ -258,9 +258,9 @@ def test_preparing() -> None:
         for given, message in (
             ({"batch": 1}, "'length': expected a size, found none; give dims={'length': N}"),
             ({"none": 1}, "unknown dimension 'none': the model's open dimensions are 'batch', "),
-            ({"batch": -1, "length": 1}, "whole numbers of at least 0 for 'batch', found -1"),
-            ({"batch": "1", "length": 1}, "whole numbers of at least 0 for 'batch', found '1'"),
-            ({"batch": [], "length": 1}, "whole numbers of at least 0 for 'batch', found none"),
+            ({"batch": -1, "length": 1}, "integers of at least 0 for 'batch', found -1"),
+            ({"batch": "1", "length": 1}, "integers of at least 0 for 'batch', found '1'"),
+            ({"batch": [], "length": 1}, "integers of at least 0 for 'batch', found none"),
             ({"batch": range(5), "length": 1}, "at most 4 specialisations"),
             ({"shapes": {"x": (1, 1)}}, "input 'x': expected shape batchxlengthx8, found 1x1"),
             ({"shapes": {"x": (1, 1, 8)}, "batch": 2}, "'batch' is 1 in x, 2 in dims"),

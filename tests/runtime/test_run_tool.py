@@ -218,7 +218,7 @@ def test_bad_options(artifact: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--device: expected a GPU" in failure(capsys, artifact, "--device", "3")
     assert "--repeat: expected at least 1" in failure(capsys, artifact, "--repeat", "0")
     assert "cannot read" in failure(capsys, str(tmp_path / "absent.rammer"))
-    assert "expected a whole number" in failure(capsys, artifact, "--veus", "two")
+    assert "expected an integer" in failure(capsys, artifact, "--veus", "two")
     text = tmp_path / "text.rammer"
     text.write_text("no archive")
     assert "not a compiled model" in failure(capsys, str(text))

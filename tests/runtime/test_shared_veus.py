@@ -107,7 +107,7 @@ def test_any_number_of_threads_runs_all_veus(limit: int) -> None:
 def test_numbers_of_threads_that_do_not_exist_are_refused(count: Any) -> None:
     with (
         RING.build() as executable,
-        pytest.raises(OptionError, match="threads: expected a whole number from 1 on, found"),
+        pytest.raises(OptionError, match="threads: expected an integer of at least 1, found"),
     ):
         executable.use_threads(count)
 

@@ -16,7 +16,7 @@ from rammer_mlir.support.log import logged_seconds
 _BYTECODE = b"ML\xefR"
 _ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
 
-Chunk = str | bytes
+ModuleSource = str | bytes
 """Text of a module, padded to keep its line numbers in the file, or a module's bytecode."""
 
 
@@ -26,7 +26,7 @@ def input_name(options: argparse.Namespace) -> str:
     return "<stdin>" if name == STREAM else name
 
 
-def read_chunks(options: argparse.Namespace) -> list[Chunk]:
+def read_sources(options: argparse.Namespace) -> list[ModuleSource]:
     """Return the modules of the input: texts, bytecode, or the IR of an ONNX model as bytecode.
 
     Raises:
@@ -57,16 +57,16 @@ def _imported(options: argparse.Namespace, data: bytes) -> bytes:
         return import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE).bytecode
 
 
-def _split(text: str, marker: str) -> list[Chunk]:
-    chunks: list[Chunk] = []
+def _split(text: str, marker: str) -> list[ModuleSource]:
+    sources: list[ModuleSource] = []
     part: list[str] = []
     for number, line in enumerate(text.split("\n")):
         if line.startswith(marker):
-            chunks.append("\n".join(part))
+            sources.append("\n".join(part))
             part = [""] * (number + 1)  # padding keeps line numbers
         else:
             part.append(line)
-    return [*chunks, "\n".join(part)]
+    return [*sources, "\n".join(part)]
 
 
 def load_irdl(file: str, context: ir.Context) -> None:
@@ -84,7 +84,7 @@ def load_irdl(file: str, context: ir.Context) -> None:
         raise OptionError(f"--irdl-file: '{file}': expected IRDL, found: {found}") from error
 
 
-def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
+def parse_source(source: ModuleSource, *, implicit_module: bool) -> ir.Module:
     """Parse the text or bytecode of a module into the current context, and return the module.
 
     If text has no top-level module operation and ``implicit_module`` is True, a module is added.
@@ -94,7 +94,7 @@ def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
         MLIRError: if MLIR or a verifier refuses the module.
         OptionError: if ``implicit_module`` is False and the text has no top-level module operation.
     """
-    module = dialects.parse(chunk)
+    module = dialects.parse(source)
     if not implicit_module and not _has_location(module):
         raise OptionError(
             "--no-implicit-module: expected one 'builtin.module' as top-level operation, found "

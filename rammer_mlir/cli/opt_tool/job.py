@@ -14,7 +14,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli.opt_tool import diagnostics
 from rammer_mlir.cli.opt_tool.diagnostic_text import DiagnosticPrinter
 from rammer_mlir.cli.opt_tool.expected_diagnostics import mismatches
-from rammer_mlir.cli.opt_tool.inputs import Chunk, input_name, load_irdl, parse_chunk
+from rammer_mlir.cli.opt_tool.inputs import ModuleSource, input_name, load_irdl, parse_source
 from rammer_mlir.cli.opt_tool.output import ModuleWriter, check_roundtrip, reproducible_text
 from rammer_mlir.errors import RammerError
 from rammer_mlir.passes.base import Pass
@@ -44,22 +44,22 @@ class Job:
         self._name = input_name(self.options)
         self._writer = ModuleWriter(self.options, self._name)
 
-    def run(self, chunk: Chunk) -> bytes | None:
-        """Process the module ``chunk``; return its output, or None after an error.
+    def run(self, source: ModuleSource) -> bytes | None:
+        """Process the module ``source``; return its output, or None after an error.
 
         Diagnostics go to standard error.
         """
         options = self.options
         printer = DiagnosticPrinter(
             self._name,
-            chunk if isinstance(chunk, str) else "",
+            source if isinstance(source, str) else "",
             options.color,
             notes=not options.mlir_disable_diagnostic_notes,
             operations=options.mlir_print_op_on_diagnostic,
         )
         context = self._context()
         if options.verify_diagnostics is not None:
-            return self._run_verified(chunk, context, printer)
+            return self._run_verified(source, context, printer)
 
         def show(info: ir.Diagnostic) -> bool:
             printer.print(diagnostics.of_info(info.severity.name.lower(), info))
@@ -67,7 +67,7 @@ class Job:
 
         try:
             with _handler(context, show):
-                return self._process(chunk, context)
+                return self._process(source, context)
         except (RammerError, ir.MLIRError) as error:
             if options.debug:
                 traceback.print_exc()
@@ -83,7 +83,7 @@ class Job:
         return context
 
     def _run_verified(
-        self, chunk: Chunk, context: ir.Context, printer: DiagnosticPrinter
+        self, source: ModuleSource, context: ir.Context, printer: DiagnosticPrinter
     ) -> bytes | None:
         found: list[diagnostics.Diagnostic] = []
 
@@ -94,7 +94,7 @@ class Job:
         output = b""
         try:
             with _handler(context, collect):
-                output = self._process(chunk, context)
+                output = self._process(source, context)
         except (RammerError, ir.MLIRError) as error:
             found.extend(diagnostics.of_error(error))
         only_expected = self.options.verify_diagnostics == "only-expected"
@@ -102,10 +102,10 @@ class Job:
         printer.print(wrong)
         return None if wrong else output
 
-    def _process(self, chunk: Chunk, context: ir.Context) -> bytes:
+    def _process(self, source: ModuleSource, context: ir.Context) -> bytes:
         with context, ir.Location.unknown():
             with self._phase("Parser", "parse"):
-                module = parse_chunk(chunk, implicit_module=not self.options.no_implicit_module)
+                module = parse_source(source, implicit_module=not self.options.no_implicit_module)
             if self.options.verify_roundtrip:
                 check_roundtrip(module, self._context)
             self._run_passes(module)

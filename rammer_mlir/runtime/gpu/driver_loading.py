@@ -12,7 +12,7 @@ def check_device(device: object) -> int:
     """Return the index of a device as a plain integer.
 
     Raises:
-        OptionError: if it is not a whole number of at least 0.
+        OptionError: if it is not an integer of at least 0.
     """
     if isinstance(device, bool) or not isinstance(device, Integral) or device < 0:
         raise OptionError(f"device: expected a number of a GPU, at least 0, found {device!r}")

@@ -77,7 +77,7 @@ class AssignmentCost:
         compute = max(self._busy_seconds, in_waves)
         memory = self._total_bytes(chosen) / self._bandwidth
         if len(chosen) == len(self.assignment.loops):
-            compute = max(compute, in_waves + waves * self._meeting_seconds(shape))
+            compute = max(compute, in_waves + waves * self._combining_seconds(shape))
             memory = max(memory, waves * self._task_memory_seconds(shape.blocks, chosen))
         return Part(max(compute, memory), waves)
 
@@ -110,7 +110,7 @@ class AssignmentCost:
                 shape.row_steps *= 1 if by_lanes else choice.tile
         return shape
 
-    def _meeting_seconds(self, shape: _Shape) -> float:
+    def _combining_seconds(self, shape: _Shape) -> float:
         """Return the seconds that an rTask needs to combine the partial reductions of its lanes."""
         if shape.reduced_lanes == 1:
             return 0.0

@@ -72,7 +72,7 @@ def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
         return None
     for number, decision in enumerate(decisions):
         if decision is Decision.ENDED:
-            rest = _end(rest, number)
+            rest = _through_memory(rest, number)
     return Decided(decisions, rest, units)
 
 
@@ -170,7 +170,7 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
     return None
 
 
-def _end(problem: Problem, number: int) -> Problem:
+def _through_memory(problem: Problem, number: int) -> Problem:
     """Return the problem in which value ``number`` ends a unit: it is passed through memory.
 
     The write of the value is added to its producer's memory traffic, and a read of it to the

@@ -189,7 +189,7 @@ class _Reader:
 
     def _number(self, name: str, value: object, kind: str) -> float:
         least = 0 if name in _MAY_BE_ZERO else None
-        expected = "a whole number" if kind == "int" else "a finite number"
+        expected = "an integer" if kind == "int" else "a finite number"
         expected += " of at least 0" if least == 0 else " above 0"
         kinds = (int,) if kind == "int" else (int, float)
         if (

@@ -262,7 +262,7 @@ def _share(total: Dim, known: Dim) -> Dim:
 
     Raises:
         DependentRowsError: if only ``known`` is open, if ``known`` is 0, or if the quotient is not
-            a whole number.
+            an integer.
     """
     if isinstance(total, Padded) and isinstance(known, int) and known and not total.factor % known:
         return Padded(total.symbol, total.factor // known)

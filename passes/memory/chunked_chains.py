@@ -1,4 +1,4 @@
-"""Sets of rOperators that can be computed in chunks, grown backwards from their last rOperator."""
+"""Chains of rOperators that can be computed in chunks, grown from the last one backwards."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 @dataclass(frozen=True)
 class Chunk:
-    """The work of one chunk of a region, a set of rOperators that is computed in chunks.
+    """The work of one chunk of a chain of rOperators that is computed in chunks.
 
     Attributes:
-        parts: for each operation of the region, the part of each result; None for an unused result.
+        parts: for each operation of the chain, the part of each result; None for an unused result.
         needed: for each operation, the part of each operand; None for the whole operand.
     """
 
@@ -29,10 +29,10 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Region:
+class ChunkedChain:
     """A set of rOperators to compute in chunks, and the views between them, with a last rOperator.
 
-    Only the results of the last rOperator are used outside of the region.
+    Only the results of the last rOperator are used outside of the chain.
 
     Attributes:
         nodes: the operations in reverse order of the block; the first computes the results.
@@ -44,7 +44,7 @@ class Region:
 
     @property
     def operators(self) -> list[ir.OpView]:
-        """The rOperators of the region in the order of the block."""
+        """The rOperators of the chain in the order of the block."""
         return [op for op in reversed(self.nodes) if op.operation.name == OPERATOR]
 
 
@@ -72,16 +72,16 @@ def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
     return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
 
 
-class Regions:
+class ChunkedChains:
     """Finds sets of rOperators of an entry block that can be computed in chunks."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
-        """Read a block; operations in ``fixed`` belong to no region."""
+        """Read a block; operations in ``fixed`` belong to no chain."""
         self._functions, self._fixed = functions, fixed
         self._operations = list(block.operations)
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
-    def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
+    def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[ChunkedChain]:
         """Yield the sets of rOperators to compute in chunks whose last rOperator is ``sink``.
 
         Smaller sets come first; each has at least one intermediate.
@@ -106,7 +106,7 @@ class Regions:
             chunks = [self._chunk(nodes[:end], part) for part in ends]
             if None in chunks:
                 return
-            yield Region(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
+            yield ChunkedChain(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
 
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
