@@ -130,7 +130,7 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Emit a block barrier after a load, so that all threads load before any stores."""
+    """Emit a block barrier after a load, so that all threads load before a thread stores."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

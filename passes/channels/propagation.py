@@ -89,10 +89,10 @@ class Rules(Protocol[C]):
     def made_part(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return how to rewrite an operation that itself changes the layout or reverts a change.
+        """Return how to rewrite an operation that makes or reverts a change of layout.
 
-        An example is a ``linalg.pack``. None for any other operation. ``values`` has the changes of
-        values; results in ``refused`` may not change.
+        An example is a ``linalg.pack``. None for any other operation. ``values`` has the change of
+        layout of each value that changes; results in ``refused`` keep their layout.
         """
         ...
 

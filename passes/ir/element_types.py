@@ -33,7 +33,7 @@ _WIDEST_INTEGER = 64
 
 
 def is_packed(width: int) -> bool:
-    """Whether ml_dtypes has an integer type of ``width`` bits, whose elements take a byte each."""
+    """Whether models store several integers of ``width`` bits in a byte; NumPy uses a byte each."""
     return width in (2, 4)
 
 

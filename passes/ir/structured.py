@@ -290,7 +290,10 @@ class Structured:
 
     @cached_property
     def is_transform(self) -> bool:
-        """Whether the operation reduces a tensor times constants, as Winograd's transforms do."""
+        """Whether the operation multiplies a tensor by literal constants and sums the products.
+
+        Winograd's transforms do so. The weights of a model are no literal constants.
+        """
         return not self.is_elementwise and any(map(is_constant, self.inputs))
 
     @cached_property

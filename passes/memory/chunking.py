@@ -1,4 +1,4 @@
-"""Choice of the rOperators to compute in chunks: those that lower memory usage most.
+"""Choice of the chains of rOperators to compute in chunks: those that lower memory usage most.
 
 A chain is a set of rOperators, of which only the last has results that are used outside.
 """

@@ -1,4 +1,4 @@
-"""Functions that compute a part of an rOperator's results."""
+"""Creation of functions that compute a slice of an rOperator's results, from its function."""
 
 from __future__ import annotations
 

@@ -61,6 +61,12 @@ def splat_of(operand: Operand) -> float | None:
     return float(element.value) if isinstance(element, ir.FloatAttr | ir.IntegerAttr) else None
 
 
+def uniform_of(operand: Operand) -> float | None:
+    """Return the number of a 0-D constant, or the one in all elements of a splat; else None."""
+    number = number_of(operand)
+    return splat_of(operand) if number is None else number
+
+
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
     """Return the content of a constant that is stored in the IR as an array, else None."""
     number = scalar_constant(value)

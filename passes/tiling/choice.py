@@ -173,8 +173,8 @@ def refinements(
     """Yield ever finer tilings, from one rTask to the smallest tiles.
 
     A tiling has a tile size for each loop class: loops of several operations that are tiled
-    together. Each tiling cuts the tiles of one class of its predecessor, the class for which all
-    rTasks together then move the fewest bytes. ``extents`` has the trip count of each class,
+    together. Each tiling is its predecessor with smaller tiles of one class, the class for which
+    all rTasks together then move the fewest bytes. ``extents`` has the trip count of each class,
     ``limits`` the limits on its tile sizes; ``cost`` is called with a tiling and returns the
     operations and bytes of one rTask.
     """

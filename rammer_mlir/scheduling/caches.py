@@ -2,8 +2,8 @@
 
 The cells of an unrolled recurrent layer read the same weights in each time step. Whether a cell
 finds them in its vEU's cache depends on the rTasks that ran there before, and so on the schedule;
-the cost of all other rTasks is independent of their vEU and order. The module ``reuse`` is the
-static model, for the order of the graph.
+the cost of all other rTasks is independent of their vEU and order. The module ``reuse``
+has the model that is independent of the schedule: it assumes the order of the graph.
 """
 
 from __future__ import annotations

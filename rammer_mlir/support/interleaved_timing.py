@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 BURST = 3
@@ -42,6 +44,21 @@ def take_turns(
         for name in order:
             samples[name].extend(turns[name]())
     return samples
+
+
+def paired_medians(samples: Mapping[Key, Sequence[float]]) -> dict[Key, float]:
+    """Return a typical time in seconds of each implementation, comparable with the others'.
+
+    Runs of the same round are compared: an implementation's time is the median of its ratio to the
+    fastest implementation, times the fastest one's median. A change of the machine's speed between
+    rounds so changes no comparison. ``samples`` are the results of ``take_turns``.
+    """
+    medians = {name: statistics.median(times) for name, times in samples.items()}
+    fastest = min(medians, key=medians.__getitem__)
+    return {
+        name: medians[fastest] * statistics.median(map(operator.truediv, times, samples[fastest]))
+        for name, times in samples.items()
+    }
 
 
 def timed_burst(run: Callable[[], object]) -> list[float]:

@@ -16,6 +16,7 @@ from rammer_mlir.benchmarks import __main__ as bench
 from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contenders.offloaded import Spent
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
@@ -35,6 +36,7 @@ from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
 from rammer_mlir.benchmarks.offload.report import page
 from rammer_mlir.benchmarks.offload.verdict import summary, verdict
 from rammer_mlir.benchmarks.timing import Latency
+from rammer_mlir.support.interleaved_timing import paired_medians
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples/your_own_codegen.py")
 
@@ -246,7 +248,7 @@ def test_bad_arguments_are_one_line(
 
 
 def timed(name: str, seconds: float) -> Measured:
-    return Measured(name, Latency(seconds, seconds, seconds, 3), 0.0)
+    return Measured(name, Latency(seconds, seconds, seconds, 3), seconds, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +271,23 @@ def test_choice_by_cost_against_the_better_of_both(
     result = OffloadResult(OffloadRequest("mlp", ("products",)), [outcome])
     assert f"in {int(is_acceptable)} of 1 cases" in summary([result])
     assert verdict(Outcome("products", runs=runs[:2])) is None
+
+
+def test_a_choice_of_no_region_is_the_hosts_program() -> None:
+    """Its latency differs from the host's by noise only."""
+    none = Spent(1.04, 0.0, 1.04, 0.0, 0.0, 0.0, 0)
+    runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), spent=none)]
+    found = verdict(Outcome("products", runs=runs))
+    assert found is not None and str(found) == "1.000 yes, host"
+    wrong = [timed("host", 2.0), timed("always", 1.0), runs[2]]
+    found = verdict(Outcome("products", runs=wrong))
+    assert found is not None and str(found) == "2.000 no, host"
+
+
+def test_times_are_compared_within_rounds() -> None:
+    """The machine is three times slower in the second round."""
+    found = paired_medians({"a": [1.0, 3.0, 1.0], "b": [1.1, 3.3, 1.2]})
+    assert found == {"a": 1.0, "b": pytest.approx(1.1)}
 
 
 def detections(scores: list[float], left: list[float]) -> dict[str, Array]:

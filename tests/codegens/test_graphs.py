@@ -36,6 +36,9 @@ MODELS = {
         a = Conv<pads=[0,3,0,3]>(x, w4417)  b = Conv<group=2,pads=[1,0,1,0]>(a, w4231)
         c = Conv<group=4,pads=[0,1,0,1]>(b, w4113)  d = Conv(c, w4411)
         y = Conv<pads=[2,0,2,0]>(d, w5451) }""",
+    "one channel": """(float[2,1,9,11] x) => (float[2,1,9,11] y) {
+        a = Conv<pads=[1,1,1,1]>(x, w4133, b4)  b = Relu(a)  c = Conv<pads=[1,1,1,1]>(b, w1433, b1)
+        d = Sigmoid(c)  e = Conv<pads=[1,1,1,1]>(d, w1133)  y = Add(e, x) }""",
     "weights of 8 bits": """(float[1,3,7,8] x) => (float[1,160,5,6] y) {
         w = DequantizeLinear<axis=0>(quantized, scales, zeros)  y = Conv(x, w) }""",
     "one dimension": """(float[1,3,17] x) => (float[1,5,15] y) { y = Conv(x, w533, b5) }""",
@@ -214,7 +217,8 @@ def test_json_and_back() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_convolutions_with_flat_kernels_are_in_one_graph(name: str) -> None:
-    """Inception v3 has such kernels; their weights have no axis of extent 1."""
-    (module,) = offloaded(model_of("flat kernels"), name).image.modules
-    assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == 5
+@pytest.mark.parametrize(("case", "number"), [("flat kernels", 5), ("one channel", 3)])
+def test_convolutions_without_an_axis_are_in_one_graph(case: str, number: int, name: str) -> None:
+    """Operands have no axis where the kernel's extent or the number of channels is 1."""
+    (module,) = offloaded(model_of(case), name).image.modules
+    assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == number

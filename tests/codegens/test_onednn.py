@@ -113,6 +113,8 @@ CONVOLUTIONS: dict[str, tuple[str, Any]] = {
     "whole": ("y = Conv(x, w)", {"w": (3, 5, 13, 17)}),
     "groups": ("c = Conv(x, v)  y = Conv<group=3>(c, w, b)",
                {"v": (9, 5, 1, 1), "w": (6, 3, 3, 3), "b": (6,)}),
+    "one channel": ("c = Conv<pads=[1,1,1,1]>(x, v, a)  d = Relu(c)  y = Conv(d, w, b)",
+                    {"v": (1, 5, 3, 3), "a": (1,), "w": (4, 1, 3, 3), "b": (4,)}),
     "padded-apart": ("p = Pad(x, widths)  y = Conv(p, w)", {"w": (4, 5, 3, 3)}),
 }  # fmt: skip
 

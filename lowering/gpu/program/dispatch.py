@@ -144,9 +144,9 @@ class _DispatchLoop:
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
         """Emit code that selects the buffer of an rKernel's argument; return the buffer.
 
-        If rTasks of the rKernel use different buffers for the argument, the task table has the
-        buffer's number. ``arguments`` is the position in the table of the arguments of the record's
-        rTasks.
+        ``kernel`` and ``argument`` are the numbers of the rKernel and of its argument. If rTasks of
+        the rKernel use different buffers for it, the buffer's number is read from the task table,
+        in which the arguments of a record's rTasks begin at position ``arguments``.
         """
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)

@@ -71,9 +71,8 @@ class Offloaded:
         codegens: str = "",
         choice: str = "cost",
         plugins: Sequence[str] = (),
-        costs: str | None = None,
     ) -> None:
-        """Compile an ONNX file without the cache of programs.
+        """Compile an ONNX file by measured costs, without the cache of programs.
 
         Args:
             model: the file.
@@ -82,14 +81,12 @@ class Offloaded:
                 rKernels only.
             choice: ``always`` or ``cost``, the option ``offload_choice``.
             plugins: modules or files that register code generators.
-            costs: name or TOML file of the device whose costs the schedule follows; None for the
-                default.
         """
         load_plugins(plugins)
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
             model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice,
-            costs=costs,
+            costs="measured",
         )  # fmt: skip
         self._compiling = time.perf_counter() - begin
         self._first_run: float | None = None

@@ -19,8 +19,9 @@ from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.benchmarks.offload.agreement import agreement
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
-from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.errors import TargetError
+from rammer_mlir.support.interleaved_timing import paired_medians, take_turns
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
@@ -64,6 +65,8 @@ class Measured:
         name: the way: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code
             generator; ``always`` or ``cost`` for our compiler with it, with this offload choice.
         latency: latency, timed in turns with the others of the same code generator.
+        paired: seconds of a run, from comparisons with the others within each round of turns; to be
+            compared with the others' only.
         worst: largest error against the reference, divided by the tolerance.
         agreement: fraction of the reference's detections that were found; None for other models.
         beginning: times to compile and of the first run; None for ONNX Runtime.
@@ -72,6 +75,7 @@ class Measured:
 
     name: str
     latency: Latency
+    paired: float
     worst: float
     agreement: float | None = None
     beginning: Beginning | None = None
@@ -100,9 +104,12 @@ class Outcome:
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return the median latency in seconds of the measurements ``name``; None without them."""
+        """Return the seconds of a run of the way ``name``, comparable with the other ways' only.
+
+        None if it was not measured.
+        """
         run = self.run(name)
-        return None if run is None else run.latency.median
+        return None if run is None else run.paired
 
 
 @dataclass(frozen=True)
@@ -181,9 +188,8 @@ class _Measuring:
         lanes: dict[str, Lane] = {}
         for choice in (ALWAYS, COST):
             opens = partial(
-                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins,
-                costs="measured" if choice == COST else None,
-            )  # fmt: skip
+                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins
+            )
             try:
                 lanes[choice] = self.open(stack, opens, choice)
             except TargetError as error:
@@ -199,10 +205,12 @@ class _Measuring:
             except TargetError as error:
                 reasons.append(str(error))
         turns = {name: partial(lanes[name].call, turn) for name in results}
-        latencies = take_turns(turns, self.request.budget)
+        samples = take_turns(turns, self.request.budget)
+        paired = paired_medians(samples)
         return [
             Measured(
-                name, latencies[name], worst_error(expected, found), agreement(expected, found),
+                name, Latency.of(samples[name]), paired[name],
+                worst_error(expected, found), agreement(expected, found),
                 lanes[name].call(_beginning), lanes[name].call(_spent),
             )
             for name, found in results.items()

@@ -49,6 +49,10 @@ SPENT = (
     "of the host, those that only copy, waits and launches, and what happens between programs. "
     "Paper: U250 transfer 6, invocation about 20; Zynq 3 for both."
 )
+RATIOS = (
+    "Ratios compare runs of the same round, so that they may differ from quotients of the medians. "
+    "With the word host, no region is worth its code, and the program is the host's."
+)
 BEGINNING = "Seconds; the paper's TensorRT built an engine in {:.0f} to {:.0f}."
 
 
@@ -63,7 +67,7 @@ def page(results: Results) -> str:
         *("## Where the time goes, all offloaded", SPENT, time_table(results)),
         *("## What happens once", BEGINNING.format(*INITIALISATION), beginning_table(results)),
         *("## Lines of an integration", line_table(results)),
-        *("## Choice by cost", summary(results), verdict_table(results)),
+        *("## Choice by cost", summary(results), RATIOS, verdict_table(results)),
         *("## What differs, and why", DIFFERENCES),
     ]
     if failed := failures(results):

@@ -32,9 +32,15 @@ class Verdict:
 
     The alternatives are offloading nothing and offloading everything. A ratio below 1 means that
     offloading by cost is faster than both.
+
+    Attributes:
+        ratio: the quotient of the latencies.
+        is_host: whether offloading by cost offloaded nothing. Its program is then that of the first
+            alternative, whose latency counts.
     """
 
     ratio: float
+    is_host: bool = False
 
     @property
     def is_acceptable(self) -> bool:
@@ -53,9 +59,9 @@ class Verdict:
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Return the ratio and a word that tells whether it is acceptable, such as "0.980 yes"."""
+        """Return the ratio and whether it is acceptable, such as "0.980 yes", "1.000 yes, host"."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
-        return f"{self.ratio:.3f} {words}"
+        return f"{self.ratio:.3f} {words}{', host' * self.is_host}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
@@ -67,14 +73,17 @@ def verdict(outcome: Outcome) -> Verdict | None:
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
-    return Verdict(cost / min(host, always))
+    spent = None if (run := outcome.run(COST)) is None else run.spent
+    is_host = spent is not None and spent.rtasks == 0
+    return Verdict((host if is_host else cost) / min(host, always), is_host)
 
 
 def verdict_table(results: list[OffloadResult]) -> str:
     """Return a Markdown table with a row per model and code generator.
 
     A row has the latencies in ms with nothing, everything, and regions chosen by cost offloaded,
-    and the verdict on the last.
+    and the verdict on the last. The verdict compares the latencies within each round of turns, so
+    that it may differ from the quotient of the medians.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]

@@ -14,6 +14,7 @@ from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.convolutions import (
     channel_letters,
     has_known_windows,
+    image_view,
     spatial_letters,
 )
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
@@ -121,17 +122,17 @@ def _write_convolution(
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
     kernel = channel_letters(reading)
-    if kernel not in ("FC", "GFC", "GF", "G") or not has_known_windows(reading):
+    if kernel not in ("FC", "GFC", "GF", "G", "GC", "F", "C", "") or not has_known_windows(reading):
         raise NotExpressibleError("a layout or the windows of a convolution")
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
-    # ONNX's Conv has no dimension of groups: they are part of the channels.
-    if "G" in given["layout"]:
-        x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *image.shape[3:]))
+    # ONNX's Conv has a dimension of channels, of which groups are a part, also for one channel.
+    if image.rank != len(given["kernel"]) + 2:
+        x = writer.reshape(x, image_view(reading).dims)
     if weight.shape != (features, channels, *given["kernel"]):
         w = writer.reshape(w, (features, channels, *given["kernel"]))
-    is_split = "G" in given["output_layout"]
+    is_split = reading.output.rank != len(given["kernel"]) + 2
     y = _multiply(
         writer, "Conv", reading, [x, w], "" if is_split else out,
         strides=list(given["strides"]), dilations=list(given["dilations"]),

@@ -13,6 +13,7 @@ from rammer_mlir.codegens.primitives.chains import Step, indexing_of, steps_behi
 from rammer_mlir.codegens.primitives.convolutions import (
     CONVOLUTIONS,
     has_known_windows,
+    image_places,
     image_view,
     weight_view,
 )
@@ -38,7 +39,7 @@ from rammer_mlir.codegens.primitives.views import Dims, View, dense
 from rammer_mlir.passes.regions.reading import Operand as Tensor
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionOperation
-from rammer_mlir.passes.regions.weights import number_of
+from rammer_mlir.passes.regions.weights import uniform_of
 
 PRODUCTS = ("matmul", "batch_matmul")
 
@@ -162,10 +163,13 @@ class _Builder:
         """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
-        view = dense(step.other.shape).spread(step.places, main.output.rank)
+        whole = self.values.values[node.operands[0].value].view.dims
+        rank, places = main.output.rank, step.places
+        if node.kind == Kind.CONVOLUTION:
+            rank, places = max(rank, len(whole)), image_places(main, places, main.output)
+        view = dense(step.other.shape).spread(places, rank)
         if "G" in str(main.attributes.get("output_layout", "")):
             view = view.joined(1)
-        whole = self.values.values[node.operands[0].value].view.dims
         channels = len(whole) - 1 if node.kind == Kind.MATMUL else 1
         is_vector = view.dims == tuple(n if d == channels else 1 for d, n in enumerate(whole))
         if is_vector and step.reading.kind == "add" and _takes_bias(node):
@@ -218,7 +222,7 @@ class _Builder:
         function, whole = unary_function(reading), reading.output.shape
         if function is None:
             return self._binary(reading)
-        (source,) = (each for each in reading.inputs if number_of(each) is None)
+        (source,) = (each for each in reading.inputs if uniform_of(each) is None)
         if tuple(range(len(whole))) not in indexing_of(reading) or source.shape != whole:
             raise NotExpressibleError("an operand that is repeated")
         operands = (self._result(dense(whole)), self._read(Role.SOURCE, source))

@@ -5,10 +5,12 @@ The order is groups, filters, channels, spatial axes, as far as the operand has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.views import Dims, View, dense
+from rammer_mlir.passes.regions.reading import Operand as Tensor
 from rammer_mlir.passes.regions.reading import Reading
 
 CONVOLUTIONS = tuple(f"{prefix}conv{n}d" for prefix in ("", "depthwise_") for n in (1, 2, 3))
@@ -23,7 +25,8 @@ def spatial_letters(conv: Reading) -> str:
     layout = str(conv.attributes["layout"])
     space = layout[-len(cast("Dims", conv.attributes["kernel"])) :]
     out = str(conv.attributes.get("output_layout", f"NF{space}"))
-    if layout not in (f"NC{space}", f"NGC{space}") or out not in (f"NF{space}", f"NGF{space}"):
+    images = [f"N{letters}{space}" for letters in ("C", "GC", "")]
+    if layout not in images or out not in [image.replace("C", "F") for image in images]:
         raise NotExpressibleError("a layout of images")
     return space
 
@@ -47,8 +50,8 @@ def channel_letters(conv: Reading) -> str:
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
     """Return a view of a convolution's input with the axes batch, channels, spatial axes.
 
-    The axis of groups, if any, is collapsed with that of channels. With ``is_output``, the view is
-    of the convolution's result instead.
+    The axis of groups, if any, is collapsed with that of channels; images of a single channel may
+    lack the latter. With ``is_output``, the view is of the convolution's result instead.
 
     Raises:
         NotExpressibleError: if the layout of an image has the channels after the spatial axes.
@@ -56,7 +59,20 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
     spatial_letters(conv)
     name, operand = ("output_layout", conv.output) if is_output else ("layout", conv.inputs[0])
     view = dense(operand.shape)
-    return view.joined(1) if "G" in str(conv.attributes.get(name, "")) else view
+    if "G" in str(conv.attributes.get(name, "")):
+        return view.joined(1)
+    places = image_places(conv, range(operand.rank), operand)
+    return view.spread(places, max(places) + 1)
+
+
+def image_places(conv: Reading, places: Iterable[int], image: Tensor) -> Dims:
+    """Return the axes of batch, channels, spatial axes that are at ``places`` in an image.
+
+    ``image`` is the input or the result of a convolution; images of a single channel may lack the
+    axis of channels. A negative place stands for no axis, and is returned as it is.
+    """
+    is_lacking = image.rank == len(cast("Dims", conv.attributes["kernel"])) + 1
+    return tuple(place + (is_lacking and place > 0) for place in places)
 
 
 def weight_view(conv: Reading) -> View:

@@ -9,7 +9,7 @@ from typing import cast
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.node import Function
 from rammer_mlir.passes.regions.reading import Reading
-from rammer_mlir.passes.regions.weights import number_of
+from rammer_mlir.passes.regions.weights import uniform_of
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -55,12 +55,13 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 def unary_function(reading: Reading) -> Function | None:
     """Return a library's function for an operation on one tensor, or on a tensor and a number.
 
-    For example, ``x * 2.0`` becomes ``linear``. The result is None for any other operation.
+    For example, ``x * 2.0`` becomes ``linear``; a tensor that has the same number in all elements
+    counts as a number. The result is None for any other operation.
     """
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
         return Function(reading.kind, *(float(cast("float", value)) for value in values))
-    numbers = [number_of(operand) for operand in reading.inputs]
+    numbers = [uniform_of(operand) for operand in reading.inputs]
     if len(numbers) != 2 or reading.kind not in _WITH_NUMBER:
         return None
     if reading.kind not in _ORDERED and numbers[1] is None:

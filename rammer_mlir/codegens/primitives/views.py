@@ -20,7 +20,9 @@ class View:
     @property
     def is_dense(self) -> bool:
         """Whether the elements are in row-major order without gaps."""
-        return self == dense(self.dims)
+        strides = zip(self.dims, self.strides, dense(self.dims).strides, strict=True)
+        # The stride of a dimension of size 1 is arbitrary.
+        return all(size == 1 or given == row_major for size, given, row_major in strides)
 
     def permuted(self, order: Sequence[int]) -> View:
         """Return the view whose dimension i is dimension ``order[i]`` of this view."""

@@ -96,9 +96,10 @@ def fault(
 ) -> None:
     """Emit a call that stops the launch with a fault at the operation numbered ``site``.
 
-    ``address`` is the accessed address and ``base`` an address in the intended buffer; ``other``
-    and ``other_site`` are the stamp and the operation of the other access of a race. For some
-    faults these are other numbers that the message contains.
+    ``address`` is the accessed address and ``base`` an address in the intended buffer. For a race,
+    ``other`` is the stamp of the other access, which identifies its block, lane and phase,
+    and ``other_site`` its operation. For a fault without an address, such as an index out of
+    bounds, the arguments are the numbers that the fault's message prints.
     """
     perform("emulator_fault", int(kind), site, address, base, other, other_site)
 

@@ -1,7 +1,7 @@
 """The form ``binary`` of OpenVINO modules: a line of JSON, then models that OpenVINO exported.
 
-The line has the graph's inputs and outputs, and the bytes of each function's model. A model has its
-function's weights in OpenVINO's packing, and only the version that exported it imports it.
+The line has the graph's inputs and outputs, and the size in bytes of each function's model. A model
+has its function's weights in OpenVINO's packing; only the version that exported it can import it.
 """
 
 from __future__ import annotations

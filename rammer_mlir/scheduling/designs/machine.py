@@ -26,7 +26,7 @@ class Choice:
     """A mapping of a loop, of which each rTask executes ``tile`` iterations.
 
     The lanes of a vEU execute them in parallel if ``by_lanes``, else they run in sequence. ``name``
-    is the mapping in printed designs, such as ``rTask``, ``lanes``, ``both`` or ``serial``.
+    is the mapping in printed designs: ``rTask``, ``lanes``, ``both`` of them, or ``serial``.
     """
 
     name: str

@@ -92,7 +92,8 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
     Args:
         problem: the group, with its loops, assignments and values.
         machine: the vEUs and lanes that the loops are mapped to.
-        tiles: whether an rTask may also execute a half, a quarter and so on of a loop's iterations.
+        tiles: whether an rTask may execute a half, a quarter and so on of a loop's iterations, not
+            only one or all of them.
     """
     decided = tuple(decide(problem))
     single = [DesignSpace(each, machine, uncoupled(each.problem), tiles) for each in decided]

@@ -93,8 +93,8 @@ def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) ->
 
     Args:
         kind: the computation of the vertex.
-        rows: rows, and also columns, of the map.
-        chunks: chunks of ``CHUNK`` channels of the map.
+        rows: rows, and also columns, of the feature map.
+        chunks: chunks of ``CHUNK`` channels of the feature map.
         num_sources: number of inputs, which are added.
         size: elements that an rTask writes.
     """

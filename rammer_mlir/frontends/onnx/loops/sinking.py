@@ -96,10 +96,10 @@ class _Graph:
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def read_by_alone(self, reader: int) -> set[int]:
-        """Return the numbers of the nodes whose results are only used to compute a Scan's sources.
+        """Return the numbers of the nodes that serve only to compute the scan inputs of a Scan.
 
-        ``reader`` is the number of the Scan. The results of these nodes are neither outputs of the
-        graph nor used by nodes after the Scan, so the nodes may be moved into its body.
+        ``reader`` is the number of the Scan; its initial states do not count. No output of the
+        graph and no other node needs these nodes' results, so they may be moved into the body.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
