@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rammer_mlir import dialects
@@ -40,6 +42,20 @@ def test_matmul_fills_the_registers() -> None:
     assert plan.vector == 1
     assert 20 <= plan.accumulators <= 28
     assert plan.order[0] == 1  # the panel of b stays in cache
+
+
+@pytest.mark.parametrize("registers", [14, 30])
+def test_packed_rows_of_whole_lines_stay_in_cache(registers: int) -> None:
+    """A row of 16 elements is one line, so that two vectors of 8 load no more than one does."""
+    nest = _nest(
+        {"m": 64, "panel": 8, "n": 32, "k": 256}, "k",
+        [{"m": 256, "k": 1}, {"panel": 8192, "n": 1, "k": 32}], {"m": 256, "panel": 32, "n": 1},
+    )  # fmt: skip
+    plan = plan_tile(replace(nest, lanes=8, registers=registers))
+    assert plan.vector == 2 and plan.order[-1] == 0
+    rows = dict(plan.unroll)[0]
+    loads = rows + plan.accumulators // rows
+    assert plan.accumulators > 10 and loads <= 2 / 3 * plan.accumulators
 
 
 def test_transposed_b_reduces_along_the_lanes() -> None:

@@ -28,6 +28,7 @@ _SETS = 64  # sets of the first level: lines 4 KiB apart are in the same set
 _WAYS = 8  # lines of a set; 12 on newer processors
 _LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
+_RESIDENT_PACKED = 256  # the same for rows of whole lines, whose number is exact: half of 32 KiB
 _STRIDED = 1.25  # cycles per lane of a gather or scatter
 # the same for fewer than 32 bits, where each lane is extracted for lack of an instruction
 _STRIDED_NARROW = 6.0
@@ -313,13 +314,38 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
     reused = not moving or access.invariant(moving[-1])
-    return 0.0 if reused and lines <= _RESIDENT_LINES else lines
+    if reused and (lines <= _RESIDENT_LINES or _stays_packed(nest, access, plan, points)):
+        return 0.0
+    return lines
 
 
-def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+def _stays_packed(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
+    """Whether an operand is in rows of whole cache lines, and its lines stay in the first level."""
+    if not _is_packed(nest, access, plan):
+        return False
+    return _lines_of(nest, access, plan, points, in_lines=True) <= _RESIDENT_PACKED
+
+
+def _is_packed(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
+    """Whether the vectors of an operand are in rows of whole cache lines, as in packed weights."""
+    if plan.vector is None or nest.loops[plan.vector].reduction or access.strides[plan.vector] != 1:
+        return False
+    return all(s is not None and (s in (0, 1) or s % nest.line == 0) for s in access.strides)
+
+
+def _lines_of(
+    nest: LoopNest,
+    access: Access,
+    plan: TilePlan,
+    points: dict[int, int],
+    *,
+    in_lines: bool = False,
+) -> float:
     """Return the number of an operand's cache lines that a micro tile reads in total.
 
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    ``points`` maps each tiled loop to its number of iterations in the micro tile. With
+    ``in_lines``, contiguous runs of elements begin at the begin of a line or share one; otherwise
+    they begin anywhere, and the result is a mean.
     """
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}
@@ -331,4 +357,4 @@ def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, 
         else:
             pieces *= count
     pieces *= math.prod(count for stride, count in moves if stride is None)
-    return pieces * ((run - 1) / nest.line + 1)
+    return pieces * (-(-run // nest.line) if in_lines else (run - 1) / nest.line + 1)
