@@ -13,7 +13,7 @@ from rammer_mlir.errors import PassError
 
 
 class Form(Enum):
-    """The form that a pass requires of the entry function and of the functions that it calls."""
+    """A form of the entry function and of the functions that it calls, which a pass may require."""
 
     TENSORS = "static tensors, and scalars, in one block"
     TENSORS_ALONE = "static tensors in one block"
@@ -57,9 +57,10 @@ class Pass(ABC):
 
 
 class OperationError(PassError):
-    """A pass's error about an operation; its location lets tools point at the line.
+    """An error of a pass about an operation.
 
-    The message starts with the operation's name, and its node's name if the location has a name.
+    The error has the operation's location, so that tools can show the line. The message starts with
+    the name of the operation, and of its node if the location has a name.
     """
 
     def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:

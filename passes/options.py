@@ -36,7 +36,7 @@ def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
 
 
 def describe_default(field: dataclasses.Field[Any]) -> str:
-    """Return the default value of a field of a pass, an option, in pipeline syntax."""
+    """Return the default value of an option in pipeline syntax; ``field`` is the option's field."""
     return _write(field.default)
 
 

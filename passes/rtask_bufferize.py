@@ -204,7 +204,10 @@ def _dense(kind: ir.Type) -> ir.Type:
 
 
 def _kernel_type(kind: ir.Type) -> ir.Type:
-    """Return the type of an rKernel's argument for a memref type: its strides, but offset 0."""
+    """Return the type of an rKernel's argument to which memrefs of type ``kind`` are passed.
+
+    It has the same shape and strides, and the offset 0.
+    """
     view = ir.MemRefType(kind)
     shape = list(view.shape)
     strides, offset = view.get_strides_and_offset()

@@ -55,8 +55,8 @@ def _only_tensor(op: Structured) -> ir.Value | None:
 def _pays(concat: ir.Operation) -> bool:
     """Whether moving an elementwise operation before a concatenation pays.
 
-    The concatenation needs a single reader, and operands that are computed for it alone need more
-    than half of its elements.
+    It pays if the concatenation has a single reader, and if more than half of its elements are from
+    computed operands that nothing else reads.
     """
     if concat.name != CONCAT or not _is_read_once(concat.results[0]):
         return False

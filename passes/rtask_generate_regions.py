@@ -144,7 +144,7 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield an expected and a found value for each error in the code made for a region."""
+    """Yield the expected and the found value for each error in ``code``, made for ``region``."""
     if code.num_rtasks < 1:
         yield "1 or more rTasks", code.num_rtasks
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))

@@ -108,10 +108,10 @@ class _Rewriter:
         return left.zero is None or self._is_parallel(left.zero, self._left_loops)
 
     def _is_parallel(self, zero: Zero | Scale, loops: Sequence[int]) -> bool:
-        """Whether a zero point or scale is constant along all reduction loops.
+        """Whether a zero point or scale is the same for all terms of each sum of the contraction.
 
-        ``zero`` belongs to the factor whose dimensions ``loops`` index, in order; its own
-        dimensions are some of these. ``loops`` is empty if windows index the factor.
+        ``zero`` belongs to a factor of the contraction. ``loops`` has the loop that indexes each
+        dimension of this factor; it is empty if windows index the factor.
         """
         return not zero.dims or bool(
             loops and all(self.found.op.parallel[loops[d]] for d in zero.dims)

@@ -57,7 +57,10 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators with generated rKernels, and the alignment that these need in bytes."""
+    """Return the rOperators with generated rKernels, each with the alignment it needs in bytes.
+
+    If an rOperator has several generated rKernels, this is the largest of their alignments.
+    """
     all_alignments = ((symbol_name(f), generated_alignment(f)) for f in functions(module))
     alignments = {name: alignment for name, alignment in all_alignments if alignment is not None}
     found: list[tuple[ir.OpView, int]] = []
@@ -100,10 +103,10 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the operation that computes the operand in conflict, with existing ``copies`` skipped.
+    """Return the operation that computes the operand in conflict; ``copies`` are skipped.
 
-    For an argument of the function, return the first operation that reads it: the first copy, or
-    the operand's user.
+    If the operand, or the source of its copies, is an argument of the function, return the
+    operation that reads the argument: the first copy, or the operand's user.
     """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner

@@ -221,7 +221,10 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has made for a function, or nothing."""
+    """Yield the name of the rKernel that a code generator has made for a function.
+
+    Yield nothing if there is no such rKernel.
+    """
     name = generated_kernel(function)
     if name is not None:
         yield name

@@ -80,17 +80,17 @@ class RammerBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run a node on arrays in the order of its inputs that are present; return its outputs.
+        """Run a node on this machine's CPU, and return its outputs.
 
         Args:
             node: a node of any supported operator.
-            inputs: a sequence of arrays, or a single array.
+            inputs: an array for each distinct input that is present, in order; or a single array.
             device: a CPU.
             outputs_info: dtype and shape of each output in order, if ONNX cannot infer them.
             kwargs: ``opset_version``, by default ONNX's newest, and options of ``compile``.
 
         Raises:
-            RammerError: if it cannot be compiled, or arrays do not match.
+            RammerError: if the node cannot be compiled, or the arrays do not match its inputs.
         """
         given = inputs if isinstance(inputs, Sequence) else [inputs]
         arrays = [np.asarray(value) for value in given]
@@ -114,7 +114,8 @@ def _model_of(
 
     Args:
         node: the node.
-        arrays: arrays with the dtypes and shapes of the inputs that are present, in order.
+        arrays: an array for each distinct input that is present, in order; it gives the input's
+            dtype and shape.
         outputs_info: dtype and shape of the node's first outputs; may be empty.
         version: opset of ONNX's default domain.
     """

@@ -49,9 +49,10 @@ def compile_launches(
         module: in the caller's context, with a function whose body consists of kernel launches
             (``gpu.launch_func``), allocations and constants. It is consumed: after the call it
             contains the kernel.
-        target: the GPU, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
+        target: the GPU, such as ``nvvm:sm_90`` or ``rocdl:gfx90a``.
         policy: name of the scheduling policy.
-        num_veus: blocks of the persistent kernel; the device's multiprocessors if None.
+        num_veus: number of blocks of the persistent kernel; None for the number of the device's
+            multiprocessors.
         costs: the device whose costs the schedule follows, a name or a file.
         function: of several host functions, the one to compile; the others are erased.
         emulate: execute the kernel on this machine's processor.
@@ -61,12 +62,12 @@ def compile_launches(
 
     Returns:
         An executable whose inputs are the function's arguments, by their ``rtask.name`` or as
-        ``arg0``, ``arg1`` and so on; those marked ``rtask.output`` are its outputs. Other arguments
-        that kernels write are updated in place if they are on the device, and ``run`` returns their
-        new values. Arguments must not overlap.
+            ``arg0``, ``arg1`` and so on; those marked ``rtask.output`` are its outputs. Other
+            arguments that kernels write are updated in place if they are on the device, and ``run``
+            returns their new values. Arguments must not overlap.
 
     Raises:
-        RammerError: with the launch that cannot be part of a static program.
+        RammerError: if a launch cannot be part of a static program; the message names the launch.
     """
     options = check_options(
         target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog

@@ -35,7 +35,8 @@ class Access:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the first element and the exclusive end of every rTask's box.
 
-        Both are int64 arrays (num_rtasks, rank), clipped to ``shape``, the argument's shape.
+        Both are int64 arrays of shape (num_rtasks, rank), clipped to ``shape``, the argument's
+        shape.
         """
         ids = np.arange(num_rtasks, dtype=np.int64)
         columns = [evaluate(expr, ids) for expr in self.offsets.results]
@@ -48,7 +49,7 @@ class Access:
 def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Evaluate an affine expression in ``d0`` at every id, elementwise.
 
-    ``ids`` and the result are (n,) int64.
+    ``ids`` and the result are int64 arrays of rank 1 and equal length.
 
     Raises:
         ValueError: if the expression has another dimension or a symbol.

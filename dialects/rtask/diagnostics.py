@@ -26,9 +26,10 @@ class Broken(Exception):
 
 
 def verified(check: Callable[[], None]) -> bool:
-    """Call ``check``, which raises ``Broken`` for a broken rule; return whether it did not raise.
+    """Call ``check``; return whether it found all rules to hold.
 
-    ``Broken`` becomes a diagnostic of MLIR at the operation.
+    ``check`` raises ``Broken`` for a broken rule, which becomes a diagnostic of MLIR at the
+    operation.
     """
     try:
         check()

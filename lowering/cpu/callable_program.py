@@ -39,9 +39,10 @@ _POLLS = 1000
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
     """Append a function ``name(vEU, run, counters, arguments)`` and the tables that it reads.
 
-    ``table`` is the encoded schedule. Its slots have base ``input`` and the numbers of the entry
-    function's arguments. All functions that were in the module before become internal, so that
-    objects of several programs can be linked together.
+    ``table`` is the encoded schedule. Each of its slots has the base ``input``, and its index is
+    the number of an argument of the entry function, in the array ``arguments``. All functions that
+    were in the module before become internal, so that objects of several programs can be linked
+    together.
     """
     for op in module.body.operations:
         _make_internal(op.operation)

@@ -157,10 +157,11 @@ class _DispatchLoop:
             switch(kind, cases, self._frame.finish)
 
     def _stamp(self, word: int, *, is_first: bool = False) -> None:
-        """Emit a store of the time to the record's pair in the trace buffer, if there is a buffer.
+        """Emit a store of the current time to the trace buffer, if there is a trace buffer.
 
-        ``word`` is 0 for the record's start and 1 for its end. With ``is_first``, a nonzero time
-        already in the buffer stays, because a barrier at which the vEU was suspended began earlier.
+        The buffer has a pair of times for each record; ``word`` is 0 for the record's start and 1
+        for its end. With ``is_first``, a nonzero time already in the buffer stays, because a
+        barrier at which the vEU was suspended began earlier.
         """
         if self._trace is None:
             return

@@ -62,8 +62,8 @@ class EntryFrame:
             returns 0.
         finish: the last block, which returns 1: the vEU has ended.
         veu: number of the vEU that the function executes.
-        position: the resume position, an integer: 0 at the vEU's beginning, else the number that
-            the code that uses this frame passed to ``wait``.
+        position: the resume position, an integer: 0 if the vEU has not begun, else the argument
+            ``position`` of the ``wait`` that suspended it.
         base: the vEU's step counter before this run.
     """
 

@@ -17,7 +17,10 @@ class ObjectStore(Protocol):
     """A cache of rKernels' object files; a key is the ``identity`` of a ``SeparateKernel``."""
 
     def find(self, identities: Sequence[str]) -> Mapping[str, bytes]:
-        """Return the stored object files by rKernel identity, without missing identities."""
+        """Return the stored object files by rKernel identity.
+
+        Identities for which no object file is stored are not in the result.
+        """
         ...
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:

@@ -1,11 +1,12 @@
-"""Split long sums of products into pieces, so that the data a piece rereads fit in the L1 cache.
+"""Split long sums of products into pieces, so that data that tiles reread fits in the L1 cache.
 
-A register tile of a product reads some rows or columns of an operand, here its *panel*, along the
-whole sum, and the next tile reads the same panel again. If the panel exceeds the first-level cache,
-it comes from the second level each time. So the sum becomes the outer loop: a piece of it for all
-tiles, then the next piece, with partial sums in the result's memory (Goto and van de Geijn,
-*Anatomy of High-Performance Matrix Multiplication*). The order of summation is unchanged, except
-that dot products, which sum in the lanes of registers, sum the lanes after each piece.
+A register tile of a product reads some rows or columns of an operand along the whole sum. In this
+module, these are called the *panel* of the tile. The next tile reads the same panel again. If the
+panel exceeds the first-level cache, each tile loads it from the second level. So the sum becomes
+the outer loop: all tiles compute a piece of their sums, then the next piece, with partial sums in
+the result's memory (Goto and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*).
+The order of summation is unchanged, except that dot products, which sum in the lanes of registers,
+sum the lanes after each piece.
 """
 
 from __future__ import annotations
@@ -66,17 +67,18 @@ def split_long_reductions(function: ir.Operation) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """The number of the reduction loop to split, and the trip count of each piece of it."""
+    """How to split a sum: the number of the reduction loop, and the trip count of a piece."""
 
     loop: int
     trips: int
 
 
 def _is_product(op: Structured) -> bool:
-    """Return whether an operation is a float sum of products of two inputs, both on memrefs.
+    """Return whether an operation is a float sum of products of two inputs, all on memrefs.
 
-    All reduction loops must index both inputs, and each index must be a loop or select a panel of
-    one, which excludes a convolution's windows.
+    The reduction loops must be static, and both inputs must depend on each of them that has more
+    than one trip. Each dimension of an input must be indexed by a loop or by the panels of a loop
+    (see ``_loops``), which excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
@@ -130,10 +132,10 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether the elements that a sum reads of an operand are far apart in memory.
+    """Return whether the elements of operand ``number`` that a sum reads are distant in memory.
 
-    They are if every reduction loop has a stride of at least ``_FAR_BYTES`` in operand ``number``,
-    and a parallel loop with more than one trip indexes the operand's last dimension.
+    They are if every reduction loop has a stride of at least ``_FAR_BYTES`` in the operand, and a
+    parallel loop with more than one trip indexes the operand's last dimension.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
@@ -150,10 +152,11 @@ def _reductions(op: Structured) -> list[int]:
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return the loop that indexes each dimension of an operand; None for any other expression.
+    """Return, for each dimension of an operand, the number of the loop that indexes it.
 
-    A dimension that holds panels of a loop, ``loop floordiv width`` or ``loop mod width``, counts
-    as indexed by that loop.
+    A dimension with an index of the form ``loop floordiv width`` or ``loop mod width``, as in
+    panels, counts as indexed by that loop. The result is None for a dimension with any other
+    expression.
     """
     places = [panel_index(expr) for expr in map_.results]
     return [
@@ -178,10 +181,10 @@ def _bound(size: Index | None) -> int:
 
 
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
-    """Return the size of a buffer's dimension: an int if static, else a value of the IR or None.
+    """Return the size of a buffer's dimension: an int, a value of the IR, or None if unknown.
 
-    The value is the size operand of the ``memref.subview`` of which the buffer is the result. None
-    if the size is dynamic and the buffer is not the result of a subview.
+    A dynamic size is known only if the buffer is the result of a ``memref.subview``; it is then an
+    operand of the subview.
     """
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):

@@ -141,7 +141,9 @@ def lower_program(
 
 
 def code_identity(module: ir.Module, program: Program, machine: Machine) -> bytes:
-    """Return a digest that is equal only for programs with the same code from ``lower_program``.
+    """Return a digest of all that determines the code that ``lower_program`` generates.
+
+    Programs with equal digests have the same code.
 
     Args:
         module: a module at the `program` stage; it is not modified.

@@ -45,7 +45,10 @@ class SeparateKernel:
         return f"{KERNEL_PREFIX}{self.identity[:_DIGEST_LENGTH]}"
 
     def llvm_ir(self, machine: Machine) -> str:
-        """Lower the rKernel for the machine of its identity; return LLVM IR as text."""
+        """Lower the rKernel to LLVM IR, and return it as text.
+
+        ``machine`` must be the target machine that ``identity`` was computed for.
+        """
         (function,) = find_kernels(self.module)
         function.attributes["sym_name"] = ir.StringAttr.get(self.symbol, self.module.context)
         lower_kernels(self.module, machine)
@@ -58,8 +61,8 @@ def take_kernels(
 ) -> list[SeparateKernel]:
     """Move rKernels out of a module at the `program` stage; return each as a separate module.
 
-    Functions that they call are inlined before. An rKernel is not moved if it refers to a symbol
-    that is not a constant, for instance a function that is linked later.
+    Functions that the rKernels call are inlined first. An rKernel is not moved if it refers to a
+    symbol that is not a constant, for instance a function that is linked later.
 
     Args:
         module: loses the moved functions, but keeps the ``rtask.kernel``s that describe them.

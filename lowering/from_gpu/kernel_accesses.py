@@ -47,10 +47,10 @@ class KernelAccesses:
 class _View:
     """A memref of a kernel, described as a view of one of the kernel's arguments.
 
-    ``argument`` is the argument's position among the memref arguments. ``offsets`` and ``strides``
-    have the view's offset, a range or None if unknown, and its stride along each dimension of the
-    argument, in indices of that dimension. ``offsets`` is None as a whole if the view's dimensions
-    are not those of the argument.
+    ``argument`` is the argument's position among the memref arguments. ``offsets`` has the range of
+    the view's offset along each dimension of the argument, None for an unknown range. ``strides``
+    has the view's stride along each of these dimensions. Both count indices of the argument.
+    ``offsets`` is None as a whole if the view's dimensions are not those of the argument.
     """
 
     argument: int

@@ -125,11 +125,11 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 
 
 def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
-    """Return the operations that compute conditions and bounds of control flow around collectives.
+    """Return the operations that decide control flow around collectives, such as block barriers.
 
-    A collective is an operation that all threads have to reach, such as a block barrier, so these
-    conditions and bounds must be the same in all threads. Spare threads therefore execute the
-    returned operations too, and may read the memory that thread 0 reads.
+    All threads have to reach a collective, so the conditions and bounds of control flow around it
+    must be the same in all threads. The returned operations compute these. Spare threads therefore
+    execute the returned operations too, and may read the memory that thread 0 reads.
     """
     found: set[ir.Operation] = set()
     pending: list[ir.Value] = []

@@ -41,9 +41,10 @@ def _source_alignment(view: ir.Operation) -> int:
 
 
 def holds_aligned_runs(buffer: Buffer, width: int) -> bool:
-    """Return whether vectors of ``width`` elements of a memref's last dimension are aligned.
+    """Return whether rows of a memref can be accessed by aligned vectors of ``width`` elements.
 
-    Each vector, from a multiple of ``width`` on, must be contiguous, at a multiple of its size.
+    They can if each vector along the last dimension that begins at a multiple of ``width`` is
+    contiguous, and its address is a multiple of its size.
     """
     strides, _ = buffer.type.get_strides_and_offset()
     return (

@@ -101,7 +101,7 @@ class Columns:
 
     @property
     def in_warp(self) -> bool:
-        """Whether a warp contains whole rows, so that its threads combine results by shuffles."""
+        """Whether a warp contains whole rows: a warp's threads then combine results by shuffles."""
         return self.places < WARP and self.rows > 1
 
     @property

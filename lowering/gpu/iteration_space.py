@@ -80,8 +80,8 @@ def product(sizes: Sequence[Index]) -> Index:
 def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
     """Emit the indices of point ``number + shift`` in a space of ``sizes``, the last index fastest.
 
-    Points with the same number and different shifts share emitted operations if a shift is a
-    multiple of the product of the inner sizes: the index then differs only by a constant.
+    If ``shift`` is a multiple of the product of the inner sizes, it is only added to the first
+    index, so that all other operations are the same for points with the same ``number``.
 
     Divides in 32 bits: a 64-bit integer division is a subroutine of about 100 instructions on a
     GPU. A tile has fewer than 2**31 points.

@@ -45,7 +45,7 @@ class BufferType:
 
     @property
     def elements(self) -> int:
-        """The number of elements from the buffer's beginning to the view's last element."""
+        """The number of elements of the underlying buffer up to the memref's last one."""
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
 

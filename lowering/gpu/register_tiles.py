@@ -1,8 +1,9 @@
 """Register blocking: tiles of results in the registers of a thread.
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
-computes a tile of m by n results loads m + n elements for m * n products. Tiles divide the extents,
-so that there are no edges, and leave a result for every thread of the block.
+computes a tile of m by n results loads m + n elements for m * n products. The sizes of tiles divide
+the extents, so that there are no edges. A tile grows only if each thread of the block still gets
+one.
 """
 
 from __future__ import annotations

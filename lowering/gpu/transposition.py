@@ -59,7 +59,7 @@ class _Emitter:
         self._threads = threads
 
     def emit(self) -> None:
-        """Emit the loop over squares of the iteration space, the same in all threads."""
+        """Emit the loop over squares of the iteration space; all threads execute each iteration."""
         square = (self._plan.across, self._plan.along)
         counts = [
             _squares(bound) if loop in square else bound

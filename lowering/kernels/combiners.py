@@ -13,9 +13,9 @@ from rammer_mlir.passes.ir.structured import Structured
 
 
 class Bound(Enum):
-    """A neutral element that is the least or the greatest value of a signed integer type.
+    """The least or the greatest value of a signed integer type, as a neutral element.
 
-    It stands in a ``Rule``, which is valid for integers of every width.
+    A ``Rule`` has it instead of a number, because the rule is valid for integers of every width.
     """
 
     LOWEST = "lowest"
@@ -31,8 +31,8 @@ class Rule:
         identity: its neutral element.
         rounds: whether the order of its operands affects rounding.
         by_halves: whether a vector is reduced by combining its two halves until one element is
-            left, instead of by LLVM's reduction. For maxima and minima of floats, the latter is
-            slow: it ignores fast-math flags and compares the signs of zeros in each step.
+            left, instead of by LLVM's reduction. For maxima and minima of floats, LLVM's reduction
+            is slow: it ignores fast-math flags and compares the signs of zeros in each step.
     """
 
     kind: str

@@ -102,14 +102,17 @@ def _power_of_two(biased: Bits) -> Float:
 def _scale(x: Float, biased: Bits) -> Float:
     """Emit x * 2**(m - 254) for the lowest 9 bits m of ``biased``.
 
-    Two factors keep each of them within the range of exponents.
+    The power is applied as two factors, each of which is within the range of exponents.
     """
     half = biased >> 1
     return x * _power_of_two(half) * _power_of_two(biased - half)
 
 
 def _reduce_by_ln2(x: Float, bias: int) -> tuple[Float, Bits]:
-    """Emit r and n + ``bias``, as `_round` does, with x = r + n * ln(2) and |r| <= ln(2) / 2."""
+    """Emit r and n of x = r + n * ln(2), with an integer n and |r| <= ln(2) / 2.
+
+    The second result is n as bits, whose lowest 9 are n + ``bias``.
+    """
     n, biased = _round(x * _LOG2_E, bias)
     return x - n * _LN2_HIGH - n * _LN2_LOW, biased
 
@@ -121,9 +124,9 @@ def expand_exp(x: Float) -> Float:
 
 
 def expand_exp_to_normal_numbers(x: Float) -> Float:
-    """Emit exp(x), with an error of 1 ulp from x = -86.9 on, and 0 from there down.
+    """Emit exp(x), with an error of 1 ulp for x >= -86.9, and 0 for smaller x.
 
-    One factor scales the result, since no result is a denormal number.
+    A single power of two scales the result, since no result is a denormal number.
     """
     # Half of the scale, since 2**128 would overflow where the result does not.
     r, biased = _reduce_by_ln2(x.clamp(-87.3, 89.0), 126)

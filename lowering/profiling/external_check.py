@@ -101,7 +101,7 @@ def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -
     """Return a message about the first wrong rTask, or "" if all are right.
 
     The message has the expected and the found result. An argument that only the rKernel under test
-    writes is its scratch, with arbitrary content.
+    writes is its scratch memory, and is not compared.
 
     Args:
         foreign: the rKernel under test.
@@ -184,10 +184,10 @@ def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> 
 
 
 def _difference(found: Array, wanted: Array, argument: Argument) -> float:
-    """Return the greatest absolute difference of ``found`` from ``wanted``, as a relative error.
+    """Return the greatest error in ``found``, relative to the greatest absolute ``wanted`` value.
 
-    The difference is divided by the greatest absolute value in ``wanted``, or by 1 if that is less.
-    Elements that are not floats have to be equal: the result is 0 or infinite.
+    That value counts as 1 if it is less. Elements that are not finite in ``wanted`` are left out.
+    For types other than floats, the result is 0 if all elements are equal, and infinite otherwise.
     """
     if not argument.is_float:
         return 0.0 if np.array_equal(found, wanted) else np.inf

@@ -108,7 +108,7 @@ def _record(item: Item, before: Sequence[int]) -> Record:
 
 
 class SlotResolver:
-    """Resolves the places of a scheduled module's buffers to slots: base, number and offset."""
+    """Finds the slot of each buffer of a scheduled module: its base, number and offset."""
 
     def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
         """Index the module's rKernels and the entry function's arguments.

@@ -17,8 +17,9 @@ class Image:
     """The image of a convolution.
 
     Attributes:
-        value: the image; the operand of its ``tensor.pad`` if one pads other dimensions than the
-            channels. Dimension 1 has the channels.
+        value: the convolution's operand; if a ``tensor.pad`` that does not pad the channels
+            computes the operand, the source of the ``tensor.pad`` instead. Dimension 1 has the
+            channels.
         channels: the number of the image's channels.
         window: the number of elements of the convolution's window, rows times columns.
         is_depthwise: whether each channel of the result is computed from the same channel of the

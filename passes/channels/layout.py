@@ -101,9 +101,9 @@ class _Blocking:
     ) -> Part[Blocked] | None:
         """Return how to eliminate a ``linalg.pack`` or ``linalg.unpack``.
 
-        A pack of a value that is blocked anyway is replaced by the blocked value; the result of an
-        unpack becomes a blocked value, the unpack's operand. None for any other operation, and for
-        an unpack whose result is in ``refused``.
+        If a pack's operand is a blocked value, its blocked form replaces the pack. The operand of
+        an unpack becomes the blocked form of the unpack's result. None for any other pack, for an
+        unpack whose result is in ``refused``, and for any other operation.
         """
         dim = packed_dim(op)
         if dim is None:

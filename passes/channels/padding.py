@@ -180,7 +180,8 @@ class _Padding:
     def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
         """Return the image of a convolution of 8-bit integers, and its padding; else None.
 
-        Its padded channels can be blocked. Padding alone makes no other operation faster.
+        The padded image can be stored in blocks of channels, which makes the convolution faster.
+        Padding alone makes no other operation faster.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):

@@ -188,7 +188,8 @@ def _dims_after(
     """Return the numbers that the dimensions ``dims`` of a tensor have after reshapes and paddings.
 
     ``views`` are the reshapes and paddings, in order. None if ``dims`` is None, or if one of the
-    dimensions is padded, split, or merged with another; dimensions of size 1 do not count.
+    dimensions is padded, split, or merged with another. Merging with a dimension of size 1, or
+    splitting one off, is allowed.
     """
     found = dims
     for view in views:

@@ -31,8 +31,8 @@ def group_operations(
     Args:
         block: the block of the entry function.
         boundary: the rule that decides whether two groups are merged.
-        units: memoized facts about units to reuse, whose setting ``gathers`` is the boundary's;
-            None to start with an empty cache.
+        units: memoized facts about units to reuse; ``units`` and ``boundary`` must agree on
+            ``gathers``. None to start with an empty cache.
     """
     units = units or Units(gathers=boundary.gathers)
     return _Grouping(list(block.operations)[:-1], boundary, units).groups()

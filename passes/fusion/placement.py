@@ -1,8 +1,8 @@
 """Assigns a buffer and a layout to each tensor of the data-flow graph.
 
 Views cost nothing and concatenations are computed in place: a value that is returned or
-concatenated is computed directly in its final buffer. A view whose layout strides cannot express,
-and a value that would have to be in two places, are listed as conflicts, which a copy resolves.
+concatenated is computed directly in its final buffer. Conflicts are resolved by copies: a view
+whose layout cannot be expressed by strides, or a value that would have to be stored twice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 class Storage:
     """The buffer and the layout of a tensor.
 
-    ``root`` identifies the buffer: the argument or the result for which it is passed or allocated,
-    or the number of an output of the entry function. ``layout`` has the offset of the tensor in the
-    buffer and its strides, in elements.
+    Attributes:
+        root: the value that identifies the buffer: the argument that is passed in it, or the result
+            for which it is allocated; for an output of the entry function, the output's number.
+        layout: the offset of the tensor in the buffer and its strides, in elements.
     """
 
     root: ir.Value | int
@@ -32,7 +33,7 @@ class Storage:
 
 @dataclass(frozen=True)
 class Conflict:
-    """An operand that has to be copied before it is read: number ``index`` of ``user``."""
+    """An operand that has to be copied before it is read: operand ``index`` of ``user``."""
 
     user: ir.OpView
     index: int
@@ -79,8 +80,8 @@ class Placement:
 def place(block: ir.Block) -> Placement:
     """Return the placement of the tensors of an entry block at the `operators` or `tasks` stage.
 
-    A use of a tensor that would have to be in two places, or of a view whose layout strides cannot
-    express, is a conflict.
+    A use of a tensor is a conflict if the tensor would have to be stored twice, or if it is a view
+    whose layout cannot be expressed by strides.
     """
     placement = Placement()
     operations = list(block.operations)
@@ -142,7 +143,8 @@ def _can_be_computed_in(
     """Whether ``value`` can be computed directly in the buffer and layout ``storage``.
 
     That is possible if an rOperator or a concatenation computes it, possibly followed by reshapes
-    that the layout allows. ``requested`` has the places already requested for other values.
+    that the layout allows. ``requested`` has the buffers and layouts that are already requested for
+    other values.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -206,7 +208,7 @@ def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
     """Return the layout of the result of a reshape or slice; ``source`` is its operand's layout.
 
-    None if strides cannot express it, and for any other operation.
+    None if strides cannot express the result's layout, and for any other operation.
     """
     name = op.operation.name
     if name == "tensor.collapse_shape":
@@ -248,7 +250,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
 def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
     """Return the layout of a reshape's operand, given that its result has the layout ``result``.
 
-    None if strides cannot express it.
+    None if strides cannot express the operand's layout.
     """
     source_shape = shape_of(op.operation.operands[0])
     if op.operation.name == "tensor.collapse_shape":

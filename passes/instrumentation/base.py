@@ -13,8 +13,8 @@ class WatchedPass:
 
     Attributes:
         number: the pass's number in the pipeline, from 0.
-        text: the pass with its options and the operations below the module on which it runs, as in
-            ``func.func(canonicalize{max-iterations=2})``.
+        text: the pass in pipeline syntax, with its options and nested in the operations on which it
+            runs, as in ``func.func(canonicalize{max-iterations=2})``.
         argument: the pass's name alone, as in ``canonicalize``.
         remaining: the text of the pipeline from this pass on.
     """

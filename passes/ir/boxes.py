@@ -90,11 +90,14 @@ whole panels.
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """The index ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH`` of an operand in panels.
+    """An index expression ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``.
+
+    It indexes an operand that is stored in panels.
 
     Attributes:
         loop: the number of the loop.
-        is_number: whether it is the panel's number (floordiv), else the position within the panel.
+        is_number: True for ``floordiv``, which gives the number of a panel; False for ``mod``,
+            which gives the position within a panel.
     """
 
     loop: int
@@ -102,7 +105,7 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Match ``loop floordiv PANEL_WIDTH`` and ``loop mod PANEL_WIDTH``; None for other indices."""
+    """Return the panel index that an expression is; None for any other expression."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():

@@ -14,7 +14,7 @@ The offset is a number, or an expression of the rTask's id ``d0``.
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield, for each error in user-written boxes, the expected form and the found text.
+    """Yield the expected form and the text of the found value for each error in user-written boxes.
 
     Args:
         kinds: types of the inputs, or of the outputs.

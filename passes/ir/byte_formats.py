@@ -71,9 +71,10 @@ BYTE_INTEGERS: Mapping[DType, int] = {
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether a type is an 8-bit float or narrower than 8 bits, stored as a byte per element.
+    """Whether each element of a type is stored in a byte, as those of 8-bit floats and int4.
 
-    Such elements are only moved and converted to other types.
+    This holds for floats of at most 8 bits and integers of fewer than 8 bits. Such elements are
+    only moved and converted to other types.
     """
     return dtype in BYTE_FLOATS or dtype in BYTE_INTEGERS or dtype == EXPONENTS
 

@@ -2,14 +2,15 @@
 
 ``rtask.constant`` names a value that is stored outside the IR, ``rtask.value`` stores a small value
 in the IR. ``rtask.pack`` lists the steps that compute the argument from this value at compile time.
-The first step is a reshape (the new shape); transposes (a permutation) and reshapes alternate. In
-the place of a transpose there may be a matrix, which multiplies the first dimension,
-``matrix @ x``, or a sum in i32 of i8 elements along the first dimension (given by their type,
-``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix on,
-values are f64, and rounded once at the end. ``rtask.parts`` lists several values instead, which are
-concatenated along their first dimension before these steps: each part has the attributes above, its
-``shape``, and, by dimension, the number ``low`` of zeros before it and its ``size`` including
-zeros.
+Reshapes (the new shape) and transposes (a permutation) alternate; the first step is a reshape.
+Instead of a transpose, a step may be a matrix, by which the first dimension is multiplied
+(``matrix @ x``), or a sum of i8 elements along the first dimension in i32 (given by the type of the
+elements, ``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix
+on, values are f64; they are rounded once, after the last step.
+
+``rtask.parts`` replaces the single value by a list of values, which are concatenated along their
+first dimension before these steps. Each part has the attributes above, its ``shape``, and two
+numbers for each dimension: ``low``, the zeros before it, and ``size``, its size including zeros.
 """
 
 from __future__ import annotations

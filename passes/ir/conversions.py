@@ -127,9 +127,9 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
     """Emit the bit pattern in the format ``form`` of a subnormal number, without its sign.
 
-    The pattern is the number divided by the smallest number. ``size`` has the f32 bits of the
-    number's magnitude; it is clamped first, because the quotient of a large one overflows the
-    integer.
+    The pattern is the quotient of the number and the smallest number of the format. ``size`` has
+    the f32 bits of the number's magnitude. The magnitude is clamped first: ``size`` may also be
+    that of a large number, whose quotient overflows an integer.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)

@@ -45,9 +45,10 @@ class Layout:
         )
 
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
-        """Return the layout of a slice, all numbers by dimension and in elements.
+        """Return the layout of a slice, as in ``tensor.extract_slice``.
 
-        The slice has ``sizes`` elements from ``offsets`` on, ``steps`` apart.
+        All arguments are in elements, with a number for each dimension: ``offsets`` has the first
+        index, ``sizes`` the number of elements, and ``steps`` the distance of adjacent elements.
         """
         start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
         strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))

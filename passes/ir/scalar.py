@@ -187,16 +187,17 @@ class Scalar:
         return self._divided(self._like(other), make)
 
     def _divides_by(self, other: Scalar | float) -> bool:
-        """Whether a division by ``other`` cannot trap.
+        """Whether an integer division by ``other`` needs no guard, because it cannot trap.
 
-        True for floats, and for integers if ``other`` is a positive number known at compile time.
+        True for floats, and for integers if ``other`` is a Python number above 0.
         """
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
-        """Emit an integer division or remainder that cannot trap; for divisor 0, the result is 0.
+        """Emit an integer division or remainder that cannot trap, and return the result.
 
-        ``make`` emits the operation; divisors 0 and -1 are replaced by 1 in its operand.
+        ``make`` emits the operation, with 1 in place of the divisors 0 and -1. For the divisor 0
+        the result is 0, for the divisor -1 it is that of the divisor 1.
         """
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)

@@ -315,7 +315,7 @@ class Structured:
 
     @cached_property
     def _adds_bytes(self) -> bool:
-        """Whether the innermost loop of a product of 8-bit integers is a reduction of 4."""
+        """Whether the body sums products of 8-bit integers, over 4 terms in the innermost loop."""
         names = sorted(inner.operation.name for inner in self.body)
         if names != ["arith.addi", "arith.extsi", "arith.extui", "arith.muli"]:
             return False
@@ -324,11 +324,10 @@ class Structured:
 
     @cached_property
     def _evaluations(self) -> int:
-        """The number of evaluations of the body, with constant factors computed separably.
+        """The number of evaluations of the body if loops over constants run one after the other.
 
-        It is the number of points of the iteration space, unless constants are indexed by several
-        reduction loops. These loops can run one after the other, so the sum of their trip counts
-        replaces the product.
+        It is the number of points of the iteration space, unless several reduction loops index
+        constant inputs. The sum of the trip counts of these loops then replaces their product.
         """
         loops = {
             loop

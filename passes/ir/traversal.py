@@ -25,7 +25,10 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the nested operations of ``root`` with these names; callers may erase each in turn."""
+    """Yield the operations with one of the names ``names`` that are nested in ``root``.
+
+    The caller may erase each operation when it is yielded.
+    """
     yield from [op for op in nested_operations(root) if op.name in names]
 
 

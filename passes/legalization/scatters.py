@@ -162,7 +162,7 @@ class _Element:
         indices: the tensor of scatter indices.
         updates: the tensor of updates.
         numbers: the dimension numbers of the scatter.
-        scatter_dims: the dimensions of ``updates`` that number the scatter indices.
+        scatter_dims: the dimensions of ``updates`` along which the scatter index varies.
         rank: the rank of the result.
     """
 
@@ -173,9 +173,9 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit a test whether the update is scattered to the element, and a read of the update.
+        """Emit a test whether the scatter index has an update for the element, and read the update.
 
-        Return both. If the test is false, the value of the update is arbitrary.
+        Return the result of the test and the update. If the test is false, the update is arbitrary.
         """
         own = [linalg.IndexOp(n).result for n in range(self.rank)]
         scatter = [linalg.IndexOp(self.rank + n).result for n in range(len(self.scatter_dims))]
@@ -220,7 +220,10 @@ class _Element:
         return starts | {dimension: places[at] for dimension, at in pairs}
 
     def _windows(self) -> dict[int, int]:
-        """Return the dimension of the update's window for each operand dimension that has one."""
+        """Return the dimension of ``updates`` that corresponds to each dimension of the operand.
+
+        Both are given by number. Dimensions of the operand without a window dimension are left out.
+        """
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
         kept = [n for n in range(self.rank) if n not in without]

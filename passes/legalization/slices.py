@@ -36,7 +36,7 @@ class _Slice:
         sizes: the static size of each dimension.
         strides: the static stride of each dimension.
         is_known: whether all sizes and strides are static; offsets may be dynamic.
-        is_static: whether offsets are static, too.
+        is_static: whether all offsets, sizes and strides are static.
         has_steps: whether any stride differs from 1.
     """
 
@@ -206,10 +206,10 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
-    """Emit an insertion into a filled tensor that replaces a padding; return its result.
+    """Emit an insertion into a filled tensor that replaces a ``tensor.pad``; return its result.
 
-    The padding value is computed at run time. None if it is constant or depends on the position, or
-    if the widths are dynamic.
+    None if the padding value is a constant or depends on the position, or if the widths of the
+    padding are dynamic: such an operation is not replaced.
     """
     block = op.regions[0].blocks[0]
     inner = list(block.operations)

@@ -69,7 +69,7 @@ class _System:
 
     @property
     def batch(self) -> list[int]:
-        """The sizes of the dimensions that number the systems."""
+        """The sizes of the leading dimensions; each of their index tuples selects a system."""
         return list(ir.RankedTensorType(self.sides.type).shape)[:-2]
 
     @property
@@ -102,10 +102,10 @@ class _System:
         return loop.results[0]
 
     def _known_part(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the sum of the products of the known unknowns and their coefficients in an equation.
+        """Emit the sum of coefficients times solved unknowns in equation number ``at``.
 
-        ``at`` is the number of the equation, ``known`` the solution so far. The result has a number
-        for each system and right side.
+        ``known`` has the values of the unknowns solved so far. The result has an element for each
+        system and right side.
         """
         rank = len(self.batch)
         loops = [ir.AffineDimExpr.get(n) for n in range(rank + 2)]
@@ -129,10 +129,10 @@ class _System:
         return op.results[0]
 
     def _row(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the values of unknown number ``at`` in all systems.
+        """Emit the values of unknown number ``at``, one for each system and right side.
 
-        Each is the right side minus ``known`` (the sum of the products of known unknowns and their
-        coefficients), divided by the element of the diagonal.
+        A value is the right side minus ``known``, divided by the diagonal element. ``known`` is the
+        result of ``_known_part``.
         """
         shape = [*self.batch, self.columns]
         rank = len(shape)
@@ -158,7 +158,7 @@ class _System:
         return [at, None] if self.on_left else [None, at]
 
     def _slice(self, source: ir.Value, place: Sequence[ir.Value | None]) -> ir.Value:
-        """Emit the same slice of the data of each system, and return it.
+        """Emit and return a slice of ``source`` that has the same elements of each system.
 
         ``place`` has, for each of the last two dimensions of ``source``, an index, or None for all
         elements. A dimension with an index is dropped.

@@ -64,7 +64,7 @@ def _comparison(op: ir.Operation) -> _Compare | None:
 
 
 def _adds(op: ir.Operation) -> bool:
-    """Whether the operation adds the sources."""
+    """Whether the operation adds the sources that are scattered to the same element."""
     block = op.regions[1].blocks[0]
     names = [each.operation.name for each in block.operations]
     first = block.operations[0].operation

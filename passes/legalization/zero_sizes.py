@@ -10,7 +10,12 @@ from rammer_mlir.passes.ir.traversal import replace
 
 
 def drop_empty_tensors(function: ir.OpView) -> None:
-    """Replace operations on tensors without elements by empty tensors or by other operands."""
+    """Remove the operations of a function that read or compute tensors without elements.
+
+    Results without elements are replaced by empty tensors, a loop nest without iterations by its
+    destinations, an insertion of a slice without elements by its destination. A concatenation loses
+    its operands without elements. Constants and all other operations stay.
+    """
     block = function.operation.regions[0].blocks[0]
     for op in list(block.operations):
         operation = op.operation

@@ -30,7 +30,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkedChain:
-    """A set of rOperators to compute in chunks, and the views between them, with a last rOperator.
+    """A set of rOperators that are computed in chunks, with the views between them.
 
     Only the results of the last rOperator are used outside of the chain.
 
@@ -184,8 +184,9 @@ class ChunkedChains:
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
     """Return the part of each result of an operation, None for an unused result.
 
-    Results that are cut along equal dimensions get a common part, because the same loops compute
-    them. Return None if no result is used, or one is needed whole.
+    If the parts of all used results are along the same dimension, of the same size, they are
+    replaced by a part that contains all of them, because the same loops compute the results. Return
+    None if no result is used, or one is needed whole.
     """
     used = [result for result in op.results if result in parts]
     cuts = [cut for result in used if (cut := parts[result]) is not None]
@@ -202,7 +203,7 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
     """Yield the numbers ``n`` for which the first ``n`` nodes can be computed in chunks together.
 
-    The last of them has to be an rOperator or a padding, and at least one other has to be, too.
+    Node ``n - 1`` and at least one node before it have to be rOperators or paddings.
     """
     new = 0
     for end, node in enumerate(nodes, 1):
@@ -213,9 +214,10 @@ def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
-    """Extend ``parts`` by the parts of its operands that an operation needs.
+    """Add to ``parts`` the part ``needed`` of each operand of operation ``op``.
 
-    A value that is needed whole, or along two dimensions, gets None.
+    A value that already has a part gets a part that contains both. A value that is needed whole, or
+    along two dimensions, gets None.
     """
     for value, cut in zip(op.operation.operands, needed, strict=True):
         before = parts.get(value, cut)

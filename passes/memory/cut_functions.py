@@ -92,8 +92,8 @@ def _argument_parts(
 ) -> Needed | None:
     """Return the part of each argument of a block from which parts of values are computed.
 
-    ``wanted`` has the parts, by value, and is extended. None if an operation's operands, or an
-    argument, are needed in more than one part.
+    ``wanted`` has the parts that are needed of each value; parts of the operands of ``operations``
+    are added. None if operands of an operation, or an argument, are needed in more than one part.
     """
     for op in reversed(operations):
         parts = [

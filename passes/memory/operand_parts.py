@@ -104,12 +104,13 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the interval of values that an index expression takes if ``loop`` runs over a part.
+    """Return the part of an operand's dimension that is read if ``loop`` runs over a part.
 
-    ``cut`` is the part of the loop's iterations; all other loops run in full. ``place`` is the
-    dimension that the expression indexes, and its size. The begin of the interval is that of
-    ``loop``'s term alone, so that the indexing map can stay the same. None if the expression is not
-    linear, has negative terms, or exceeds the size.
+    ``expr`` is the index expression of the dimension. ``cut`` is the part of the loop's iterations;
+    all other loops run in full. ``place`` is the number and the size of the dimension. The part
+    begins at the first iteration times the coefficient of ``loop``, so that the same index
+    expression is valid relative to the part. None if the expression is not linear, has a negative
+    constant or coefficient, or exceeds the size.
     """
     axis, size = place
     form = linear_form(expr)

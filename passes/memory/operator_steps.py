@@ -27,7 +27,7 @@ class OperatorSteps:
 
     Attributes:
         operators: the rOperator of each step.
-        roots: the buffers' owners; a buffer's position is its number in ``steps``.
+        roots: the owner of each buffer, in the order of the buffers' numbers in ``steps``.
         steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
             plus bytes moved.
         placement: the buffer and the layout of each tensor.
@@ -41,7 +41,7 @@ class OperatorSteps:
     padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
-        """Return the owner of the buffer that holds a tensor."""
+        """Return the owner of a tensor's buffer: a value, or the number of an output."""
         return _root(self.placement, self.padded, value)
 
 

@@ -82,8 +82,8 @@ def choose_groups(
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
     """Return the results of merged operators that have to be copied out of the merged result.
 
-    These are read by a concatenation whose operands are not exactly the results of ``members`` in
-    order; otherwise the merged result replaces the concatenation.
+    Such a result is read by a concatenation whose operands are not exactly the results of
+    ``members`` in order. The merged result replaces any other concatenation.
     """
     results = [member.result for member in members]
     joins = [

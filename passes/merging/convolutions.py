@@ -17,9 +17,10 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a merged convolution, as pairs of a number of rows and of columns.
+    """The window of a merged convolution.
 
-    ``low`` is the zero padding above and left of the image, ``size`` the size of the window.
+    ``low`` is the zero padding above and left of the image, ``size`` the size of the window. Both
+    have a number of rows and a number of columns.
     """
 
     low: tuple[int, int]

@@ -75,7 +75,7 @@ class LoopNest:
     def limits(self) -> list[LoopLimit]:
         """Return the limits on the tile size of each parallel loop.
 
-        A loop along contiguous memory needs tiles for whole vectors.
+        The tiles of a loop along contiguous memory consist of whole vectors.
         """
         last = {operand.terms[-1] for operand in self.operands if operand.terms}
         return [

@@ -69,7 +69,7 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
 
 
 def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
-    """Replace the last result of each contraction and its chain by a slice of ``merged``.
+    """Replace each result, after the elementwise operations, by a slice of ``merged``.
 
     A concatenation of exactly these results in order is replaced by ``merged`` itself.
     """

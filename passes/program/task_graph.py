@@ -45,7 +45,8 @@ class GraphBuilder:
     Attributes:
         module: the module with the rKernels and their ``rtask.kernel`` descriptions.
         buffers: the buffers of the graph, without duplicates.
-        roots: the argument or allocation that each buffer is, in the order of ``buffers``.
+        roots: the argument or the result of an allocation that defines each buffer, in the order of
+            ``buffers``.
         operators: the operators added until now.
     """
 
@@ -88,7 +89,9 @@ class GraphBuilder:
         return with_reuse(TaskGraph(tuple(self.buffers), tuple(self.operators)))
 
     def kernel(self, name: str) -> RKernel:
-        """Return the rKernel that the module describes under ``name``, always the same object.
+        """Return the rKernel that the module describes under ``name``.
+
+        Equal names give the same object.
 
         Raises:
             PassError: if the module does not describe an rKernel of this name.
@@ -105,7 +108,7 @@ class GraphBuilder:
     def view(self, value: ir.Value) -> View:
         """Return the number of the buffer of a memref, and the memref's offset in it in elements.
 
-        A new buffer is added to the graph.
+        If the graph does not have the buffer yet, the buffer is added.
         """
         if value not in self._views:
             root = root_of(value)

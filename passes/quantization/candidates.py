@@ -25,7 +25,7 @@ from rammer_mlir.passes.regions.units import units_of
 
 @dataclass(frozen=True)
 class Candidate:
-    """A quantized region beside the f32 region from which it is made.
+    """A quantized region beside the f32 region of which it is a copy.
 
     Attributes:
         call: the call of the f32 region.
@@ -90,7 +90,8 @@ def add_candidates(
 class _Constants:
     """Constants of quantized regions; equal constants share an argument of the entry function.
 
-    ``arguments`` are the entry function's, ``known`` has the argument by type and bytes.
+    ``arguments`` is the entry function's argument list; ``known`` maps the type and the bytes of a
+    constant to its argument.
     """
 
     arguments: ArgumentList
@@ -129,9 +130,10 @@ class _Maker:
     known: dict[str, ir.OpView] = field(default_factory=dict[str, "ir.OpView"])
 
     def make(self, call: RegionCall, ranges: Sequence[FactorRanges]) -> Candidate:
-        """Emit a call of a quantized region before the call of the f32 region; return both.
+        """Emit a call of a quantized region before the call of the f32 region.
 
-        ``ranges`` has the ranges of the factors of each contraction in order.
+        Return the candidate that has both calls. ``ranges`` has the ranges of the factors of each
+        contraction in order.
         """
         function = cloned_function(call.function)
         inline_composites(self.module, function)

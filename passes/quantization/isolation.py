@@ -15,7 +15,7 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap
 def isolate_candidates(
     module: ir.Module, copy: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
 ) -> list[Tap]:
-    """Reduce a program to calls of quantized regions, whose results it returns.
+    """Reduce the program ``copy`` to calls of quantized regions; their results become its outputs.
 
     A tap identifies a value by the number of the input or output of the tapped f32 program.
 
@@ -49,7 +49,10 @@ def isolate_candidates(
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Erase operations of a block without used results; calls of regions have no side effects."""
+    """Erase the operations of a block whose results have no uses, except the terminator.
+
+    Calls are erased too, because calls of regions have no side effects.
+    """
     *operations, _ = block.operations
     for op in reversed(operations):
         if not any(True for result in op.operation.results for _ in result.uses):

@@ -142,7 +142,7 @@ def _divergence(counts: Counts, bins: int, levels: int) -> float:
 
 
 def _within(found: Range, extremes: Range) -> Range:
-    """Return the intersection of a range with the extremes, extended to include 0."""
+    """Return the intersection of two ranges; the intersection is extended to include 0."""
     low, high = max(found.low, extremes.low), min(found.high, extremes.high)
     return Range(min(low, 0.0), max(high, 0.0))
 

@@ -122,7 +122,10 @@ def _return(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
-    """Emit and return a call of a function before operation ``place``, with the same location."""
+    """Emit a call of a function before operation ``place``, and return the call.
+
+    The call gets the source location of ``place``.
+    """
     *_, end = body_of(function).operations
     kinds = [value.type for value in end.operation.operands]
     with ir.InsertionPoint(place), place.location:

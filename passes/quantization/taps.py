@@ -133,9 +133,10 @@ class _Program:
 
 
 def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
-    """Return the tensors computed inside a region from which its contractions' operands are made.
+    """Return the tensors inside a region from which the operands of its contractions are computed.
 
-    Each is returned once, before reshapes and zero paddings.
+    Only reshapes and zero paddings are between such a tensor and an operand. Inputs of the region
+    are left out, and each tensor is returned once.
     """
     factors = (factor for each in contractions for factor in each.factors)
     return list(dict.fromkeys(f.source for f in factors if f.argument is None))

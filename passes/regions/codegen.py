@@ -170,9 +170,9 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 
 
 def own_version(name: str) -> str | None:
-    """Return the version of the built-in code generator ``name``; None if it has none.
+    """Return the version of the built-in code generator ``name``.
 
-    None for the code generator of a plug-in, too.
+    None if the code generator states no version, or if it comes from a plug-in.
     """
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None

@@ -193,10 +193,10 @@ def _inverted(op: Structured) -> Structured | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether an elementwise operation combines a tensor with a reduction of it, as a softmax does.
+    """Whether an elementwise operation combines a tensor with its reduction, as a softmax does.
 
-    Its first input has the shape of the result; its second input lacks the dimensions along which
-    ``reduction`` reduces, and is broadcast along these.
+    The first input of ``op`` has the shape of the result; the second input lacks the dimensions
+    along which ``reduction`` reduces, and is broadcast along them.
     """
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]

@@ -126,10 +126,15 @@ def _with_constants(
 ) -> tuple[list[Operand], Indexing]:
     """Return the operands of an elementwise function, and the indexing of each operand.
 
-    Both have the order of the arguments of ``expression``, the call of the function. An argument
-    that is an input number ``n`` stands for ``inputs[n]`` with the indexing ``indexing[n]``: for
-    each dimension of the operand, the dimension of the result that indexes it. A constant argument
-    becomes a scalar operand.
+    The indexing has, for each dimension of the operand, the dimension of the result that indexes
+    it. Operands are in the order of the arguments of ``expression``, the call of the function.
+
+    Args:
+        op: the operation.
+        expression: the call of the function on constants and inputs; a constant becomes a scalar
+            operand.
+        inputs: the operand for each input of the expression, by the input's number.
+        indexing: the indexing of each of these operands.
     """
     operands: list[Operand] = []
     dims: list[tuple[int, ...]] = []

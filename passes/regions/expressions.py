@@ -23,7 +23,7 @@ class Input:
     number: int
 
     def __str__(self) -> str:
-        """Return the input as ``x0``."""
+        """Return the input as text, such as ``x0`` for input number 0."""
         return f"x{self.number}"
 
 
@@ -173,7 +173,7 @@ def _rank(expression: Expression) -> tuple[int, str]:
 
 
 def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
-    """Return the ``maximum`` or ``minimum`` that a select with operands computes.
+    """Return the ``maximum`` or ``minimum`` that a select with these operands computes.
 
     The select is ``select(a < c, c, a)`` or a variant of it, with a constant ``c``. None for any
     other select.

@@ -74,7 +74,7 @@ def interval_sizes(
 
 @dataclass
 class _Intervals:
-    """The sizes of all intervals of units with a common end, which moves forward unit by unit.
+    """The sizes of all intervals of consecutive units that end with the last appended unit.
 
     Element ``b`` of ``bytes``, ``transfer_bytes`` and ``values`` belongs to the interval that
     begins with unit ``b``.
@@ -82,7 +82,7 @@ class _Intervals:
     Attributes:
         count: the number of units.
         graph: the graph of the units.
-        first: the least begin within the limits.
+        first: the least begin of an interval that is within the limits.
     """
 
     count: int
@@ -119,10 +119,10 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Record that the unit at the current end reads a value of ``size`` bytes.
+        """Record that the last appended unit reads a value of ``size`` bytes.
 
         If it is the last reader of a value that a unit of the sequence computes, the value is no
-        longer an output of the intervals that contain its producer.
+        longer an output of the intervals that contain the value's producer.
         """
         if value in self._readers:
             self._readers[value] -= 1

@@ -1,9 +1,10 @@
 """Choice of the layouts in which regions of code generators and the host exchange values.
 
 A code generator states which of a region's inputs and outputs may be stored in blocks of channels,
-the host's layout of convolutions' activations (``channels/layout.py``). If the other side of such a
-value also computes along channels, the conversion is hoisted from the region to the entry function,
-where it cancels with the conversion of the other side, or reads the blocked activation.
+the host's layout of convolutions' activations (``channels/layout.py``). If the producer or a reader
+of such a value outside of the region can use blocks too, the conversion between layouts is hoisted
+from the region to the entry function. There it cancels with the opposite conversion of another
+region, or `rtask-block-channels` lets the host use the blocks directly.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Exchange:
 
 
 def _image(value: ir.Value) -> ir.Value | None:
-    """Return a value that is a tensor of more dimensions than batch and channels, else None."""
+    """Return ``value`` if it is a tensor of more dimensions than batch and channels, else None."""
     is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
     return value if is_image else None
 

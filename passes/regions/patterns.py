@@ -110,13 +110,13 @@ class Repeated(Pattern):
 def wildcard(name: str = "") -> Pattern:
     """Return a pattern of any value from outside of the match.
 
-    Wildcards with equal names match the same value; an empty name matches any.
+    Wildcards with equal names match the same value; wildcards without a name are independent.
     """
     return Wildcard(name)
 
 
 def constant(name: str = "") -> Pattern:
-    """Return a pattern of a weight or of a constant in the IR, with a name for the match."""
+    """Return a pattern of a weight or of a constant in the IR; the match binds it to ``name``."""
     return Wildcard(name, is_constant=True)
 
 

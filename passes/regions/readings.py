@@ -75,7 +75,7 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Discard memoized readings; call it after a change of operations beyond their attributes."""
+    """Discard memoized readings; call it after any change of operations except of attributes."""
     known = _REMEMBERED.get()
     if known is not None:
         known.clear()

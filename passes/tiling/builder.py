@@ -49,11 +49,10 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
 
 def _starts_in(out: ir.Value, value: ir.Value) -> bool:
-    """Make the loop that computes ``value`` work in place in ``out``.
+    """Make the ``scf.for`` that computes ``value`` update ``out`` instead of a function's argument.
 
-    An ``scf.for`` that updates an argument of the function element by element then starts with a
-    copy of the argument in ``out``. Return False, and change nothing, if ``value`` is not computed
-    by such a loop, or if the argument is ``out`` itself.
+    The loop then starts with a copy of the argument in ``out``. Return False, and change nothing,
+    if no such loop computes ``value``, or if the argument is ``out`` itself.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":
@@ -209,10 +208,10 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the initial tensor of the tiled operation for result number ``result``.
+        """Return the destination operand of the tiled operation for result number ``result``.
 
-        If the body reads initial values, the tensor has them. ``reused`` maps the numbers of
-        results to inputs whose tiles they overwrite.
+        It has the initial values if the body reads them. ``reused`` maps the number of a result to
+        the input whose tile the result overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -239,7 +238,10 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the tensor in which a result's tile is computed: an output's slice, or empty."""
+        """Return the tensor in which a result's tile is computed.
+
+        It is a slice of an output of the function, or an empty tensor if the tile is a temporary.
+        """
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
         value = op.op.operation.results[result]
@@ -347,10 +349,11 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 
 
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
-    """Return the function's result whose buffer can hold a value before it holds the result.
+    """Return the function's result in whose buffer ``value`` is computed; None for a temporary.
 
-    Later operations then overwrite the value in place. A returned value is itself the result. None
-    if the value needs a temporary.
+    A value that the function returns is itself the result. Other values are in the buffer of a
+    result if each of the following operations overwrites the value in place, up to the operation
+    that computes the result.
     """
     while value not in computation.returned:
         use = _single_use(value)

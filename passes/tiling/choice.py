@@ -70,10 +70,10 @@ class Aim:
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
     """Return the targets of candidate rKernels, from coarse to fine.
 
-    The first target is ``work`` scalar operations per rTask, and ``enough`` is its field
-    ``Aim.enough``; 0 stands for infinity. The other targets are fractions of ``work``. The last
-    target gives small rTasks for gaps of a schedule; such rKernels are compiled only if enough
-    rOperators share them.
+    The first target is ``work`` scalar operations per rTask, with ``enough`` as ``Aim.enough`` (0
+    stands for infinity). The other targets are fractions of ``work``. The last target gives small
+    rTasks, which fill gaps of a schedule; such rKernels are compiled only for functions that many
+    rOperators call.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -243,13 +243,13 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield one or two tilings in which the tiles of loop class number ``loop`` are about halved.
+    """Yield one or two tilings with smaller tiles of loop class number ``loop``.
 
-    The first tiling has tiles of about half the size. If this size does not divide the trip count,
-    the second tiling has the largest smaller size that divides it and is at least a quarter of this
-    size. There is no second tiling for loops over contiguous memory, and no tiling if the tiles
-    cannot be smaller. ``extents`` has the trip count of each loop class, ``limits`` the limits on
-    its tile sizes.
+    The first tiling has tiles of about half the size. If this half size does not divide the trip
+    count, the second tiling has the largest smaller size that divides it and is at least a quarter
+    of the half size, if there is one. There is no second tiling for loops over contiguous memory,
+    and no tiling if the tiles cannot be smaller. ``extents`` has the trip count of each loop class,
+    ``limits`` the limits on its tile sizes.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:
@@ -277,10 +277,10 @@ def _halve(
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
     """Return a suitable tile size near ``size`` for a loop with trip count ``extent``.
 
-    On a loop over contiguous memory, ``size`` is rounded up to whole vectors if ``largest``
-    permits. Otherwise the result is the least divisor of ``extent`` from ``size`` to 1.5 times
-    ``size``, or ``size`` if there is none. The result is at least ``smallest``, even if that
-    exceeds ``largest``.
+    On a loop over contiguous memory, it is ``size`` rounded up to whole vectors, or the most whole
+    vectors within ``largest``. On another loop, it is the least divisor of ``extent`` from ``size``
+    to 1.5 times ``size`` that is at most ``largest``, or ``size`` if there is none. The result is
+    at least ``smallest``, even if that exceeds ``largest``.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

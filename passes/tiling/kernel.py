@@ -155,9 +155,9 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the share of an operation's iterations that are no padding of the last panels.
+        """Return the share of an operation's iterations that are not padding.
 
-        ``operation`` is the number of the operation. Tiles consist of whole panels, so the share is
+        ``operation`` is the number of the operation. Tiles consist of whole panels: the share is
         below 1 if the trip count of a loop over panels is no multiple of the panel width.
         """
         return prod(
@@ -196,11 +196,11 @@ class TiledDomain:
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return the limits on each loop class's tile sizes; the loops of a class are tiled together.
 
-    Tiles of loops over contiguous memory of an argument or result consist of whole vectors. If such
-    a loop is short, as the loop over the channels of a block, tiles of a contraction have several
-    blocks, so that each load of the other operand is used for a vector of elements. Loops along
-    rows that are transformed (as by Winograd) for a contraction in the same rTask are not cut,
-    because the other operand is loaded again for each tile of them.
+    Tiles of loops over contiguous memory of an argument or result consist of whole vectors. The
+    loop over the channels of a block is too short for that: tiles of a contraction then have
+    several blocks, so that each load of the other operand is used for whole vectors. If a transform
+    (as Winograd's) in the same rTask computes an input of a contraction, the loop along the rows of
+    this input is not cut, because the other operand is loaded again for each tile of the loop.
 
     Args:
         outside: the arguments and results of the function.
@@ -223,11 +223,11 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the loop class along the last tileable dimension of a transformed input, by number.
+    """Return the number of the loop class along the last tileable dimension of a transformed input.
 
-    A transform multiplies by constants, as in Winograd's filtering. The loops of a class are tiled
-    together. None if no transform computes input number ``position`` of ``op``. ``index`` is the
-    number of ``op`` in ``space``.
+    The input is number ``position`` of ``op``; ``index`` is the number of ``op`` in ``space``. None
+    if no transform, a multiplication by constants as in Winograd's filtering, computes the input,
+    or if no loop along it can be tiled.
     """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -240,13 +240,13 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return the loop classes over the channel blocks of an input.
+    """Return the pairs of loop classes over the blocks and over the points of a blocked input.
 
-    The input, number ``position``, may be stored in blocks of channels: its last dimension has the
-    channels of a block (the points), and other dimensions may number blocks. A key is the class of
-    such a dimension, which indexes no other input; the value is the class of the last dimension.
-    Empty if the latter also indexes another input. ``index`` is the number of ``op`` in ``space``.
-    The loops of a class are tiled together.
+    Input number ``position`` of ``op`` may be stored in blocks of channels, whose points are its
+    last dimension. The value of each item is the class of the last dimension. The keys are the
+    classes of the other tileable dimensions whose loops index no other input: one of these may be
+    the dimension of blocks. Empty if the loop of the last dimension indexes another input or cannot
+    be tiled. ``index`` is the number of ``op`` in ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]

@@ -19,12 +19,14 @@ _Of = TypeVar("_Of")
 
 @dataclass(frozen=True)
 class Panels:
-    """The panel layout of a weight whose split dimension becomes panels and columns of a panel.
+    """The layout of a weight in panels, after one of its dimensions is split.
+
+    The split dimension becomes two: the number of the panel, and the column within the panel.
 
     Attributes:
         argument: the number of the function's argument that is the weight.
         leading: the number of dimensions before the dimension of panels.
-        trailing: the number of dimensions after the dimension that is split.
+        trailing: the number of dimensions after the dimension of columns.
     """
 
     argument: int
@@ -48,7 +50,9 @@ class Panels:
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """The dimension that was split of each argument and of each result, by its number.
+    """The split dimension of each argument and of each result of a function.
+
+    Keys are the numbers of arguments or results, values the numbers of their split dimensions.
 
     Arguments and results without a split dimension are left out.
     """

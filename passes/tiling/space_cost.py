@@ -38,11 +38,11 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the loops on which the offset of an rTask's box depends, and the box's size.
+        """Return how the offset of an rTask's box changes along this dimension, and the box's size.
 
-        Both are those along this dimension. Each loop is a pair of the number of its loop class and
-        its coefficient; the size is in elements. ``tiling`` has the tile size of each loop class,
-        ``cut`` has True for each loop class with several tiles.
+        The first result has a pair for each loop on which the offset depends: the number of the
+        loop's class and the coefficient of the loop. The size is in elements. ``tiling`` has the
+        tile size of each loop class, ``cut`` has True for each loop class with several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):

@@ -25,9 +25,9 @@ from rammer_mlir.passes.winograd.filtering import Filtering
 def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
     """Emit and return the transformed tiles of an image [N, C, H, W, L].
 
-    N is the number of images, C the number of channel blocks, L the channels of a block. The tiles
-    of r x r elements begin ``filtering.outputs`` elements apart. The result is [N, C, r, r, T, S,
-    L], with T rows and S columns of tiles.
+    N is the number of images, C the number of channel blocks, L the channels of a block. A tile has
+    r x r elements and begins ``filtering.outputs`` rows or columns after the previous tile. The
+    result is [N, C, r, r, T, S, L], with T rows and S columns of tiles.
     """
     size, outputs = filtering.size, filtering.outputs
     *around, c, height, width, lanes = shape_of(image)

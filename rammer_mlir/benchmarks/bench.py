@@ -176,7 +176,7 @@ class _Measuring:
     def measure(self, threads: int) -> None:
         """Time all contenders with ``threads`` threads, and store their latencies.
 
-        Also store the counts of arithmetic, memory and waiting of the first policy's program.
+        Also store the work of the first policy's program: its operations, bytes and waiting time.
         """
         with ExitStack() as stack:
             lanes = self._open_all(stack, threads)
@@ -190,8 +190,8 @@ class _Measuring:
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
         """Start the contenders' processes; return those that could open the model, by name.
 
-        The first policy is opened alone, since its cost is reported, and then the rest in parallel.
-        The processes end with ``stack``.
+        The first policy is opened alone, because the cost of its compilation is reported; then all
+        other contenders are opened in parallel. The processes end when ``stack`` is closed.
         """
         # Started by this thread: a lane ends with the thread that started it, and the pool's
         # threads end early.

@@ -135,7 +135,7 @@ def spinning(count: int) -> Generator[None]:
 
 
 def openers() -> dict[str, Open]:
-    """Return the function that opens a model for each contender, ONNX Runtime's first."""
+    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, ALONE: ours}
 

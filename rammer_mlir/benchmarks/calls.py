@@ -186,7 +186,7 @@ class _Memory:
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:
-        """The addresses of x0, w and y0 as a C array, as code with a state gets them."""
+        """The addresses of x0, w and y0 as a C array, as stateful functions receive them."""
         return (ctypes.c_void_p * 3)(*map(address_of, (self.x0, self.w, self.y0)))
 
 
@@ -303,9 +303,9 @@ def _loop_in_c(memory: _Memory) -> Callable[[], object]:
 
 
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that makes an engine's C calls for ``memory.steps`` inferences.
+    """Return a function that executes an engine's C calls for ``memory.steps`` inferences.
 
-    The result is None if the engine does not describe its inference as a list of C calls.
+    The result is None if the engine does not describe its inference as a call list.
     """
     named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
     x, w, y = (GraphTensor(name, array.shape) for name, array in named)
@@ -331,7 +331,7 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _call_lists() -> Library:
-    """Compile and load a library of the function ``RUN_CALLS``, which makes a list of C calls."""
+    """Compile and load a library with the function ``RUN_CALLS``, which executes a call list."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 

@@ -13,7 +13,10 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def one_line_errors(main: Callable[_Arguments, int]) -> Callable[_Arguments, int]:
-    """Wrap a command: print an error that the user can cause as a line, and return exit code 1."""
+    """Return a wrapper of the command ``main`` that reports a RammerError without a traceback.
+
+    The wrapper prints the error as one line on standard error, and returns exit code 1.
+    """
 
     @functools.wraps(main)
     def command(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> int:

@@ -27,7 +27,7 @@ class Limit:
         launch: starting a program without rTasks.
         measured: median latency.
         waiting: fraction of the vEUs' time spent waiting at barriers.
-        worst: rKernels whose rOperators take most time above their own bounds.
+        worst: rKernels whose times exceed their own lower bounds most, worst first.
     """
 
     model: str
@@ -135,8 +135,8 @@ def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Lim
 def limit_table(found: Sequence[Limit]) -> str:
     """Return a Markdown table with a row per model and number of threads.
 
-    A row has the lower bounds, the measured time, and the rKernels that are slowest relative to
-    their bounds.
+    A row has the lower bounds, the measured time, and the rKernels whose times exceed their
+    bounds most.
     """
     rows = [["model", "threads", "GFLOP", "arithmetic ms", "MB", "memory ms", "launch ms", "binds",
              "measured ms", "reached", "waiting",

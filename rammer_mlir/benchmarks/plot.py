@@ -17,9 +17,9 @@ _ROW_INCHES = 0.24
 
 
 def plot_ratios(results: Sequence[Result], path: Path) -> None:
-    """Draw other contenders' latencies over that of our first policy, for every model.
+    """Draw the ratio of other contenders' latencies to that of our first policy, for every model.
 
-    Each number of threads has a panel.
+    Each number of threads has a subplot.
 
     Args:
         results: the measured models.

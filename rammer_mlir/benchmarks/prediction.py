@@ -157,10 +157,11 @@ def _measure(
 ) -> tuple[float, OperatorSeconds]:
     """Measure an executable; return the seconds of a run, and the seconds of each operator.
 
-    Both are the median of the faster half of the runs. A round times runs without recording, and
-    then records the rTasks of another; rounds repeat for ``budget`` seconds. Short runs are timed
-    in groups, since reading the clock takes as long as some programs do. A run that is not timed
-    starts each group, to wake threads that slept while Python read a record.
+    Both are the median of the faster half of the runs. A round times a group of runs without
+    recording, and then records the rTasks of one more run; rounds repeat for ``budget`` seconds. A
+    group has several runs if runs are short, since reading the clock takes as long as some programs
+    do. A run that is not timed precedes each group, to wake threads that slept while Python read a
+    record.
     """
     # One vEU is the caller's thread: its processor time does not advance while others run.
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter

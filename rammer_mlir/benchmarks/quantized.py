@@ -75,9 +75,9 @@ class QuantizedRequest:
 
 @dataclass(frozen=True)
 class QuantizedTiming:
-    """The latency of contender ``name``, and the ratio of signal to noise of its outputs.
+    """The latency of contender ``name``, and the signal-to-noise ratio of its outputs.
 
-    ``decibels`` is that ratio against the outputs of the f32 model by ONNX Runtime.
+    ``decibels`` is that ratio; the signal is ONNX Runtime's outputs of the f32 model.
     """
 
     name: str
@@ -104,7 +104,7 @@ class QuantizedResult:
 
 
 def quantized_openers() -> dict[str, Open]:
-    """Return the function that opens a model for each contender, ONNX Runtime's first."""
+    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, FLOATS: ours}
 
@@ -144,13 +144,13 @@ def measure_quantized(
 
 
 def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, Array]]:
-    """Write a model of f32 and its quantized form into a folder, in a child process.
+    """Write an f32 model and its quantized form into a folder; called in a child process.
 
     Args:
         job: the request, and the folder.
 
     Returns:
-        Random inputs by name, and the outputs of the model of f32.
+        Random inputs by name, and ONNX Runtime's outputs of the f32 model.
     """
     request, folder = job
     model = build(request.model, 1, request.scale)
@@ -215,9 +215,9 @@ def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float
 def quantized_table(results: Iterable[QuantizedResult]) -> str:
     """Return a Markdown table with a row for each model.
 
-    A row has the latency and the signal-to-noise ratio of each contender, and two ratios of
-    latencies: those of the fastest other contender, and of our program for the model of f32, each
-    divided by ours.
+    A row has the latency and the signal-to-noise ratio of each contender. Two more columns have the
+    latency of the fastest other contender, and that of our program for the f32 model, each divided
+    by the latency of our program for the quantized model.
     """
     measured = [result for result in results if result.timings]
     names = list(dict.fromkeys(timing.name for result in measured for timing in result.timings))

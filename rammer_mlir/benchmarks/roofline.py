@@ -43,9 +43,10 @@ class Roofline:
     launch_seconds: float
 
     def bandwidth(self, footprint: float) -> float:
-        """Return bytes per second of the largest measured working set of up to ``footprint`` bytes.
+        """Return the measured read bandwidth, in bytes per second, for ``footprint`` bytes of data.
 
-        If all are larger, it is that of the smallest.
+        It is that of the largest working set of at most ``footprint`` bytes, or of the smallest
+        working set if all are larger.
         """
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]

@@ -23,12 +23,12 @@ class Schedule:
     These rules say that each rTask is in exactly one run, that every barrier is satisfied in the
     end, and that the task table encodes the proof's records.
 
-    rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. An rTask has ``veu``, ``step`` (from
-    1, over all launches) and ``clock``, a row of ``clocks``: for each vEU, the number of steps
-    known to be complete when it starts (for its own vEU possibly fewer). For each rOperator and
-    vEU, ``known`` is the number of the vEU's steps that are complete before any rTask of the
-    rOperator starts, and ``reached`` the last step of the vEU that runs one of these rTasks, 0 if
-    none does.
+    rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. By this number, ``veu`` has the
+    rTask's vEU, ``step`` its step (from 1, over all launches) and ``clock`` the index of its row in
+    ``clocks``. A row has, for each vEU, the number of steps known to be complete when the rTask
+    starts (for its own vEU possibly fewer). By rOperator and vEU, ``known`` has the number of the
+    vEU's steps that are complete before any rTask of the rOperator starts, and ``reached`` the last
+    step at which the vEU runs one of these rTasks, 0 if it runs none.
     """
 
     def __init__(self, artifact: Artifact):

@@ -1,4 +1,4 @@
-"""Signatures, descriptions and refusals for models with open dimensions."""
+"""Option checks, signatures and descriptions of models with open dimensions."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def refuse_weights(options: argparse.Namespace) -> None:
 
 
 def require_sizes(model: OpenModel) -> NoReturn:
-    """Raise an error: no random inputs can be generated for open dimensions.
+    """Raise an error that requests sizes: random inputs need a size for each open dimension.
 
     Raises:
-        OptionError: with the dimensions and the options that bind them.
+        OptionError: with the open dimensions and the options that bind them.
     """
     raise OptionError(_advice(model.signature))
 
@@ -136,9 +136,10 @@ def described(model: RunnableModel) -> str:
 def with_narrow_floats(
     specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays
 ) -> dict[str, NDArray[np.generic]]:
-    """Return arrays by name with dtypes of ml_dtypes, such as bfloat16, restored.
+    """Return ``arrays``, read from an ``.npz`` file, with the dtypes of ml_dtypes restored.
 
-    An ``.npz`` file stores such arrays as raw bytes; ``specs`` has the dtypes.
+    An ``.npz`` file stores arrays of such dtypes, for example bfloat16, as raw bytes; ``specs`` has
+    the dtypes by name.
     """
     types = {spec.name: spec.dtype for spec in specs}
     wanted = {name: dtype for name, dtype in types.items() if dtype and dtype.kind == "V"}

@@ -155,7 +155,7 @@ def _close_option(name: str, parser: ArgumentParser) -> str | None:
 
 
 def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
-    """Return the pipeline of ``--pass-pipeline``, or else of ``flags``, which name its passes."""
+    """Return the value of ``--pass-pipeline``, or else the pipeline of the passes in ``flags``."""
     if options.pass_pipeline is not None:
         given: str = options.pass_pipeline
         return given
@@ -166,10 +166,11 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 def _recorded(
     options: argparse.Namespace, flags: Sequence[str], sources: Sequence[ModuleSource]
 ) -> str:
-    """Return the pipeline that a reproducer records, and apply its setting for verification.
+    """Return the pipeline that a reproducer records.
 
-    A reproducer is a file with a module and the pipeline that failed on it. ``sources`` are the
-    modules of the tool's input.
+    A reproducer is a file with a module and the pipeline that failed on it. ``options.verify_each``
+    becomes False if the reproducer records that the pipeline ran without verification. ``sources``
+    are the modules of the tool's input.
 
     Raises:
         OptionError: if passes are given too, or the input is no reproducer.

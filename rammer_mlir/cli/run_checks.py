@@ -64,12 +64,12 @@ def parse_cores(text: str) -> list[int]:
 
 
 def check_timeline(options: argparse.Namespace, found: str) -> None:
-    """Raise an error for ``--timeline`` if the target's vEUs record no times.
+    """Raise an error if ``--timeline`` is given for a target whose vEUs record no times.
 
-    ``found`` names the target.
+    ``found`` is the target.
 
     Raises:
-        OptionError: if the option is given.
+        OptionError: if ``--timeline`` is given.
     """
     if options.timeline:
         raise OptionError(
@@ -97,7 +97,7 @@ def check_compared(options: argparse.Namespace) -> list[str]:
 
 
 def check_explained(options: argparse.Namespace) -> None:
-    """Raise an error for ``--explain`` of an artifact: it compares schedules of the model.
+    """Raise an error if ``--explain`` is given for an artifact, whose schedule is fixed.
 
     Raises:
         OptionError: if the option is given and the model is an artifact.
@@ -110,7 +110,7 @@ def check_explained(options: argparse.Namespace) -> None:
 
 
 def check_emulated(options: argparse.Namespace) -> None:
-    """Raise an error for emulating an artifact, which has only the GPU's binary.
+    """Raise an error if the model to emulate is an artifact, which has only the GPU's binary.
 
     Raises:
         OptionError: if the model is an artifact.

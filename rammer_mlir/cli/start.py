@@ -1,6 +1,7 @@
-"""Entry points of the command-line tools, which import a tool's module when it starts.
+"""Entry points of the command-line tools.
 
-A missing package of the module is thereby reported as a one-line error, too.
+An entry point imports the module of its tool only when the tool starts. A package that this import
+lacks is therefore reported as a one-line error, like other errors.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Let this compilation reuse a kernel of ``known`` that has equal LLVM IR (NVIDIA GPUs).
+        """Let this compilation reuse the kernel in ``known`` that has equal LLVM IR, if any.
 
-        The kernel is then not compiled again.
+        The kernel is then not compiled again. Only kernels of NVIDIA GPUs are reused.
         """
         self._work.known_kernels = known
 

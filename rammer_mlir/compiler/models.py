@@ -106,7 +106,9 @@ class Request:
         return Compilation.of_model(model, self.options, shapes)
 
     def load(self) -> tuple[Model, Fixed]:
-        """Return the model with the request's sizes bound, and its resulting signature and shapes.
+        """Load the model and bind the request's sizes in it.
+
+        Return the model, and its signature and the static shapes of its inputs after the binding.
 
         Raises:
             RammerError: if the model cannot be read, or the sizes contradict it.

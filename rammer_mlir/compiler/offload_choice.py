@@ -222,7 +222,7 @@ class _Trials:
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted seconds of a run of the choice's program, if it runs repeatedly."""
+        """Return the predicted seconds per run of the program of ``choice``, in repeated runs."""
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

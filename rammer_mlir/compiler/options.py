@@ -364,8 +364,8 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 def _is_there(name: str, *, fallback: bool) -> bool:
     """Return whether the requirements of the code generator ``name`` are met.
 
-    If they are not, warn and return False with ``fallback``, else raise TargetError. An unknown
-    name raises OptionError.
+    If they are not, warn and return False if ``fallback`` is set, otherwise raise TargetError. An
+    unknown name raises OptionError.
     """
     try:
         find_codegen(name)

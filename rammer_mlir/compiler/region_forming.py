@@ -35,7 +35,10 @@ class FormRegions:
     quantization: Quantization | None = None
 
     def __call__(self, work: Work, module: ir.Module) -> QuantizationReport | None:
-        """Form the regions of a module; return the quantization decisions, or None without them."""
+        """Form the regions of a module, and return the decisions about quantization.
+
+        Return None if regions are not quantized.
+        """
         if self.quantization is None:
             _run(module, (*self.outlined, *self.generated))
             return None

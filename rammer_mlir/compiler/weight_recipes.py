@@ -53,8 +53,9 @@ class Recipe:
         name: name of the weight.
         held: the value, if the IR contains it (``rtask.value``); else None.
         parts: weights to concatenate instead of a single weight.
-        steps: the steps to apply in order. Reshapes and transposes alternate, a reshape first;
-            matrices and sums may come between them, and a reshape follows each.
+        steps: the steps to apply in order. Reshapes and transposes alternate, a reshape first.
+            Between them, a step may multiply the first dimension by a matrix, or sum over it; such
+            a step is followed by a reshape.
         shape: final shape; None for no final reshape.
     """
 
@@ -157,7 +158,7 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether a step is a matrix, not a shape, a permutation or a sum."""
+    """Whether a step multiplies by a matrix, so that it is no reshape, transpose or sum."""
     return len(step) > 0 and not isinstance(step[0], int | str)
 
 

@@ -31,7 +31,8 @@ class World(_Place):
         PROGRESS: a counter that grows as long as lanes run or write atomically.
         IDLE_LIMIT: the number of rounds without progress after which the launch counts as hung.
         REGION, REGION_BYTES: the address and the size of the device memory.
-        GRANULES: the address of a table with the buffer's number for each ``GRANULE_BYTES``.
+        GRANULES: the address of a table with a buffer's number for each ``GRANULE_BYTES`` bytes of
+            the device memory.
         BUFFERS, SHADOW: the addresses of the buffers' records and of the shadow cells.
         GRANULE_SHIFT: the binary logarithm of the bytes per shadow cell.
         KNOWLEDGE: the address of the clocks that each block knows, one for each other block.
@@ -40,7 +41,8 @@ class World(_Place):
             maps a counter's address to the clocks released with it.
         FAULT, FAULT_SITE, FAULT_BLOCK, FAULT_LANE: the first fault, its operation, block and lane.
         FAULT_ADDRESS, FAULT_BASE: the accessed address, and an address in the intended buffer.
-        FAULT_OTHER, FAULT_OTHER_SITE: the stamp and the operation of a race's other access.
+        FAULT_OTHER, FAULT_OTHER_SITE: the stamp (see ``Cell``) and the operation of a race's other
+            access.
         ZERO: a word that is always 0.
         TRACE, TRACE_END: the addresses of the next trace record and of the end of the trace.
     """
@@ -154,6 +156,9 @@ class Buffer(_Place):
 
 class Cell(_Place):
     """Word indices of a shadow cell, which describes the last accesses of a few bytes of memory.
+
+    A stamp is a word that identifies an access by its block, lane and phase, and by the number of
+    the lane's releases since the last barrier.
 
     Attributes:
         WRITE: the stamp of the last write, 0 without a write.

@@ -77,7 +77,7 @@ class CallList:
     """
 
     def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
-        """Store the calls in memory as ``CALL_LIST``.
+        """Store the calls in memory, in the layout ``CALL_LIST`` that compiled code reads.
 
         Args:
             calls: the calls that compute.

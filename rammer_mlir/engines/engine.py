@@ -12,9 +12,9 @@ class Engine(Protocol):
     """Runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
 
     An engine may have two more members. ``options``, a sequence of ``ModuleOption``, are settings
-    for users. ``prebuilt(hosts)`` rebuilds a module for this machine at compile time. ``hosts``
-    has, for each function of the module, the ``EntryHost`` that ``open`` would receive, with
-    ``run_calls`` 0. It returns a module of the form ``binary``, or None to keep the module.
+    for users. The method ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: it
+    returns a module of the form ``binary``, or None to keep the module. ``hosts`` has, for each
+    function of the module, the ``EntryHost`` that ``open`` would receive, with ``run_calls`` 0.
     """
 
     name: ClassVar[str]

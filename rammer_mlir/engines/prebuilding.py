@@ -27,7 +27,8 @@ def prebuilt(
     Args:
         modules: modules of the program.
         entries: stateful functions of the program.
-        weights: for each function, the address of each of its buffers that is a weight.
+        weights: for each function and each of its buffers, the address of the buffer if it is a
+            weight, else None.
         num_veus: number of vEUs of the program.
 
     Raises:

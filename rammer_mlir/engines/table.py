@@ -40,7 +40,8 @@ class OpenModules:
         Args:
             modules: modules of the program.
             entries: stateful functions, in the order of the table's rows.
-            weights: for each function, the address of each of its buffers that is a weight.
+            weights: for each function and each of its buffers, the address of the buffer if it is a
+                weight, else None.
             table: the address of the table.
             num_veus: number of vEUs of the program.
 

@@ -128,8 +128,8 @@ def _top_k(operation: Operation) -> Sequence[Numbers]:
 def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
     """Return the indices of the ``count`` largest or smallest elements of a row, sorted by value.
 
-    For speed, a partition of the row first finds the elements that can be among these; only they
-    are sorted.
+    For speed, a partition of the row first finds the candidates, and only the candidates are
+    sorted.
     """
     last = len(row) - count if largest else count - 1
     bound = np.partition(row, last)[last]

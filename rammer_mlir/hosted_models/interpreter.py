@@ -30,7 +30,7 @@ class Interpreter:
     """Executes a host program; concurrent runs are allowed if its parts allow them."""
 
     def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
-        """Take a host program and its compiled parts, which ``Call.part`` numbers."""
+        """Take a host program and its compiled parts, to which ``Call.part`` is an index."""
         self._program, self._parts = program, parts
         self._dead = _last_uses(program)
 

@@ -54,8 +54,8 @@ class Loop:
         states: loop-carried values after these iterations.
         captured: values that every iteration reads.
         sources: arrays of which iteration ``i`` reads index ``i`` along the first axis.
-        stacks: for each stack, arrays whose concatenation along the first axis has a slice for each
-            completed iteration.
+        stacks: for each stack, a list of arrays whose concatenation along the first axis has one
+            slice for each completed iteration.
         goes_on: whether the loop's condition is true.
     """
 
@@ -106,9 +106,10 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the stack of a loop: the slices of all iterations, concatenated along its axis.
+    """Return the result of a loop that stacks the slices of all iterations along an axis.
 
-    ``elements`` are arrays whose concatenation along the first axis has a slice for each iteration.
+    ``stack`` describes the result. The concatenation of ``elements`` along the first axis has one
+    slice for each iteration.
     """
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)

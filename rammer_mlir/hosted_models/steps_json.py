@@ -151,7 +151,7 @@ def _call(call: Call) -> list[Any]:
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
-    """Return an operator's attribute for JSON.
+    """Return the value of an operator's attribute in a form that JSON can represent.
 
     A value of a type that JSON lacks becomes an object whose only key names the type, such as
     ``{"bytes": "00ff"}`` or ``{"dtype": "int64"}``.

@@ -46,7 +46,7 @@ class EntriesModel(ComposedModel):
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that scheduled all functions; None if the first function has none."""
+        """Name of the policy that scheduled all functions; None if unknown."""
         return self._first.policy
 
     @property

@@ -283,20 +283,22 @@ watchdog's buffer. The step counters and the watchdog's buffer are zeroed once.
 
 
 def argument_name(base: Base, index: int = 0) -> str:
-    """Return the name of the kernel argument for a buffer: ``inputN``, ``outputN``, or ``base``.
+    """Return the name of the kernel argument for a buffer.
 
-    N is ``index``, the number of the input or output. All constants are in one buffer, and all
-    intermediates in one arena.
+    The name is ``inputN`` or ``outputN`` with N = ``index``, the number of the input or output. For
+    other buffers it is ``base``: all constants are in one buffer, all intermediates in one arena.
     """
     return f"{base}{index}" if base in ("input", "output") else base
 
 
 class WatchWord(IntEnum):
-    """Indices of the words of the watchdog's buffer; a word per vEU follows, 1 if it was stopped.
+    """Indices of the first words of the watchdog's buffer.
 
-    CLAIMS counts threads whose wait timed out. The first such thread writes its vEU, the awaited
-    vEU, that vEU's expected and actual step counter since the first run, the position of the
-    barrier in the task table, and the run.
+    CLAIMS counts the threads whose wait timed out. The first such thread writes the other words:
+    the waiting VEU, the AWAITED vEU, the EXPECTED value of the awaited step counter and the value
+    SEEN (both counted from the first run), the POSITION of the barrier in the task table, and the
+    number of the RUN, from 0. After ``WATCH_HEADER`` words, the buffer has a word for each vEU: 1
+    if the watchdog stopped it, else 0.
     """
 
     CLAIMS = 0

@@ -87,9 +87,9 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the least size to which all axes can be padded: the greatest true size.
+        """Return the least size to which all axes can be padded.
 
-        ``sizes`` are the true sizes by group number. The result is greater by 1 if ``has_spare``.
+        It is the greatest of ``sizes``, the true sizes by group number, plus 1 if ``has_spare``.
         """
         return max(sizes.values()) + self.has_spare
 

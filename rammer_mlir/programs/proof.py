@@ -41,7 +41,7 @@ class ValuePlace:
 
 @dataclass(frozen=True, eq=False)
 class BoxAccess:
-    """The strided boxes of bytes of one argument that each rTask of an rKernel accesses.
+    """The bytes of one argument of an rKernel that each rTask accesses: a strided box per rTask.
 
     rTask ``t`` accesses ``element_bytes`` bytes at ``offsets[t] + sum(k[i] * strides[i])`` for all
     ``0 <= k[i] < sizes[t, i]``.
@@ -69,8 +69,8 @@ class KernelAccesses:
         num_rtasks: number of rTasks of each rOperator with this rKernel.
         reads: elements that the rTasks read.
         writes: elements that the rTasks write; only one rTask writes each element.
-        updates: elements that rTasks may read and write (atomics), possibly several rTasks the same
-            element; rOperators that update the same value do so in program order.
+        updates: elements that rTasks read and write by atomic operations; several rTasks may update
+            the same element. rOperators that update the same value do so in program order.
         is_exclusive: whether an rTask of this rKernel must run alone on the device.
     """
 

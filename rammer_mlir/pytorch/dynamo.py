@@ -153,8 +153,8 @@ class _Specialization:
     def is_current(self, args: Sequence[Any]) -> bool:
         """Whether the weights still have the values with which the graph was compiled.
 
-        ``args`` are the graph's inputs in the current call, including the weights. They are current
-        if each weight has the same memory as at compilation and has not been written since.
+        That is so if each weight has the same memory as at compilation and has not been written
+        since. ``args`` are the graph's inputs in the current call, including the weights.
         """
         return self._addresses == [
             args[at].data_ptr() for at in self._positions

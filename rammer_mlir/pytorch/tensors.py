@@ -55,10 +55,10 @@ def array_of(name: str, value: object) -> Any:
 
 
 def _numpy_of(tensor: Any) -> Any:
-    """Return a tensor as torch's own array on its memory; None if torch refuses.
+    """Return the NumPy array that torch makes of a tensor without a copy; None if torch refuses.
 
-    It refuses tensors that need a gradient, are elsewhere or sparse, have a lazy conjugation or
-    negation, or an element type that NumPy lacks.
+    Torch refuses tensors that need a gradient, are on another device or sparse, have a lazy
+    conjugation or negation, or have an element type that NumPy lacks.
     """
     try:
         return tensor.numpy()

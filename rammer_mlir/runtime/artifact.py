@@ -104,8 +104,8 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
 def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
     """Return the file of an artifact in two parts: the file without weights, and the weights.
 
-    So callers can keep the weights elsewhere, without a copy; ``read_split`` joins both parts. The
-    weights are a sequence of pieces, to be concatenated.
+    A caller can thus store the weights elsewhere, without a copy; ``read_split`` joins both parts.
+    The weights are returned as a sequence of pieces, whose concatenation is ``constants.bin``.
     """
     manifest, members = _whole(artifact)
     weights = members.pop(CONSTANTS)
@@ -115,10 +115,10 @@ def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
 
 
 def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
-    """Return the artifact of which ``split_artifact`` has returned the parts.
+    """Return an artifact from the two parts into which ``split_artifact`` has split its file.
 
-    ``content`` is the file without weights, ``weights`` has all weights, and ``path`` is a name for
-    messages.
+    ``content`` is the file without weights, and ``weights`` are all weights, concatenated. ``path``
+    is only used in messages.
 
     Raises:
         ArtifactError: if the content is corrupt, or compiled for another machine.
@@ -144,7 +144,7 @@ def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
 def entry_of(
     artifact: Artifact, folder: str, weights: Weights
 ) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest entry of a program among several, and its members.
+    """Return the manifest entry of one of several programs in a file, and its members by name.
 
     Args:
         artifact: the program.
@@ -357,7 +357,7 @@ class Archive:
         return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
 
     def entry(self, entry: Mapping[str, Any], blob: Bytes) -> Artifact:
-        """Return a program among several, with its fallback if it has a fallback.
+        """Return one of several programs in the file, with its fallback if it has a fallback.
 
         Args:
             entry: the manifest entry, as returned by ``entry_of``.

@@ -15,7 +15,10 @@ from rammer_mlir.support.packages import narrow_floats
 
 @dataclass(frozen=True)
 class Parts:
-    """A program to write: the entries of its ``manifest``, and its archive ``members`` by name."""
+    """Data of a program to be written to an artifact.
+
+    ``manifest`` has the program's manifest entries, ``members`` its archive members by name.
+    """
 
     manifest: Mapping[str, Any]
     members: Mapping[str, bytes]
@@ -23,10 +26,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Members:
-    """A program to read.
+    """Access to the data of a program in an artifact.
 
-    ``manifest`` has its entries, ``read`` returns the bytes of a member by name, and ``constants``
-    are its weights.
+    ``manifest`` has the program's manifest entries, ``read`` returns the bytes of a member by name,
+    and ``constants`` are the weights.
     """
 
     manifest: Mapping[str, Any]

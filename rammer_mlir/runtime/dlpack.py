@@ -119,8 +119,8 @@ def borrow(capsule: object) -> Borrowed:
 def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
     """Return whether a tensor's elements are contiguous in row-major order.
 
-    ``strides`` count in a unit of which an element takes ``unit``: 1 for strides in elements, the
-    size of an element for strides in bytes.
+    ``unit`` is the stride of adjacent elements: 1 if ``strides`` count elements, the size of an
+    element if they count bytes.
     """
     expected = _dense_strides(shape)
     pairs = zip(shape, strides, expected, strict=True)

@@ -251,10 +251,9 @@ class Executable(CompiledModel):
 
         Args:
             steps: the greatest number of runs.
-            inputs: dense arrays of the signature's shapes and dtypes, in its order, with their
-                movement between runs.
-            outputs: arrays of the outputs in the form of ``inputs``; no run may write memory that
-                it reads.
+            inputs: for each input, in the signature's order, its addresses in all runs. Each is
+                that of a dense tensor of the signature's shape and dtype.
+            outputs: likewise for each output; no run may write memory that it reads.
             condition: an output of one byte; the first run that leaves it zero is the last run.
 
         Raises:

@@ -67,9 +67,10 @@ class Context:
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]
     ) -> list[tuple[int, Moving, int]]:
-        """Return (pointer number, array, byte offset) for each pointer to an array of the caller.
+        """Return the pointers of repeated runs that point to inputs or outputs; disable tracing.
 
-        Pointers to the program's own memory stay fixed.
+        Each is a triple: index in the pointer table, addresses of the array in all runs, and byte
+        offset in the array. The other pointers are the same in all runs.
         """
         self._word_view[_TRACES] = 0
         arrays = [*inputs, *outputs]

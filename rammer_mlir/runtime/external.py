@@ -17,7 +17,8 @@ from rammer_mlir.support.user_warnings import warn_user
 def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
     """Raise the error of an external rKernel that failed in a run; reset the status word.
 
-    ``modules`` are the opened stateful functions, which explain failures; None without any.
+    ``word`` is the status word of the program, 0 if no rKernel failed. ``modules`` are the opened
+    stateful functions, from which the libraries' messages are taken; None if there are none.
 
     Raises:
         TargetError: with the rKernel, the first rOperator that it computes, and its status or the
@@ -46,9 +47,9 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 
 
 def with_prebuilt_modules(image: CpuImage) -> CpuImage:
-    """Return the program after engines have compiled their external modules in advance.
+    """Return the program with external modules that engines have compiled in advance.
 
-    An engine does so for modules whose options ask for it; other modules are unchanged.
+    An engine compiles only modules whose options ask for it; other modules are unchanged.
 
     Raises:
         RammerError: if an engine fails.
@@ -58,7 +59,10 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return, for each stateful function, the address of each buffer, None if it is no weight."""
+    """Return, for each stateful function, the addresses of its buffers that are fixed weights.
+
+    A buffer that is no weight, or not the same weight for all rOperators, has None instead.
+    """
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:

@@ -33,7 +33,7 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
 
 
 def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return positional arrays by input name.
+    """Return ``arrays`` by input name; they are in the order of the input names ``names``.
 
     Raises:
         InputError: if the number of arrays differs from that of inputs.
@@ -143,7 +143,10 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def random_feeds(signature: Signature, seed: int) -> dict[str, Array]:
-    """Return seeded random inputs: normal floats, small non-negative integers, fair booleans."""
+    """Return random inputs, by name; they are equal for equal seeds.
+
+    Floats are normally distributed, integers are small and not negative.
+    """
     generator = np.random.default_rng(seed)
     return {spec.name: _random(spec, generator) for spec in signature.inputs}
 

@@ -15,7 +15,9 @@ Array = NDArray[np.generic]
 
 
 def readable(value: Any, what: str) -> Any:
-    """Return a tensor of another library as an array on its memory; other values unchanged.
+    """Return a tensor of another library as a NumPy array that shares the tensor's memory.
+
+    Return any other value unchanged.
 
     Args:
         value: any value.
@@ -39,11 +41,11 @@ def readable(value: Any, what: str) -> Any:
 
 
 def writable(value: Any, what: str) -> Any:
-    """Return a tensor of another library as a writable array; other values unchanged.
+    """Return a tensor of another library as a writable NumPy array that shares its memory.
 
-    ``what`` names the value in messages.
-
-    NumPy treats capsules of the older DLPack version as read-only, and refuses bfloat16.
+    Return any other value unchanged. ``what`` names the value in messages. The array is not made by
+    ``np.from_dlpack``, because NumPy treats capsules of the older DLPack version as read-only and
+    refuses bfloat16.
 
     Raises:
         InputError: if the tensor is not in host memory, not dense, or not writable.

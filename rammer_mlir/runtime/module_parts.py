@@ -12,7 +12,11 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest entries and members of external code; linked code is in ``code.so``."""
+    """Return the manifest entries and members for external code modules.
+
+    ``entries`` are the stateful functions of these modules. Code that is linked into ``code.so``
+    has no member.
+    """
     if not modules:
         return Parts({}, {})
     described = [

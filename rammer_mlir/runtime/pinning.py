@@ -67,7 +67,10 @@ def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
 
 @contextmanager
 def caller_on(core: int) -> Generator[None]:
-    """Pin the calling thread to a core in the context; restore its affinity afterwards."""
+    """Return a context in which the calling thread is pinned to core ``core``.
+
+    Its affinity is restored at the end of the context.
+    """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:

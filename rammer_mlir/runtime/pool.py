@@ -63,7 +63,8 @@ class NativeCode:
     """Exported functions and variables of a compiled program.
 
     Attributes:
-        start, stop, launch, repeat: functions of the thread pool, called with its address first.
+        start, stop, launch, repeat: functions of the thread pool; the first argument of each is the
+            address of the pool's memory.
         entry, traced_entry: addresses of the program's functions without and with recording.
         owner: keeps the code in memory.
         status: the status word of external rKernels; None without external rKernels.
@@ -191,8 +192,9 @@ def _stop(
 ) -> None:
     """End a pool's threads, unless they belong to another process or are running a launch.
 
-    They run a launch if the interpreter exits while a daemon thread runs the model: waiting for
-    them could block forever, and the system ends them with the process.
+    They are running a launch if the interpreter exits while a daemon thread runs the model. Waiting
+    for the end of the launch could then block forever; the system ends the threads with the
+    process.
     """
     # Try only: a running launch holds the lock, possibly forever.
     if os.getpid() == process and launching.acquire(blocking=False):
@@ -201,6 +203,6 @@ def _stop(
 
 
 def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Return the threads' structures in a pool's memory."""
+    """Return a view of the ``THREAD`` structures of all threads in a pool's memory."""
     count = int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
     return memory[POOL.itemsize :][: count * THREAD.itemsize].view(THREAD)

@@ -1,8 +1,9 @@
 """Records and proof of a program in an artifact (``docs/program.md`` specifies both).
 
 ``program.json`` has a list for each record: ``[operator, first, count]`` for a run, ``[[vEU,
-steps], ...]`` for a barrier. ``proof.json`` has the places of values and the accesses of rTasks;
-the boxes of each access are a range of ``boxes.bin``, given by its position.
+steps], ...]`` for a barrier. ``proof.json`` has the location of each value in memory, and the
+accesses of rTasks. The boxes of all accesses are in ``boxes.bin``; each access has the position of
+its boxes in this file.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _read_record(words: Sequence[Any]) -> Record:
 
 @dataclass
 class _Boxes:
-    """Collects the offsets and sizes of boxes in an int64 array, which has equal data only once."""
+    """An int64 array that collects the offsets and sizes of boxes, and stores equal data once."""
 
     parts: list[bytes] = field(default_factory=list[bytes])
     size: int = 0

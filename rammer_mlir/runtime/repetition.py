@@ -49,14 +49,15 @@ def described(
     pointers: Sequence[tuple[int, Moving, int]],
     condition: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the structures by which native code repeats runs: ``REPETITION``, and ``MOVE``s.
+    """Return a ``REPETITION`` and an array of ``MOVE``, by which native code repeats runs.
 
-    A move describes how a pointer of the program changes between runs. The repetition has the
+    A move describes how a pointer of the program changes between runs. The repetition contains the
     address of the moves, so that the caller must keep both arrays.
 
     Args:
         steps: the greatest number of runs.
-        pointers: (number, array, byte offset in the array) of each pointer that changes.
+        pointers: for each pointer that changes: its number, its addresses over the runs, and a byte
+            offset to add to these addresses.
         condition: an output; the first run that leaves it false is the last run. None to always run
             ``steps`` times.
     """

@@ -26,7 +26,7 @@ class Content:
 
 
 def seal_of(manifest: Mapping[str, Any], members: Iterable[Content]) -> str:
-    """Return the SHA-256 of a manifest without its seal, and of the other members' checksums."""
+    """Return a SHA-256 over the manifest, without its seal, and the checksums of other members."""
     entries = {name: value for name, value in manifest.items() if name != SEAL}
     contents = sorted((member.name, member.num_bytes, member.crc) for member in members)
     return hashlib.sha256(json.dumps([entries, contents], sort_keys=True).encode()).hexdigest()

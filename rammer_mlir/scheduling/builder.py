@@ -39,10 +39,10 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """For each rTask of an operator, the progress of all vEUs that it waits for.
+    """The progress of each vEU that the rTasks of an operator wait for.
 
-    An rTask may start when the first ``steps[t, v]`` rTasks of each vEU v are complete; ``ready``
-    has the predicted times of these events.
+    rTask t of the operator may start when the first ``steps[t, v]`` rTasks of each vEU v are
+    complete; ``ready[t, v]`` is the predicted time at which they are.
     """
 
     steps: Int64Array
@@ -125,8 +125,9 @@ class _Work:
     Attributes:
         operator: the operator's number.
         ids: ids of the rTasks, ascending.
-        steps: [rows, num_veus]: number of rTasks of each vEU that must be complete before.
-        ready: [rows]: end of the last of these rTasks, in seconds from the launch.
+        steps: [rows, num_veus]: number of rTasks of each vEU that must be complete before the rTask
+            of the row starts.
+        ready: [rows]: end of the last of these required rTasks, in seconds from the launch.
         seconds: time of each rTask.
     """
 
@@ -236,8 +237,8 @@ class ProgramBuilder:
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
         """Append rTasks to a vEU, with a barrier before each rTask that needs one.
 
-        ``goals`` is a memo of goals that other vEUs have already waited for, by the array of
-        required rTasks per vEU, as bytes.
+        ``goals`` is a cache of the barriers' goals, which are the same for every vEU. A key is the
+        array of the required number of rTasks of each vEU, as bytes.
         """
         steps, ready = work.steps, work.ready
         start = 0

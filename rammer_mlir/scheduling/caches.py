@@ -72,7 +72,10 @@ class SharedConstants:
         return 0 < self._device.cache_bytes < total
 
     def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
-        """Return the cost of each rTask of operator ``number`` with its rKernel ``choice``."""
+        """Return the cost of each rTask of operator ``number`` with candidate ``choice``.
+
+        ``choice`` is the index of an rKernel among the candidates of the operator.
+        """
         operator = self._graph.operators[number]
         kernel = operator.kernels[choice]
         reads = [r for r in kernel.reads if operator.operands[r.argument].buffer in self._shared]
@@ -85,8 +88,9 @@ class SharedConstants:
     def best_kept(self, number: int) -> int:
         """Return the index of the rKernel of operator ``number`` with the least total time.
 
-        rTasks with the same working set are assumed to run consecutively, so that only the first
-        loads it; if it is larger than a vEU's cache, each of them loads it.
+        The working set of an rTask is assumed to be in the vEU's cache, because rTasks with the
+        same working set run consecutively. Only a working set that the cache cannot hold is loaded
+        by each rTask.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 

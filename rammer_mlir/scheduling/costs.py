@@ -81,9 +81,10 @@ def _traffic(kernel: RKernel, device: Device) -> float:
 
 
 def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
-    """Return the average of an rTask's measured seconds over the reuse distances of its operands.
+    """Return an rTask's measured seconds at the reuse distances of its operands.
 
-    Without known reuse distances, return the seconds with cold memory.
+    The result is the mean over all parts of the operands (``kernel.reuse``), weighted by their
+    bytes. Without known reuse distances, it is the seconds with cold memory.
     """
     total = sum(use.num_bytes for use in kernel.reuse)
     if not total:

@@ -279,9 +279,9 @@ class Dependencies:
 
 
 def _all_pairs(consumers: int, producers: int) -> TaskPairs:
-    """Return the pairs in which each of the consumer rTasks waits for all producer rTasks.
+    """Return the pairs in which each consumer rTask waits for all producer rTasks.
 
-    ``consumers`` and ``producers`` are the numbers of these rTasks.
+    ``consumers`` and ``producers`` are the counts of these rTasks.
     """
     return TaskPairs(
         row=np.zeros(consumers, dtype=np.int64),

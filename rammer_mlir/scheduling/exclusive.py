@@ -72,8 +72,9 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 def segments(graph: TaskGraph) -> list[Segment]:
     """Cut a graph into the fewest segments; return them in the order of execution.
 
-    The candidates of each operator are either all exclusive or all not exclusive. An operator's
-    segment is the number of exclusive operators on the longest path to it.
+    The candidates of each operator are either all exclusive or all not exclusive. The number of an
+    operator's segment, from 0, is the largest number of exclusive operators on a path to the
+    operator.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)

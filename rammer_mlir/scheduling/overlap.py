@@ -1,9 +1,10 @@
 """Overlap of strided boxes in flat memory, computed on mixed-radix digits.
 
-Both sides are boxes of the same buffer. An element's number is written in the mixed radix that the
-strides of both sides form; a box is then an interval of digits at each place, and boxes overlap if
-all their intervals do. The result is exact where the strides nest and no box wraps, as with views,
-reshapes and padding, and otherwise a superset (a box that wraps counts as the whole digit).
+Both sides are boxes of the same buffer. An element's number is written in a mixed radix, which the
+strides of both sides determine. A box then has an interval of values for each digit, and two boxes
+overlap if their intervals overlap for every digit. The result is exact where the strides nest and
+no box wraps, as with views, reshapes and padding, and otherwise a superset (a box that wraps counts
+as all values of the digit).
 """
 
 from __future__ import annotations

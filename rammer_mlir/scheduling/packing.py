@@ -97,8 +97,8 @@ def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
 def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
     """Return the first byte of the smallest gap of at least ``size`` bytes.
 
-    Without such a gap, return the end of all occupied intervals. ``taken`` has the (first byte,
-    byte after the last) of each, ascending.
+    Without such a gap, return the end of all occupied intervals. ``taken`` has the first byte of
+    each occupied interval, and the byte after its last byte, in ascending order.
     """
     best, best_size = -1, -1
     position = 0

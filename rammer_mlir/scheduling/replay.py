@@ -52,8 +52,8 @@ class _Part:
 class _Missing:
     """The bytes of a run's operands that a vEU's cache lacks.
 
-    ``num_bytes`` is their number. In ``far``, each byte counts with ``costs.far_part`` of its reuse
-    distance, a weight from 0 to 1.
+    ``num_bytes`` is the number of these bytes. ``far`` is the sum of their weights from 0 to 1: the
+    weight of a byte is ``costs.far_part`` of its reuse distance.
     """
 
     num_bytes: float
@@ -194,8 +194,9 @@ class _Memory:
 def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
     """Return the range of elements of each argument that some rTasks touch.
 
-    The rTasks are ``first .. first + count - 1``. A range is the argument, the first element, the
-    last plus one, the number of touched elements, and whether they are written.
+    The rTasks are ``first .. first + count - 1``. A range is a tuple: the number of the argument,
+    the first element, the last element plus one, the number of touched elements, and whether they
+    are written.
     """
     found: dict[int, tuple[int, int, int, int, bool]] = {}
     for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
@@ -228,10 +229,11 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """A model of a vEU's cache: when each block of memory was last touched, and the bytes since.
+    """A model of a vEU's cache: when each block of memory was last touched.
 
-    Time is counted in moments: each run of rTasks on this vEU is a moment. ``_time`` has the
-    positions of the moments among the runs of all vEUs in execution order.
+    The model also has the number of bytes touched since then. Time is counted in moments: each run
+    of rTasks on this vEU is a moment. ``_time`` has the positions of the moments among the runs of
+    all vEUs in execution order.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
@@ -276,7 +278,7 @@ class _VeuCache:
     def next(self, time: int) -> None:
         """End the current run of rTasks on this vEU, and begin the next one.
 
-        ``time`` is the position of the run that ends among the runs of all vEUs.
+        ``time`` is the position of the ended run in the execution order of the runs of all vEUs.
         """
         self._time[self._now] = time
         self._now += 1

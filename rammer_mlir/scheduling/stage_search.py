@@ -80,7 +80,8 @@ class StageSearch:
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         alike: for each operator a value that is equal for operators of equal times.
-        times: called with units; returns the times of stages of these units.
+        times: called with a list of units; returns an object that predicts the times of stages,
+            which are sets of these units.
         pruning: limits on the stages that are searched.
         max_transitions: maximum number of transitions of a block. If the bound on the transitions
             is higher, or more than LONGEST units are between two boundaries with a single live
@@ -116,7 +117,7 @@ class StageSearch:
         return found
 
     def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
-        """Yield the best stages of a segment, the units between two places with one live value."""
+        """Yield the best stages of a segment: the units between two cuts at a single live value."""
         between = unit_sources(self.sources, units)
         is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions
         if is_long and self.joins_chains:

@@ -21,8 +21,9 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    Each rTask is in the first superstep that its vEU has reached and before which all rTasks of
-    other vEUs that it reads from are complete. An exclusive rTask is alone in its superstep.
+    Each rTask is in the earliest superstep that is not before that of the previous rTask of its
+    vEU, and is after those of all rTasks of other vEUs that it reads from. An exclusive rTask is
+    alone in its superstep.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)

@@ -23,14 +23,17 @@ LOGGER.addHandler(logging.NullHandler())
 
 @contextmanager
 def logged_seconds(part: str) -> Generator[None]:
-    """Log the seconds of the ``with`` block as those of ``part``, if the block raises no error."""
+    """Return a context whose duration in seconds is logged with the name ``part``.
+
+    Nothing is logged if an error leaves the context.
+    """
     begin = time.perf_counter()
     yield
     log_seconds(part, time.perf_counter() - begin)
 
 
 def log_seconds(part: str, seconds: float) -> None:
-    """Log the seconds that ``part`` of the work took."""
+    """Log that the part of the work named ``part`` took ``seconds``."""
     LOGGER.info("%s: %.3f s", part, seconds)
 
 

@@ -32,7 +32,7 @@ The MLIR bindings are left out, because their own module reports their absence.
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Convert an import error for a dependency, within the block, to an error of one line.
+    """Convert the import error of a missing dependency in the block to an error of one line.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.
@@ -50,9 +50,9 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
     """Return the error that a package is not installed.
 
     Args:
-        name: the package.
-        wanted: the clause of the message that names the use and the package.
-        advice: the remedy in the message.
+        name: the name of the package.
+        wanted: the beginning of the message: a clause that names the use and the package.
+        advice: the end of the message: the remedy.
     """
     return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
 
@@ -60,9 +60,10 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
     """Import and return the package or module ``name``, which few users need.
 
+    ``purpose`` and ``advice`` are the use of the package and the remedy, for the error's message.
+
     Raises:
-        MissingPackageError: if it is not installed; the message has ``purpose`` as the use and
-            ``advice`` as the remedy.
+        MissingPackageError: if the package is not installed.
     """
     package = name.partition(".")[0]
     try:

@@ -91,7 +91,8 @@ class Registry(Generic[T]):
         """Return the object named ``name``; load it if an entry point offers it.
 
         Raises:
-            OptionError: if the name is unknown (with all names), or its entry point is broken.
+            OptionError: if the name is unknown (the message lists all names), or its entry point is
+                broken.
         """
         found = self.find(name)
         if found is None:
@@ -202,7 +203,7 @@ def refuse(expected: str, found: object) -> NoReturn:
         found: the invalid object, or a text that describes it.
 
     Raises:
-        OptionError: always, with both.
+        OptionError: always; the message contains both arguments.
     """
     raise OptionError(f"expected {expected}, found {_describe(found)}")
 

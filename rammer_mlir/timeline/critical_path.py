@@ -10,7 +10,7 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a span, which is an activity of a vEU, on the critical path.
+    """A part of the critical path: a vEU's activity (a span), or a part of it.
 
     Attributes:
         veu: the vEU of the span.

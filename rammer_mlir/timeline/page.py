@@ -51,10 +51,11 @@ def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
 
 
 def _span(span: Span, names: _Numbers) -> list[object]:
-    """Return a span for the page's JSON, as a list of numbers for the sake of size.
+    """Return a span for the page's JSON, as a list of numbers, which is shorter than an object.
 
-    It has the start and end in microseconds, the number of the name, and for rTasks the number of
-    the rKernel, the first rTask and the count; for a wait a list of vEUs and steps.
+    It has the start and end in microseconds, and the index of the span's name in ``names``. For
+    rTasks, these follow: the index of the rKernel's name, the number of the first rTask, and the
+    count. For a wait, a list of all its vEUs follows, each with a number of steps after it.
     """
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":

@@ -135,11 +135,10 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the end of an item of a list, and return the offset of the end in the text.
+        """Move to the end of an item of a list, or of the whole list; return the end's offset.
 
-        The list ends at its closing bracket. An item ends there, or at a comma or ``+:``. With
-        ``within``, the position is anywhere in the list: move to the end of the whole list.
-        ``expected`` describes the item in messages.
+        With ``within``, move to the closing bracket of the list. Otherwise, move to the end of the
+        item: the closing bracket, a comma or ``+:``. ``expected`` describes the item in messages.
 
         Raises:
             AssemblyError: if brackets do not match or the text ends.

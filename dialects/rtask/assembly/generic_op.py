@@ -40,9 +40,10 @@ class GenericOp:
     location: str
 
     def value(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return the text in the value of attribute ``key`` that a regular expression matches.
+        """Return the part of the value of attribute ``key`` that a regular expression extracts.
 
-        It is the text of the last group of ``pattern``, or the whole value if there is no group.
+        ``pattern`` has to match the whole value. The result is the text of its last group, or the
+        whole value if it has no group.
 
         Raises:
             Irregular: if the attribute is missing or does not match.

@@ -28,7 +28,7 @@ def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) ->
     """Return the number of lines of the rProgram at line ``begin``, and its readable form.
 
     ``lines`` is the module in the generic form. ``names`` has the name of the model's node for each
-    ``rtask.run``, by line.
+    ``rtask.run``, by the number of its line.
 
     Raises:
         Irregular: if any operation inside has no readable form; then the whole rProgram stays
@@ -101,7 +101,7 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Move beyond the first line of operation ``name``, and beyond the label of an empty block.
+        """Take the first line of operation ``name``, and the label of its block if it is empty.
 
         Return the indent of the first line.
 

@@ -61,8 +61,8 @@ class ByteProductBody(Body):
     def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
         """Emit the accumulator plus the products of four pairs of bytes; return the sum.
 
-        The result is a list with this sum only. ``values`` begins with a 32-bit word of each
-        factor, which holds four bytes, and the accumulator.
+        The result is a list with this sum only. ``values`` begins with three values: the two
+        factors, each as 32-bit words of four bytes, and the accumulator.
         """
         left, right, total = values[: self.arguments]
         assert left is not None and right is not None and total is not None
@@ -82,10 +82,10 @@ class ByteProductBody(Body):
     def _terms(
         self, unsigned: ir.Value, signed: ir.Value, lanes: int, broadcast: Broadcast
     ) -> list[tuple[ir.Value, ir.Value]]:
-        """Emit the pairs of an unsigned and a signed factor that the instruction multiplies.
+        """Emit the operands of the instruction: pairs of an unsigned and a signed factor.
 
-        For vpdpbusd it is a pair of vectors of bytes; for pmaddwd two pairs of 16-bit elements, of
-        the even and of the odd bytes.
+        For vpdpbusd, the result is one pair of vectors of bytes. For pmaddwd, it is two pairs of
+        vectors of 16-bit elements: a pair of the even bytes, and a pair of the odd bytes.
         """
         if self._instruction == VNNI:
             return [(_bytes(broadcast(unsigned), lanes), _bytes(broadcast(signed), lanes))]
@@ -140,7 +140,7 @@ def _splat(kind: ir.Type, number: int) -> ir.Value:
 
 
 def _like(kind: ir.Type, number: int) -> ir.Value:
-    """Emit a number of the type ``kind``, in all lanes if it is a vector."""
+    """Emit the constant ``number`` of type ``kind``, in all lanes if it is a vector type."""
     return _splat(kind, number) if isinstance(kind, ir.VectorType) else arith.constant(kind, number)
 
 

@@ -47,7 +47,8 @@ Tiles = list[Tile]
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     """Return groups of equal micro tiles that cover a nest: full tiles first, then edge tiles.
 
-    A group is the number of its tiles, and a dict from each tiled loop to its iterations in a tile.
+    A group is a pair: the number of its tiles, and a dict from each tiled loop to its number of
+    iterations in a tile.
     """
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
@@ -119,9 +120,9 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return how many registers of an operand a micro tile loads per step of the reduction.
 
-    If unrolled steps share a loaded register, it counts as an equal fraction in each of these
-    steps, so that the result may not be an integer. ``points`` maps each tiled loop to its number
-    of iterations in the micro tile.
+    A register that several unrolled steps share counts as an equal fraction in each of them, so the
+    result may not be an integer. ``points`` maps each tiled loop to its number of iterations in the
+    micro tile.
     """
     loads = float(vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
@@ -131,12 +132,13 @@ def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int
 
 
 def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Return the average number of positions of an operand that points of a loop load per step.
+    """Return how many elements along an unrolled loop a micro tile loads per reduction step.
 
-    ``count`` is the number of these points, and ``loop`` their loop, which is unrolled. The result
-    is less than ``count`` if the windows of the points overlap along a reduction loop that is
-    unrolled completely, because the steps of that loop then share loads: 4 adjacent points with
-    windows of height 3 load 6 rows, not 12, in 3 steps, so that the result is 2.
+    ``loop`` is the unrolled loop, and ``count`` is the number of its points in the micro tile. The
+    result is an average over the steps. It is less than ``count`` if the windows of the points
+    overlap along a completely unrolled reduction loop, because the steps of that loop then share
+    loads: 4 adjacent points with windows of height 3 load 6 rows, not 12, in 3 steps, so that the
+    result is 2.
     """
     stride = access.strides[loop]
     for other in plan.full:
@@ -268,8 +270,8 @@ def _cycles_of_lines(
 ) -> float:
     """Return the cycles that cache misses on an operand cost a micro tile.
 
-    They are those of bringing the operand's cache lines into the first level, several times if the
-    lines evict one another. ``points`` maps each tiled loop to its number of iterations in the
+    These are the cycles to load the operand's cache lines into the first level, several times if
+    the lines evict one another. ``points`` maps each tiled loop to its number of iterations in the
     micro tile.
     """
     if conflicts(nest, access, plan, points):
@@ -320,14 +322,21 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _stays_packed(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Whether an operand is in rows of whole cache lines, and its lines stay in the first level."""
+    """Whether an operand is packed, and a micro tile's lines of it fit in the first level.
+
+    See ``_is_packed``.
+    """
     if not _is_packed(nest, access, plan):
         return False
     return _lines_of(nest, access, plan, points, in_lines=True) <= _RESIDENT_PACKED
 
 
 def _is_packed(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
-    """Whether the vectors of an operand are in rows of whole cache lines, as in packed weights."""
+    """Whether an operand is stored in rows of whole cache lines, as packed weights are.
+
+    It is contiguous along the lanes, and all its other strides are 0, 1 or multiples of a cache
+    line.
+    """
     if plan.vector is None or nest.loops[plan.vector].reduction or access.strides[plan.vector] != 1:
         return False
     return all(s is not None and (s in (0, 1) or s % nest.line == 0) for s in access.strides)
@@ -343,9 +352,9 @@ def _lines_of(
 ) -> float:
     """Return the number of an operand's cache lines that a micro tile reads in total.
 
-    ``points`` maps each tiled loop to its number of iterations in the micro tile. With
-    ``in_lines``, contiguous runs of elements begin at the begin of a line or share one; otherwise
-    they begin anywhere, and the result is a mean.
+    ``points`` maps each tiled loop to its number of iterations in the micro tile. A contiguous run
+    of elements may begin anywhere in a cache line; the result is then the mean number. With
+    ``in_lines``, each run lies in as few lines as possible.
     """
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}

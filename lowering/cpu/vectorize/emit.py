@@ -34,10 +34,10 @@ class NestEmitter:
     """Emits a nest at the current insertion point as loops over the micro tiles of ``plan``.
 
     ``initial`` has, per output, the constant that the output is known to contain before the nest,
-    or None. ``plan`` numbers loops by their position in ``nest.loops``; the methods of this class
-    identify a loop by its dimension of the ``linalg.generic``. ``spans`` maps each dimension to the
-    part of its loop that the code under construction computes, and an ``Instance`` is a register of
-    a micro tile.
+    or None. In ``plan``, a loop's number is its position in ``nest.loops``. In the methods of this
+    class, it is the loop's dimension of the ``linalg.generic``. Their argument ``spans`` has, by
+    dimension, the part of each loop that the code under construction computes. An ``Instance`` is a
+    register of a micro tile.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -113,8 +113,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit a loop of dynamic size and its remainder loop; return the final carried values.
 
-        Along the lanes, the remainder has masked registers; along other loops, smaller tiles.
-        ``inside`` emits the body.
+        The remainder of the vector loop has masked registers; that of another loop has smaller
+        tiles. ``inside`` emits the body.
         """
         tile = self._points(loop)
         if tile == 1:
@@ -158,10 +158,9 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit an ``scf.for`` from ``lower`` to ``upper``; return the final values of ``carried``.
 
-        ``inside`` emits the body. It gets the span of an iteration, a copy of ``span`` with the
-        induction variable as its base. If ``span.valid`` is not None, it is the index at which the
-        valid points of the whole loop end, and the copy has the number of valid points from its
-        base on.
+        ``inside`` emits the body. It gets the span of an iteration: a copy of ``span`` whose base
+        is the induction variable. If ``span.valid`` is not None, it is the index at which the valid
+        points of the loop end; in the copy, it is the number of valid points from the base on.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -221,7 +220,8 @@ class NestEmitter:
     ) -> ir.Value:
         """Emit the epilogue on a register of the reduction's results; return the register to store.
 
-        ``value`` is the register of results, and ``instance`` its place in the micro tile.
+        ``value`` has the reduction's results of the register ``instance``. ``spans`` has the micro
+        tile's part of each loop.
         """
         body = finish.body
         values: Values = [None] * len(body.slots)

@@ -31,9 +31,9 @@ class Epilogue:
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
     """Return the reduction that ``operation`` can be fused into, and the epilogue; else None.
 
-    The reduction must directly precede the operation, which must have an iteration for each result
-    of the reduction, and elements of the same width. The operation's output must not alias operands
-    that the reduction still has to read.
+    The reduction must directly precede the operation, and all elements of both must have the same
+    type. The operation must have exactly one iteration for each result of the reduction. Its output
+    must not alias operands that the reduction still has to read.
     """
     before = _generic_before(operation)
     if before is None:

@@ -99,9 +99,9 @@ def _sum(
     places: Sequence[int],
     arithmetic: Arithmetic[_Number],
 ) -> _Number:
-    """Return the sum of ``row[n] * values[n]`` over ``places``, skipping zeros of ``row``.
+    """Return the sum of ``row[n] * values[n]`` over the positions ``n`` in ``places``.
 
-    At least one ``row[n]`` must be nonzero.
+    Zeros of ``row`` are skipped; at least one ``row[n]`` must be nonzero.
     """
     terms = [(row[n], values[n]) for n in places if row[n]]
     first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)

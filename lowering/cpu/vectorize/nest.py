@@ -190,9 +190,10 @@ def _bits(element: ir.Type) -> int:
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
-    """Return an epilogue whose operands have strides over the ``dims`` dimensions of its reduction.
+    """Return an epilogue whose operands have a stride along each dimension of its reduction.
 
-    ``epilogue`` has its own dimensions, which its field ``dims`` maps to those of the reduction.
+    ``dims`` is the number of these dimensions. The field ``epilogue.dims`` maps the epilogue's own
+    dimensions to them.
     """
     generic = Structured(epilogue.operation.opview)
     operands: list[Operand] = []

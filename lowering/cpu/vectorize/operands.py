@@ -15,11 +15,11 @@ from rammer_mlir.passes.ir.structured import Buffer, is_buffer
 
 @dataclass(frozen=True)
 class Jump:
-    """A correction of an address at the boundaries of panels, in elements.
+    """A correction of an operand's address at the boundaries of panels.
 
-    Strides give the address within the first panel of a loop's points. For every panel of
-    ``PANEL_WIDTH`` points before a point of loop number ``loop``, ``distance`` is added to the
-    address.
+    The operand's strides give the addresses in the first panel of loop number ``loop``. For a point
+    in a later panel, ``distance``, in elements, is added once for each preceding panel of
+    ``PANEL_WIDTH`` points.
     """
 
     loop: int

@@ -35,17 +35,17 @@ _SECOND_LEVEL = 2
 
 @dataclass(frozen=True)
 class Panel:
-    """The prefetch of an operand's next panel, in parts, by the micro tiles that share a panel.
+    """The prefetch of an operand's next panel, divided among the micro tiles that share a panel.
 
-    A micro tile reads one or more contiguous runs of memory, and prefetches a part of each in the
-    next panel.
+    In a panel, a micro tile reads one or more contiguous runs of memory. It prefetches a part of
+    each run of the next panel.
 
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a panel to the next.
         registers: for each run, the offset in elements of its first register.
-        moves: (dimension, points, elements) for each loop along which the prefetched part moves: it
-            moves by ``elements`` after every ``points`` iterations of the loop.
+        moves: (dimension, points, elements) for each loop along which the prefetched part moves:
+            after every ``points`` iterations of the loop, the part moves by ``elements``.
         lines: cache lines that each step prefetches per run.
         line: elements of a cache line.
     """
@@ -76,7 +76,7 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return the distance in elements of an operand from a micro tile's first register to another.
+    """Return the distance from a micro tile's first register to another, in elements of an operand.
 
     ``offsets`` has the other register's offset in points along each loop, by dimension. Dynamic
     strides count as 0.
@@ -120,7 +120,7 @@ class Rows:
 
 
 def _distance(operand: Operand, dim: int, points: int) -> int:
-    """Return the distance in elements of an operand between two points of a nest.
+    """Return the distance between two points of a nest, in elements of an operand.
 
     The points differ by ``points`` in dimension ``dim`` only. Dynamic strides count as 0.
     """
@@ -199,7 +199,7 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return the elements of an operand that each step of a sum reads, and the number of steps.
+        """Return how many elements of an operand each step of a sum reads, and the number of steps.
 
         Both are 0 if successive steps do not read contiguous memory. ``strides`` has the operand's
         stride along each loop, in elements.
@@ -214,10 +214,10 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the contiguous runs of memory that a micro tile reads of an operand in panels.
+        """Return the contiguous runs of memory in which a micro tile reads an operand.
 
-        A panel has ``reach`` elements. A key of the result is the offset in elements of the first
-        register in a run, and the value is the length of the run in panels. ``strides`` has the
+        A key of the result is the offset in elements of the first register of a run. The value is
+        the length of the run, as a number of panels of ``reach`` elements. ``strides`` has the
         operand's stride along each loop, in elements.
         """
         offsets = [0]

@@ -21,7 +21,8 @@ from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 class Span:
     """A range of a loop: ``points`` iterations from ``base``.
 
-    ``valid`` is the dynamic number of iterations that exist, or None if all ``points`` exist.
+    ``valid`` is the dynamic number of these iterations that are within the loop's bounds, or None
+    if all are.
     """
 
     base: Index
@@ -43,9 +44,9 @@ class Instance:
 
 @dataclass(frozen=True)
 class Address:
-    """An address in elements of a flat buffer: the sum of the products of pairs, plus ``known``.
+    """An address in elements of a flat buffer: a sum of products, plus the constant ``known``.
 
-    ``moving`` has the pairs of factors, at least one of which is an emitted value.
+    ``moving`` has the two factors of each product, at least one of which is an emitted value.
     """
 
     moving: tuple[tuple[Index, Index], ...]

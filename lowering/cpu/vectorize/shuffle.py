@@ -27,11 +27,10 @@ def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
 
 
 def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
-    """Emit the transposes of the square blocks of ``rows``.
+    """Emit the transposes of the square blocks of ``rows``, and replace ``rows`` by the results.
 
     There are n = len(rows) rows, a power of two that divides ``lanes``. Lane ``b * n + i`` of
-    result ``j`` is lane ``b * n + j`` of row ``i``: each step swaps the off-diagonal halves of
-    blocks of twice the size.
+    result ``j`` is lane ``b * n + j`` of row ``i``.
     """
     size = 1
     while size < len(rows):
@@ -44,9 +43,10 @@ def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
 
 
 def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[ir.Value, ir.Value]:
-    """Emit the exchange of the lanes of ``low`` that have bit ``size`` set with those of ``high``.
+    """Emit an exchange of half of the lanes of two registers; return both new registers.
 
-    The exchanged lanes of ``high`` have that bit clear. Returns both new registers.
+    Each lane of ``low`` whose number has the bit ``size``, a power of two, is exchanged with the
+    lane of ``high`` whose number is less by ``size``.
     """
     new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
     new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]
@@ -84,6 +84,6 @@ def interleave(registers: list[ir.Value], lanes: int) -> list[ir.Value]:
 
 
 def segment(register: ir.Value, number: int, size: int) -> ir.Value:
-    """Emit the extraction of lanes ``number * size`` to ``(number + 1) * size`` of a register."""
+    """Emit the extraction of ``size`` lanes of a register, from lane ``number * size`` on."""
     picked = list(range(number * size, (number + 1) * size))
     return vector.shuffle(register, register, picked)

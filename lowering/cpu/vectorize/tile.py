@@ -149,9 +149,9 @@ def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     """Return the parallel loops around the micro tile, outermost first.
 
     In a nest with a reduction, the outermost loops are the vector loop and the loops along which
-    the same inputs vary. Then the tiles of all inner loops read the same part of these inputs from
-    cache. In a nest without a reduction, the vector loop is innermost, so that memory is read in
-    order.
+    exactly the same inputs vary as along the vector loop. Then the tiles of all inner loops read
+    the same part of these inputs from cache. In a nest without a reduction, the vector loop is
+    innermost, so that memory is read in order.
     """
     loops = nest.parallels
     if plan.vector not in loops:

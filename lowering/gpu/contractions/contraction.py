@@ -53,8 +53,9 @@ class Share:
         group: number of the thread group that contains the thread.
         tile: number of its tile, or its warp's tile, along each parallel loop.
         starts: index of its first result along each parallel loop.
-        active: an i1 that tells whether it computes at all; None if all threads do.
-        warp: its warp's products by matrix instructions, None if threads compute individually.
+        active: an i1 that tells whether the thread computes at all; None if all threads do.
+        warp: emitter of the matrix instructions of the thread's warp, None if threads compute
+            individually.
     """
 
     group: Index

@@ -33,8 +33,8 @@ class Side:
         along: distance in elements between the operand's elements for adjacent rows of the result
             (left operand) or adjacent columns of the result (right operand).
         step: distance in elements between the operand's elements for adjacent products along k.
-        aligned: whether the base and the distance of stored rows are multiples of ``_ROW``
-            elements.
+        aligned: whether the base, and the distance from a stored row to the next, are multiples of
+            ``_ROW`` elements.
         registers: number of registers of a fragment.
     """
 

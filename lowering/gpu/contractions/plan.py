@@ -84,7 +84,8 @@ class Staged:
         strides: stride of each dimension in elements, with padding.
         elements: number of elements of a stage, a multiple of the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
-        reach: number of indices that all boxes together cover, along each dimension of the operand.
+        reach: exclusive end of the indices that all boxes together cover, along each dimension of
+            the operand.
     """
 
     access: Access
@@ -284,7 +285,7 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Sizes of a block's and of a tile's results along each parallel loop.
+    """Numbers of results that a block and a tile compute along each parallel loop.
 
     ``block`` has the numbers of results that a block computes at a time, and ``tile`` those of a
     thread, or of a warp with matrix instructions. ``matrix`` has the loops that matrix instructions

@@ -1,7 +1,7 @@
 """Selection of the ``linalg.generic`` operations of an rKernel that a block computes by a plan.
 
-These are contractions that a block stages, column reductions, and element-wise operations that
-transpose an operand.
+These are contractions whose operands a block stages in shared memory, column reductions, and
+element-wise operations that transpose an operand.
 """
 
 from __future__ import annotations

@@ -202,8 +202,8 @@ def _copied(found: ContractionPlan, threads: int) -> int:
 def _unrolled(contraction: Contraction, span: int) -> int:
     """Return how many iterations of the innermost reduction loop to unroll.
 
-    ``span`` is the number of iterations of the first reduction loop that a group of threads
-    computes of a chunk.
+    ``span`` is the number of iterations of the first reduction loop in the part of a chunk that a
+    group of threads computes.
     """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
@@ -257,8 +257,8 @@ def _rounds(found: ContractionPlan) -> int:
 def _overhead(found: ContractionPlan) -> float:
     """Return the estimated cycles for fetching all chunks and combining partial results.
 
-    They are those for the results that the block computes at a time; partial results are those of
-    the groups of threads that share a chunk.
+    The cycles are those for the results that the block computes at a time. There are partial
+    results only if several groups of threads share a chunk.
     """
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial

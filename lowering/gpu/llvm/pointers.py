@@ -112,10 +112,12 @@ class Pointers:
 
 
 def keep_addresses_whole(module: ir.Module, index_bits: int) -> None:
-    """Replace casts of addresses from index to i64, so that addresses are never truncated.
+    """Replace addresses of type index, and their casts to i64, by addresses of type i64.
+
+    An index may have fewer bits than an address, and would truncate it.
 
     Args:
-        module: all its addresses are used by such casts only (``is_cast_of_address``).
+        module: uses addresses of type index only in such casts (``is_cast_of_address``).
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)

@@ -123,9 +123,9 @@ class _DispatchLoop:
     def _run(self, number: int, position: ir.Value, first: ir.Value, count_at: ir.Value) -> None:
         """Emit a record's rTasks of rKernel ``number``, and a publication if the record demands it.
 
-        The record is at ``position``; the rTasks begin with ``first``, and their number is in the
-        table at ``count_at``. A loop-carried step counter would take registers in every rKernel, so
-        the record has its value instead.
+        The record is at ``position`` of the task table. ``first`` is the number of its first rTask,
+        and the table has their count at ``count_at``. The record also has the value of the step
+        counter to publish, because a loop-carried counter would take registers in every rKernel.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         limit = add(first, as_index(load_word(table, count_at)))

@@ -83,7 +83,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument for a buffer, which is named by its base and number."""
+        """Return the kernel's argument for a buffer, which is a pair of its base and number."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:

@@ -31,7 +31,7 @@ class KernelLayout:
         program: the schedule.
         table: the task table of the program's first launch.
         buffer_bytes: size of each of the kernel's buffers, in the order of their numbers; a key is
-            a pair (base, number among those of the base).
+            a pair of the buffer's base and its number among the buffers of that base.
         kernels: types of the rKernels' arguments, and sizes of shared and scratch memory.
         table_words: number of words of the longest task table among the kernel's launches.
         watchdog: number of polls after which a waiting vEU stops the program, 0 for none.

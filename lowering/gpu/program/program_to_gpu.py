@@ -62,16 +62,16 @@ class GpuProgram:
     """Data for launching the persistent kernel, besides its code.
 
     Attributes:
-        target: the GPU that it is for.
+        target: the GPU that the kernel is compiled for.
         block_threads: threads of each block.
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch) and ``table``.
         argument_bytes: size of each argument.
-        constants: uint8, all weights.
+        constants: the bytes of all weights.
         program: the schedule.
-        tables: int64 [launches, words], a task table per launch.
-        proof: memory and accesses, to check the schedule.
+        tables: the task tables, an int64 array with a row of words for each launch.
+        proof: the places of values in memory and the accesses of rTasks, to check the schedule.
         shared_bytes: static shared memory of a block.
         inouts: the inputs that are changed in place.
         modules: external code that rKernels call.
@@ -103,7 +103,8 @@ class GpuProgram:
     ) -> GpuImage:
         """Return the artifact's GPU data, which contains everything but the kernel's code.
 
-        ``summary`` is the schedule as text for users, empty by default.
+        ``resources`` are the registers and memory of the kernel, None if only the driver determines
+        them. ``summary`` is the schedule as text for users, empty by default.
         """
         return GpuImage(
             target=self.target.name,

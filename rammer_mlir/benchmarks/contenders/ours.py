@@ -76,7 +76,7 @@ class Work:
             which are written and read.
         footprint_bytes: bytes of weights, inputs and outputs, plus the arena's.
         seconds: duration of the recorded run.
-        waiting: fraction of the vEUs' time in that run that they waited at barriers.
+        waiting: fraction of the vEUs' time in that run that is spent waiting at barriers.
         kernels: operations, bytes and times of each rKernel.
     """
 

@@ -24,7 +24,10 @@ class Open(Protocol):
     """A function or class that opens a model, for example loads and compiles it."""
 
     def __call__(self, model: Path, threads: int) -> Contender:
-        """Open an ONNX file, alone in its folder, for a number of threads; return the contender."""
+        """Open an ONNX file for a number of threads, and return the contender.
+
+        The file is alone in its folder; a contender may write other files beside it.
+        """
         ...
 
 

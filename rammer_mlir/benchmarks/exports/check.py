@@ -101,8 +101,8 @@ class _Run:
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
         """Run a case by the compiled model and by ONNX Runtime; return the compared outputs.
 
-        ``feeds`` are the inputs by name. ``case`` has the size of each open dimension; its text is
-        the name of the result.
+        ``feeds`` are the inputs by name. ``case`` has the size of each open dimension; the result
+        is named after these sizes. Errors of ONNX Runtime and of this compiler are stored in it.
         """
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:

@@ -49,9 +49,9 @@ def summary_table(results: Iterable[FusionResult]) -> str:
 
     A row has three ratios, each followed by the ratio that Dali's paper published: the time without
     fusion, the arena size without fusion, and the time with fusion but without temporaries, each
-    divided by that with the fusion of Dali's paper. Then it has the limit F on the inputs of an
-    rOperator with the shortest time, and the times with this compiler's own two fusion boundaries
-    divided by that shortest time.
+    divided by the time or size with the fusion of Dali's paper. Then it has the limit F on the
+    inputs of an rOperator that gives the shortest time, and the times with this compiler's own two
+    fusion boundaries divided by that shortest time.
     """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip

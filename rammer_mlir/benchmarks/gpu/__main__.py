@@ -115,7 +115,10 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Return seconds by name: an empty launch, an empty graph, and a wait for another vEU."""
+    """Compile the programs of ``RELAYS`` for ``target``, and time them; return seconds by name.
+
+    The names are those of ``time_relays``: the cost of a launch, of a graph, and of a wait.
+    """
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 

@@ -41,7 +41,8 @@ def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dic
     """Check and time the programs of ``RELAYS``, given by name, for ``seconds`` seconds.
 
     Returns:
-        Seconds of an empty launch, of an empty graph's launch, and of a wait for another vEU.
+        Seconds by name: "launch" of an empty program, "launch of a graph" of an empty program, and
+        "wait for another vEU".
 
     Raises:
         RammerError: if a relay computes a wrong result.

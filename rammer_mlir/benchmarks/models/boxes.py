@@ -149,7 +149,10 @@ def _apart(g: GraphBuilder, given: Detections) -> Value:
 
 
 def outputs(g: GraphBuilder, found: Detections, names: Sequence[str]) -> None:
-    """Declare scores [N, M], boxes [N, M, 4] and labels [N, M], in f32, as outputs."""
+    """Declare scores [N, M], boxes [N, M, 4] and labels [N, M], in f32, as outputs of the model.
+
+    ``names`` are the outputs' names. Boxes and labels of suppressed detections are replaced by -1.
+    """
     is_left = g.op("GreaterOrEqual", found.scores, scalar(g, 0))
     nothing = scalar(g, NOTHING)
     boxes = g.op("Where", g.op("Unsqueeze", is_left, g.integers(-1)), found.boxes, nothing)

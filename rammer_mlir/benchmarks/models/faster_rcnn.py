@@ -256,9 +256,10 @@ def _pooled(
 
 
 def _levels(g: GraphBuilder, rows: Value, count: int) -> Value:
-    """Return the level [rows, 1] of each box by its size.
+    """Return the index [rows, 1] of each box's pyramid level, as f32.
 
-    A box of 224x224 pixels is on the third level; ``count`` is the number of levels.
+    ``rows`` are the boxes' corners [rows, 4]; ``count`` is the number of levels. The index depends
+    on the size of a box: a box of 224x224 pixels has index 2.
     """
     _, sides = centres_and_sizes(g, rows)
     area = g.op("ReduceProd", sides, g.integers(1))

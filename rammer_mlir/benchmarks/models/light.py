@@ -39,7 +39,7 @@ class Light:
 
 
 def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Load a light network and draw its weights: one input, an image [N, 3, 224, 224] f32.
+    """Load a light network with random weights; its input is an image [N, 3, 224, 224] f32.
 
     At the small scale, the image and the numbers of channels are smaller.
     """

@@ -23,9 +23,9 @@ def divide_channels(shapes: Shapes, divisor: int) -> None:
 
 
 def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
-    """Set the input's batch and image size; fit reshapes, pooling windows and Gemm weights.
+    """Set the input's batch and image size, and adapt reshapes, pooling windows and Gemm weights.
 
-    The shapes of Gemm weights are updated in ``shapes``.
+    ``shapes`` has the weights' shapes by name; those of Gemm weights are updated.
     """
     graph = model.graph
     dims = graph.input[0].type.tensor_type.shape.dim
@@ -62,9 +62,10 @@ def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
 
 
 def _fit_reshape(target: TensorProto, source: list[int]) -> None:
-    """Fit a reshape's target shape to its operand's shape ``source``.
+    """Adapt the target shape of a Reshape to ``source``, the new shape of its operand, in place.
 
-    Its meaning stays: flatten to two dimensions, or regroup the channels.
+    A target shape of two dimensions flattens the operand; any other regroups the channels, and gets
+    the operand's batch size, height and width.
     """
     dims = [int(dim) for dim in numpy_helper.to_array(target)]
     dims[0] = source[0]

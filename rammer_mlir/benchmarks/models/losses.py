@@ -6,15 +6,19 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 
 
 def cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the mean negative log-likelihood: [..., C] f32 and labels [...] i64 to [] f32."""
+    """Add the mean negative log-likelihood of labels, and return it, [] f32.
+
+    ``logits`` are [..., C] f32, ``labels`` are [...] i64.
+    """
     found = _at_labels(g, g.op("LogSoftmax", logits, axis=-1), labels)
     return g.op("Neg", g.op("ReduceMean", found, keepdims=0))
 
 
 def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the loss in Dali's operators (section 2.4): result [...] f32, without the mean.
+    """Add the negative log-likelihood of each label, and return it, [...] f32.
 
-    Dali's search stores maximum, exponential and sum in temporary variables.
+    ``logits`` are [..., C] f32, ``labels`` are [...] i64. The operators are those of Dali's paper
+    (section 2.4), whose search stores maximum, exponential and sum in temporary variables.
     """
     axis = g.integers(-1)
     largest = g.op("ReduceMax", logits, axis, keepdims=1)

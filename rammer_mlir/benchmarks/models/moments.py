@@ -119,7 +119,8 @@ RULES: dict[str, Rule] = {
 def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
     """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
 
-    When each filter of b sums to zero (``weights.is_centred``), the mean of a drops out.
+    ``centred`` says that each filter of b sums to zero (``weights.is_centred``). Then the mean of a
+    has no effect.
     """
     square = a.variance if centred else a.variance + a.mean**2
     return Moments(0.0, length * square * b.variance)
@@ -128,9 +129,8 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
     """Return the estimated mean and variance of an operator's outputs, given its inputs'.
 
-    An operator without a rule has the moments of its first input, or STANDARD without inputs.
-
-    Products and convolutions have other rules.
+    An operator without a rule has the moments of its first input, or STANDARD without inputs. For
+    products and convolutions, use ``contract`` instead.
     """
     rule = RULES.get(op_type)
     if rule is not None:

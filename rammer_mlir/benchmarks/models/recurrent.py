@@ -78,7 +78,10 @@ class Layer(Protocol):
     """An LSTM layer, whose weights may be applied more than once."""
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add nodes for steps from a zero state; return every hidden state, and the last state."""
+        """Add nodes for all steps of ``x``, from a zero state.
+
+        Return every hidden state, and the last state.
+        """
         ...
 
     def step(self, x: Value, state: State) -> State:
@@ -91,9 +94,8 @@ def draw_weights(
 ) -> LayerWeights:
     """Draw an LSTM layer's weights; ``source`` has the estimated mean and variance of its input.
 
-    The input contributes a variance of about 1 to the gates.
-
-    The recurrent part is weaker, so that a state forgets its origin, as in trained layers.
+    The input contributes a variance of about 1 to the gates. The hidden state contributes less, so
+    that a state forgets its origin, as in trained layers.
     """
     gates = 4 * hidden
     return LayerWeights(

@@ -165,9 +165,10 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of map ``number``.
+    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of a map.
 
-    ``features`` is the map; ``depth`` is the number of anchors at each of its positions.
+    ``features`` is the map, ``number`` its index; ``depth`` is the number of
+    anchors at each position.
     """
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] + 0.5
     own, following = size.sizes[number : number + 2]

@@ -64,9 +64,9 @@ class Measured:
     Attributes:
         name: the way: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code
             generator; ``always`` or ``cost`` for our compiler with it, with this offload choice.
-        latency: latency, timed in turns with the others of the same code generator.
-        paired: seconds of a run, from comparisons with the others within each round of turns; to be
-            compared with the others' only.
+        latency: latency, timed in turns with the other ways of the same code generator.
+        paired: seconds of a run by ``paired_medians``, which compares the runs of each round; only
+            comparable with those of the other ways of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
         agreement: fraction of the reference's detections that were found; None for other models.
         beginning: times to compile and of the first run; None for ONNX Runtime.
@@ -100,13 +100,13 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Return the measurements ``name``, such as "always"; None if not measured."""
+        """Return the measurements of the way ``name``, such as "always"; None if not measured."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return the seconds of a run of the way ``name``, comparable with the other ways' only.
+        """Return ``paired`` of the way ``name``, the seconds of a run; None if not measured.
 
-        None if it was not measured.
+        The seconds are only comparable with those of the other ways in this object.
         """
         run = self.run(name)
         return None if run is None else run.paired

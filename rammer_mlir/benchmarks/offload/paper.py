@@ -18,7 +18,7 @@ class Published:
         title: the model's name in the paper.
         nodes: percentage of nodes that TensorRT executes; it executes all MACs.
         jetson: speedup in f32 and in f16.
-        merged, split: subgraphs without and with cost-based partitioning.
+        merged, split: numbers of subgraphs without and with cost-based partitioning.
         merged_ms, split_ms: latency in milliseconds without and with cost-based partitioning.
         u250: speedup, and percentages of nodes and of MACs that are offloaded; None if the paper
             omits the model.

@@ -69,7 +69,7 @@ class Partition:
         converted: bytes per run that these regions convert between their internal layouts and those
             of their operands and results; 0 if the code generator does not report it.
         seconds: seconds of generating the code.
-        lines: lines of code of the code generator.
+        lines: lines of code that integrate the code generator, as ``integration_lines`` counts.
     """
 
     operations: int = 0
@@ -107,7 +107,11 @@ def partition(job: Job) -> Partition:
 
 
 def _programs(model: Model) -> Iterator[ImportedModel | int]:
-    """Yield the static programs of a model, and numbers of operations that the host executes."""
+    """Yield the static programs of a model, and numbers of operations outside of static programs.
+
+    These operations are the steps that the host evaluates, and the nodes of parts with open
+    dimensions.
+    """
     found = prepare_any(model, {}, {})
     if not isinstance(found, HostedGraph):
         yield import_prepared(found)

@@ -82,8 +82,8 @@ def verdict_table(results: list[OffloadResult]) -> str:
     """Return a Markdown table with a row per model and code generator.
 
     A row has the latencies in ms with nothing, everything, and regions chosen by cost offloaded,
-    and the verdict on the last. The verdict compares the latencies within each round of turns, so
-    that it may differ from the quotient of the medians.
+    and the verdict on offloading by cost. The verdict compares the latencies within each round of
+    turns, so that it may differ from the quotient of the medians.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]

@@ -42,7 +42,7 @@ class Package:
     models: tuple[PackagedModel, ...]
 
     def spec(self, model: PackagedModel) -> Spec:
-        """Return the description of a model that ``exports`` reads: its inputs and cases."""
+        """Return a model's inputs and cases, in the form that ``exports`` reads."""
         inputs = tuple(map(input_of, model.inputs))
         cases = tuple(map(case_of, model.cases))
         return Spec(model.name, f"{self.name} {self.version}", inputs, cases)

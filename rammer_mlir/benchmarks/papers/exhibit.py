@@ -39,7 +39,7 @@ class Exhibit:
     Attributes:
         name: its number in the paper, such as ``Figure 11``, or a name of our own.
         title: its subject.
-        basis: origin of our numbers.
+        basis: whether our numbers are "predicted", "measured", "counted" or "not repeated".
         studies: the names of the studies whose records it shows.
         setting: the predicted, measured or counted quantity, and the device.
         body: returns the table of the records; None for an exhibit that is not reproduced.

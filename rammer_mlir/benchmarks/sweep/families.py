@@ -29,7 +29,10 @@ def _activated(g: GraphBuilder, s: Sizes, x: Value) -> Value:
 
 
 def product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a product of an input and constant weights; half of the cases have a bias, as Gemm."""
+    """Add a product of an input and constant weights; return its result.
+
+    Half of the cases are a Gemm with a bias, possibly with an activation; the others are a MatMul.
+    """
     rows, inner = s.size(1, 512), s.size(8, 4096)
     x = g.input("x", [rows, inner])
     features = s.size(1, 8192)

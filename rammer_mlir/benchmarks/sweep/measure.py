@@ -73,7 +73,7 @@ class CaseResult:
 
 
 def openers() -> dict[str, Open]:
-    """Return the function that opens a model for each contender, ONNX Runtime's first."""
+    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
@@ -134,7 +134,10 @@ class _Contenders:
             raise
 
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
-        """Return a function that times runs of the open case by ``name``, and returns seconds."""
+        """Return a function that times runs of the open case with contender ``name``.
+
+        The function returns the seconds of each run. ``feeds`` are the inputs by name.
+        """
         return partial(self._lanes[name].call, partial(_turn, feeds=feeds))
 
     def close(self) -> None:

@@ -41,12 +41,13 @@ def normalized(
 ) -> list[str]:
     """Return the arguments in the form that ``argparse`` parses.
 
-    Long options get two dashes, and options with an omitted optional value get this value.
+    Long options get two dashes. An option whose optional value is omitted gets the value that
+    ``bare_values`` has for the option.
 
     Args:
-        arguments: without the program's name.
+        arguments: the command line without the program's name.
         parser: the parser of all options except passes.
-        bare_values: for options whose value is optional, the value that is added if it is omitted.
+        bare_values: the values to add, by the names of the options, without dashes.
 
     Raises:
         OptionError: if a switch has another value than true or false.

@@ -80,9 +80,10 @@ class DiagnosticPrinter:
         return f"{prefix}{kind}{message}{self._source(place, is_colored)}"
 
     def _source(self, place: Place, is_colored: bool) -> str:
-        """Return the line at ``place`` with a caret below it; "" if long or not in the input.
+        """Return the input's line at ``place`` with a caret below it.
 
-        ``is_colored`` is True for a colored caret.
+        Return "" if the input has no such line, or if the line is too long. ``is_colored`` is True
+        for a colored caret.
         """
         lines = self.text.split("\n")
         if place.file != self.name or not place.column or not 0 < place.line <= len(lines):

@@ -16,7 +16,7 @@ UNNAMED = "-"
 
 @dataclass(frozen=True)
 class Place:
-    """File name, line and column, counted from 1; 0 or empty if unknown."""
+    """A file name, line and column, counted from 1; unknown parts are empty or 0."""
 
     file: str = ""
     line: int = 0
@@ -57,7 +57,7 @@ def _place_of_error(error: RammerError) -> Place:
 
 
 def place_of(location: ir.Location) -> Place:
-    """Return the first file location within a location; an empty ``Place`` without one."""
+    """Return the place of the first file location within ``location``; else an empty ``Place``."""
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.FileLineColLoc):

@@ -25,7 +25,7 @@ from rammer_mlir.support.log import logged_seconds
 
 @dataclass
 class Job:
-    """The processing of each module of the input.
+    """Runs the pipeline on modules of the input, one in each call of ``run``.
 
     Attributes:
         options: the options of the command line.

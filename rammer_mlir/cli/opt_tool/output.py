@@ -59,7 +59,7 @@ class ModuleWriter:
 
         Raises:
             OptionError: if the version of bytecode is unknown.
-            TargetError: if it cannot be translated to LLVM IR, or compiled.
+            TargetError: if the module cannot be translated to LLVM IR, or compiled.
         """
         if self.options.emit_object:
             return object_of(module)
@@ -100,7 +100,7 @@ def object_of(module: ir.Module) -> bytes:
 
 
 def reproducible_text(module: ir.Module) -> str:
-    """Return a module as text with locations that can be parsed again."""
+    """Return a module as text with its locations, in a form that can be parsed again."""
     return dialects.get_asm(module, enable_debug_info=True)
 
 

@@ -43,7 +43,10 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates; others cost less than a call."""
+        """Return whether a region has multiply-accumulates.
+
+        A region without them costs less than a call of the engine.
+        """
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -64,7 +67,7 @@ class _Graphs:
 
 
 class NumPyGraphs(_Graphs):
-    """Translates regions to JSON graphs for NumPy: slow, without foreign code, a test reference."""
+    """Translates regions to JSON graphs for the engine ``numpy``, a slow reference for tests."""
 
     name: ClassVar[str] = "numpy"
 

@@ -175,7 +175,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Return whether a reading is a product or convolution of i8 to i32, or of f16 to f32."""
+    """Return whether a reading is a product or convolution from i8 to i32, or from f16 to f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])

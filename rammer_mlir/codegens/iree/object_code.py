@@ -45,7 +45,7 @@ def machine_of(target: str) -> Machine:
     """Return the processor of a target ``cpu`` (this machine's processor) or ``cpu:NAME``.
 
     Raises:
-        TargetError: if the target is not a CPU, for which alone objects can be linked.
+        TargetError: if the target is not a CPU; objects can be linked for CPUs only.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):

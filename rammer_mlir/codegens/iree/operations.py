@@ -1,4 +1,4 @@
-"""The operations that IREE's compiler makes a single dispatch of, by readings."""
+"""The operations, given by their readings, that IREE's compiler compiles to a single dispatch."""
 
 from __future__ import annotations
 

@@ -71,7 +71,11 @@ class Program:
 
 
 def program_of(region: Region) -> Program | None:
-    """Return the program of a region; None for empty tensors, or types that IREE would change."""
+    """Return the program of a region.
+
+    Return None if an input or output is empty, or has an element type in which IREE does not
+    compute without conversion.
+    """
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True  # for the attribute of outputs
         module = ir.Module.parse(region.text)

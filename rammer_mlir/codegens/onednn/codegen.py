@@ -203,8 +203,8 @@ def _asked(
 
     Args:
         region: region with any layouts.
-        in_blocks: row-major shapes of additional inputs and outputs to be stored in blocked
-            layouts, by buffer number, as in ``table_of``.
+        in_blocks: more inputs and outputs to store in blocked layouts, in addition to those that
+            have such layouts in ``region``: row-major shapes by buffer number, as in ``table_of``.
 
     Raises:
         RammerError: if the library is missing, or has another version.

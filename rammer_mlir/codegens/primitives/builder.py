@@ -59,8 +59,8 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
 
     Args:
         region: region with any layouts.
-        in_blocks: row-major shapes of additional inputs and outputs to be stored in blocks of 16
-            channels, by buffer number: inputs first, then outputs.
+        in_blocks: more inputs and outputs to store in blocks of 16 channels, in addition to those
+            of ``region`` that already are: row-major shapes by buffer number, inputs first.
 
     Raises:
         NotExpressibleError: if an operation has no primitive.
@@ -132,7 +132,10 @@ class _Builder:
         return Operand(role, self.values.read(self._number(tensor), shown), layout)
 
     def _result(self, view: View, layout: Layout = Layout.ANY) -> Operand:
-        """Return the operand of the operation's result, accessed as ``view``."""
+        """Return the operation's result as an operand that the primitive writes.
+
+        ``view`` has the sizes of the result, ``layout`` is the layout of the operand.
+        """
         _check_rank(view)
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
@@ -155,11 +158,11 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Return the node with the function of ``step`` and the function's second tensor added.
+        """Add a function of the node's result and a second tensor to the node, and return it.
 
-        The function becomes the bias of a contraction if it adds a vector along the channels and no
-        other function precedes it, otherwise a binary post operation. ``main`` is the reading of
-        the node.
+        ``step`` is the function, which becomes the bias of a contraction if it adds a vector along
+        the channels and no other function precedes it, otherwise a binary post operation. ``main``
+        is the reading of the node.
         """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None

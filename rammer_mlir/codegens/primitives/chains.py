@@ -54,10 +54,10 @@ def _step(before: Operand, reading: Reading) -> Step:
 
 
 def indexing_of(reading: Reading) -> tuple[Dims, ...]:
-    """Return, for each operand of an element-wise operation, its dimensions' places in the result.
+    """Return, for each dimension of each operand, the dimension of the result that it matches.
 
-    For example ``((0, 1), (1,))`` for the sum of a matrix and a row. -1 stands for a dimension of
-    size 1 that matches no dimension of the result.
+    For example, the result is ``((0, 1), (1,))`` for the sum of a matrix and a row. -1 stands for a
+    dimension of size 1 that matches no dimension of the result.
 
     Raises:
         NotExpressibleError: if the operation is not element-wise.

@@ -32,13 +32,13 @@ def spatial_letters(conv: Reading) -> str:
 
 
 def channel_letters(conv: Reading) -> str:
-    """Return the letters of the weights' axes before the spatial axes, such as ``GFC``.
+    """Return the letters of the weights' axes that precede the spatial axes, such as ``GFC``.
 
-    G stands for groups, F for filters and C for channels. A spatial axis is missing if the kernel's
-    extent along it is 1.
+    G stands for groups, F for filters and C for channels.
 
     Raises:
-        NotExpressibleError: if the spatial axes are not the last ones, in the order of the image's.
+        NotExpressibleError: if the weights' spatial axes are not their last axes in the order of
+            the image's. Weights may lack a spatial axis along which the kernel's extent is 1.
     """
     letters, space = str(conv.attributes["weight_layout"]), spatial_letters(conv)
     found = letters.rstrip(space)
@@ -66,10 +66,11 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
 
 
 def image_places(conv: Reading, places: Iterable[int], image: Tensor) -> Dims:
-    """Return the axes of batch, channels, spatial axes that are at ``places`` in an image.
+    """Convert axes of an image to their numbers in the order batch, channels, spatial axes.
 
-    ``image`` is the input or the result of a convolution; images of a single channel may lack the
-    axis of channels. A negative place stands for no axis, and is returned as it is.
+    ``places`` are the axes; ``image`` is the input or the result of a convolution. If the image has
+    a single channel and no axis of channels, the number of each spatial axis is increased by 1. A
+    negative place stands for no axis, and is returned as it is.
     """
     is_lacking = image.rank == len(cast("Dims", conv.attributes["kernel"])) + 1
     return tuple(place + (is_lacking and place > 0) for place in places)

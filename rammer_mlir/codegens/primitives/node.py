@@ -57,10 +57,11 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A unary or binary function or the function of a pooling or reduction, called ``name``.
+    """The function that a primitive computes: element-wise, or that of a pooling or reduction.
 
-    ``alpha`` and ``beta`` are its parameters, in the order of the reading's attributes. ``linear``
-    is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is ``min(max(x, alpha), beta)``.
+    ``name`` is its name; ``alpha`` and ``beta`` are its parameters, in the order of the reading's
+    attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is
+    ``min(max(x, alpha), beta)``.
     """
 
     name: str = ""
@@ -87,7 +88,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of a convolution or pooling: for each field a number per spatial axis.
+    """Windows of a convolution or pooling; each field has a number for each spatial axis.
 
     A dilation of 0 means adjacent elements. ``low`` and ``high`` are the padding before and after
     the data.

@@ -59,8 +59,8 @@ class RegionValues:
 
         Args:
             region: region with any layouts.
-            in_blocks: row-major shapes of additional inputs and outputs in blocked layouts, by
-                buffer number.
+            in_blocks: more inputs and outputs in blocked layouts, in addition to those that have
+                such layouts in ``region``: row-major shapes by buffer number.
         """
         renamed = {
             operation.outputs[0]: operation.inputs[0]

@@ -12,7 +12,7 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class View:
-    """A tensor's sizes and strides in elements, a number of each per dimension."""
+    """The size and the stride, in elements, of each dimension of a tensor."""
 
     dims: Dims
     strides: Dims

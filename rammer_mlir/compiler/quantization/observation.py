@@ -105,7 +105,7 @@ def spec_of(name: str, value: ir.Value) -> TensorSpec:
 
 
 def _dtype(kind: ir.RankedTensorType) -> np.dtype[Any]:
-    """Return the dtype of a tensor type: f32, or raw bytes (``V2``) of the element size."""
+    """Return float32 for a tensor of f32, else raw bytes, such as ``V2`` for 2-byte elements."""
     if isinstance(kind.element_type, ir.F32Type):
         return np.dtype(np.float32)
     return np.dtype(f"V{element_bytes(kind)}")

@@ -41,7 +41,7 @@ OPERATIONS = (COPY, GROUP, WAIT)
 def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
     """Replace the operations on asynchronous copies among ``operations`` by calls of the runtime.
 
-    The copies are added to ``sites``, whose numbers faults report.
+    ``sites`` assigns numbers to the copies, for fault messages.
 
     Raises:
         UnsupportedError: if the source of a copy is not device memory.

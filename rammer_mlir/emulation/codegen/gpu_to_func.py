@@ -255,8 +255,8 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation of a GPU dialect by calls of the runtime, or raise UnsupportedError.
 
-    A site is the source location that a report of a fault names. ``number`` distinguishes
-    operations with equal locations.
+    ``sites`` assigns a number to an operation that can fault, for fault messages. ``number``
+    distinguishes operations with equal locations.
     """
     name = operation.name
     if (
@@ -315,7 +315,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Emit the index value of a read of an id or a size by the ``gpu`` dialect.
+    """Emit the value of a ``gpu`` operation that reads an id or a size; return it as an index.
 
     Launches have one dimension: for y and z, an id is 0 and a size is 1.
     """

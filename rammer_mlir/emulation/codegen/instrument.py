@@ -36,7 +36,7 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 def check_indices(module: ir.Module, sites: Sites) -> None:
     """Insert a check of every index of loads and stores of memrefs against its dimension's size.
 
-    The loads and stores are added to ``sites``, whose numbers faults report.
+    ``sites`` assigns numbers to the loads and stores, for fault messages.
     """
     for operation in walk(module.operation):
         number = _MEMREFS.get(operation.name)
@@ -91,8 +91,8 @@ def _element_bytes(kind: ir.Type) -> int:
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
     """Insert calls of the checks before memory accesses, and let lanes yield at atomic operations.
 
-    Without ``checked``, insert the yields only. The accesses are added to ``sites``, whose numbers
-    faults report.
+    Without ``checked``, insert the yields only. ``sites`` assigns numbers to the accesses, for
+    fault messages.
     """
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
@@ -107,7 +107,10 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return whether an operation has acquire and whether it has release order between blocks."""
+    """Return two truth values: whether an operation is an acquire, and whether it is a release.
+
+    Both are False if the operation's scope does not order accesses of different blocks.
+    """
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
         return False, False

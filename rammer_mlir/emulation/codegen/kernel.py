@@ -149,7 +149,7 @@ def lower_kernel(
 
     Args:
         functions: the kernel and its callees, which are lowered in place.
-        sites: numbers of operations for fault messages, to which accesses are added.
+        sites: assigns numbers to operations for fault messages; accesses are added.
         machine: the processor that runs the code.
         checked: whether accesses are checked.
         traced: whether launches record accesses.

@@ -128,7 +128,10 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit a word: 1 if all ``count`` lanes from record ``first`` on have this status and site."""
+    """Emit a word: 1 if all ``count`` lanes have this status at the operation ``site``, else 0.
+
+    ``first`` is the address of the first lane's record.
+    """
     alike = Variable(1)
     with each(0, count) as number:
         other = lane_at(first, number)
@@ -160,10 +163,11 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 
 
 def _exchange(first: Word, count: Word) -> None:
-    """Emit the exchange of values of a shuffle by ``count`` lanes, from record ``first`` on.
+    """Emit the exchange of values of a shuffle between ``count`` lanes.
 
-    Each lane's result is stored in its word ``Lane.OFFSET``, as other lanes still read its word
-    ``Lane.VALUE``; ``Lane.VALID`` is 1 if its source lane is in range.
+    ``first`` is the address of the first lane's record. The result of a lane is stored in its word
+    ``Lane.OFFSET``, as other lanes still read its word ``Lane.VALUE``; its word ``Lane.VALID``
+    becomes 1 if its source lane is in range, else 0.
     """
     with each(0, count) as number:
         lane = lane_at(first, number)

@@ -283,10 +283,10 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, by the word of ``World`` for the table's address.
+        """Return new tables for the checks, by the ``World`` word that holds the table's address.
 
-        Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT``. ``base`` is the address of the
-        device memory.
+        Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT`` of the launch's record. ``base``
+        is the address of the device memory.
         """
         blocks = self._grid.blocks
         granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)

@@ -108,7 +108,7 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the number of distinct values of each instruction, in ascending order of instructions.
+    """Return, for each instruction in ascending order, the number of its distinct values.
 
     ``instruction`` has the number of the instruction that each element of ``values`` belongs to.
     """

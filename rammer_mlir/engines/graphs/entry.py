@@ -85,8 +85,9 @@ def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Ru
     Args:
         host: supplies the module's name for messages.
         graph: the graph, whose inputs and outputs are the buffers that compiled code passes.
-        weights: weights by the names of their inputs; ``run`` does not get their addresses.
-        run: runs the graph; the entry keeps it alive.
+        weights: the graph's inputs that are weights, by name.
+        run: runs the graph, given the addresses of all other inputs and of the outputs by name; the
+            entry keeps it alive.
     """
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]

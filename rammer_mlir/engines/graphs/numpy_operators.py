@@ -133,7 +133,10 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return an evaluator: ``compute`` of the first operand and of the attributes ``names``."""
+    """Return an evaluator that calls ``compute`` with the first operand and some attributes.
+
+    ``names`` are the names of the attributes, in the order of the arguments.
+    """
 
     def evaluate(op: Operation) -> Array:
         return compute(op.input(0), *(op.attribute(name) for name in names))

@@ -95,7 +95,7 @@ class OpenVinoEngine:
     def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
         """Return a module of the form ``binary`` if the option ``form`` asks for it, else None.
 
-        ``hosts`` has the environment of each function of the module.
+        ``hosts`` describes each function of the module.
 
         Raises:
             TargetError: if OpenVINO refuses the graph.

@@ -11,8 +11,9 @@ ALL_THREADS = "all"
 def thread_option(help_text: str) -> ModuleOption:
     """Return the option ``threads``, which both a code generator and its engine declare.
 
-    Values are numbers from 1, the default, and ``all`` for a thread per vEU, with which the code
-    generator gives regions the grain ``device``. ``help_text`` describes the option to users.
+    Its value is a number of threads, by default 1, or ``all`` for a thread per vEU. With ``all``,
+    the code generator gives regions the grain ``device``. ``help_text`` describes the option to
+    users.
     """
     return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))
 

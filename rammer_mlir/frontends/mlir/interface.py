@@ -95,8 +95,9 @@ class _Value:
 def open_signature(function: ir.OpView, file: str) -> OpenSignature:
     """Return the inputs and outputs of an entry function; dimensions ``?`` are symbols.
 
-    Inputs without ``rtask.name`` are ``arg0``, ``arg1``, ... by their number among all arguments,
-    outputs ``result0``, ``result1``, ... ``file`` is the module's name in messages.
+    Without ``rtask.name``, inputs are named ``arg0``, ``arg1`` and so on by their number among all
+    arguments, and outputs ``result0``, ``result1`` and so on. ``file`` is the module's name in
+    messages.
 
     Raises:
         ModelError: if two inputs, or two outputs, have the same name.

@@ -82,7 +82,7 @@ def prepare_any(
     """Prepare a model for compilation, or split it if its shapes depend on data.
 
     Returns the prepared model, as ``prepare`` does, if a single static program can run it;
-    otherwise the parts of the model, and the program of the host that calls them.
+    otherwise a host program, and the parts of the model that it calls.
 
     Args:
         source: a loaded model, not modified.
@@ -105,9 +105,9 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Split a model into a host's program and parts that run for any sizes of open dimensions.
+    """Split a model into a host program and parts that run for any sizes of open dimensions.
 
-    Returns None if the model needs no host, or if no program of the host supports all sizes.
+    Returns None if the model needs no host program, or if no host program supports all sizes.
 
     Args:
         source: a loaded model, not modified.

@@ -139,7 +139,7 @@ def _operands(node: onnx.NodeProto) -> list[str]:
 def _captured(node: onnx.NodeProto) -> list[str]:
     """Return the sorted names of outer values that a node's subgraphs read.
 
-    Such names are compared without renaming.
+    The canonical form contains these names, since it contains subgraphs as they are.
     """
     graphs = (graph for item in node.attribute for graph in (item.g, *item.graphs))
     return sorted({name for graph in graphs for name in free_names(graph)})

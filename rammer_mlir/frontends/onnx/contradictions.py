@@ -22,10 +22,11 @@ _KIND = re.compile(r"\[\w+Error\]\s*")
 def inference_error(model: onnx.ModelProto, message: str) -> str:
     """Return an error message for the first node that shape inference refuses.
 
-    It states the types of the node's inputs.
+    The message has the problem that the checks of ``node_rules`` find, or else the problem in
+    ``message`` with the types of the node's inputs.
 
     Args:
-        model: the model of the inference.
+        model: the model that shape inference refuses.
         message: the error message of ONNX's shape inference.
     """
     found = _NODE.search(message)

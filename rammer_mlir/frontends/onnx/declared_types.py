@@ -62,9 +62,9 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
 
 
 def _differences(graph: onnx.GraphProto, declared: Declared) -> dict[str, str]:
-    """Return both types, as text, of each value whose computed type differs from the declared.
+    """Return a clause of a message for each value whose computed and declared types differ.
 
-    The texts are clauses of a message, by value name.
+    A clause states both types; the dictionary has the clauses by value name.
     """
     outputs = {value.name for value in graph.output}
     found: dict[str, str] = {}

@@ -101,7 +101,7 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the ways to divide the dimension into segments, between which costs decide.
+        """Return the one or two ways to divide the dimension into segments, for a choice by cost.
 
         The first way is a single segment with all taps that any result needs. The second way, which
         is missing if ``segments`` returns an empty list, is that list, where each segment has only
@@ -202,11 +202,11 @@ class _Dilated:
     def _joined(
         self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
     ) -> None:
-        """Emit convolutions of all combinations of segments, and concatenate their results.
+        """Emit, recursively, a convolution for each combination of segments, and concatenate them.
 
         Args:
-            option: the segments of each remaining dimension.
-            chosen: the segment of each earlier dimension.
+            option: the segments of each dimension for which no segment is chosen yet.
+            chosen: the chosen segment of each dimension before these.
             result: name of the concatenation.
         """
         if not option:

@@ -34,7 +34,7 @@ _KNOWN = ("func.", "linalg.", "tensor.", "arith.", "math.", "scf.", "builtin.")
 def import_graph(model: onnx.ModelProto) -> bytes:
     """Return the IR of a model with static shapes at the `linalg` stage, as MLIR bytecode.
 
-    The function lacks the names of inputs and outputs.
+    The IR does not have the names of the model's inputs and outputs.
 
     Raises:
         Exception: any exception of torch-mlir for unsupported nodes.

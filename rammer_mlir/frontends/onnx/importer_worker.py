@@ -21,7 +21,7 @@ _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> int:
-    """Answer each model with its bytecode, or with one line that states the error."""
+    """Answer each model with bytecode or a one-line error until the input ends; return 0."""
     # Text that the importer prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

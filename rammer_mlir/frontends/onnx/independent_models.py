@@ -23,8 +23,8 @@ def together(models: Mapping[str, GivenModel]) -> onnx.ModelProto:
     """Return a model that computes independent models side by side.
 
     Args:
-        models: at least one model, by name; inputs and outputs of ``x`` in model ``a`` become
-            ``a/x``. Open dimensions of the same name are one dimension of all models.
+        models: at least one model, by name; the input or output ``x`` of model ``a`` becomes
+            ``a/x``. Open dimensions of the same name have the same size in all models.
 
     Raises:
         ModelError: if there is no model, a name is empty, a model cannot be converted to the newest

@@ -67,7 +67,7 @@ def _check(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto]) -> None:
 
 
 def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
-    """Yield groups of nodes such that a Slice is in a later group than the nodes before it.
+    """Yield groups of nodes such that a Slice is in a later group than the nodes it depends on.
 
     The number of a node's group is the greatest number of Slices on a path from the graph's inputs
     to the node, itself included. A group is yielded only if a later group has a Slice, and if an

@@ -84,10 +84,10 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Emit whether each n-gram, with items ``step`` apart, occurs at each start in ``x``.
+    """Emit whether each n-gram occurs at each start in ``x``; return the result's name.
 
-    The result is [..., starts, n-grams]; ``starts`` is the number of starts, and ``grams`` has a
-    row for each n-gram.
+    The result is [..., starts, n-grams]. Adjacent items of an n-gram have the distance ``step`` in
+    ``x``; ``starts`` is the number of starts, and ``grams`` has a row for each n-gram.
     """
     found = ""
     for number, items in enumerate(grams.T):

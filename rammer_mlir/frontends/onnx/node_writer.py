@@ -55,7 +55,10 @@ class NodeWriter:
     def named(
         self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: object
     ) -> None:
-        """Add a node of ``operator`` with given result names, without attributes that are None."""
+        """Add a node of ``operator`` with the given result names.
+
+        Attributes with the value None are omitted.
+        """
         name = f"{self._prefix}/{operator}_{len(self.nodes)}"
         node = helper.make_node(operator, inputs, results, name=name)
         node.attribute.extend(

@@ -48,7 +48,10 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 
 
 def allow_no_elements(proto: onnx.ModelProto) -> None:
-    """Set ``allowzero`` in the Reshapes that the converter adds after Softmax, for sizes of 0."""
+    """Set ``allowzero`` in the Reshapes that the version converter adds after Softmax, in place.
+
+    With this attribute, a size of 0 in the shape operand gives a dimension of size 0.
+    """
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:
         if node.op_type == "Reshape" and _gives_back_shape(node, makers):
@@ -69,7 +72,7 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set the coordinate and rounding modes of each Resize, in place, to the meaning of opset 10.
+    """Set the modes of each Resize, in place, so that it computes the same as in opset 10.
 
     The specification leaves open which element is the nearest. As in ONNX Runtime, the coordinate
     is rounded down along axes that grow, and up along axes that shrink. If the mode is ``nearest``
@@ -91,7 +94,10 @@ def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[An
 
 
 def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
-    """Yield the nodes that replace a Resize of opset 10; ``scales`` is None if unknown."""
+    """Yield the nodes that replace a Resize of opset 10, among them one or two Resizes.
+
+    ``scales`` is the constant value of its operand ``scales``; None if it is not constant.
+    """
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
     shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())
     enlarges = scales is None or bool((scales.astype(np.float64) > 1).any())

@@ -167,7 +167,8 @@ class _Layer:
     def _find_running(self) -> list[str]:
         """Return, for each step, the name of the mask of the sequences that have not ended.
 
-        The mask is a boolean [batch, 1]; its name is "" if no sequence has ended before the step.
+        The mask is a boolean [batch, 1]. Its name is "" if it is known at compile time that no
+        sequence has ended before the step.
         """
         name = self._inputs["sequence_lens"]
         if not name:

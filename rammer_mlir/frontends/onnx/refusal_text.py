@@ -38,7 +38,7 @@ class Refusal:
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:
-        """Return the message for a reason with a single node."""
+        """Return the message about this node or value, if no other one has the same reason."""
         if not self.operator:
             return f"'{self.name}' {self.why}"
         return f"'{self.name}' ({self.operator}: {self.detail}{self.why})"

@@ -108,7 +108,7 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions if it cannot be compiled for any choice of their sizes.
+    """Refuse a model with open dimensions if it cannot be compiled, whatever their sizes are.
 
     Only nodes outside of loops and conditionals are checked here; the others are checked when sizes
     are known, as sizes may exclude their execution. Local functions must have been inlined.

@@ -15,10 +15,11 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
-    """Return, in the model's order, the nodes that every choice of sizes of open dimensions keeps.
+    """Return, in the model's order, the nodes that remain for all sizes of the open dimensions.
 
-    Such a node's results depend on values of inputs, on random numbers, or on operators of other
-    domains, and an output needs it for all sizes. Nodes in subgraphs are not returned.
+    For all sizes, an output depends on such a node, and constant folding cannot evaluate it, since
+    its results depend on elements of inputs, on random numbers, or on operators of other domains.
+    Nodes in subgraphs are not returned.
     """
     varying = _varying_names(model)
     needed = {value.name for value in model.graph.output}

@@ -196,7 +196,7 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
 
 
 def _shifted_pads(node: onnx.NodeProto) -> list[int] | None:
-    """Return a pooling node's padding with one more stride before the data of each axis.
+    """Return a pooling node's padding, increased by one stride before the data of each axis.
 
     Returns None without ``ceil_mode``, or if the node's attributes contradict each other.
     """

@@ -46,14 +46,16 @@ def decompose_transposed(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """A phase along a dimension: the outputs ``stride * q + number`` of a ConvTranspose.
+    """The taps of a phase of a ConvTranspose along a dimension.
+
+    Phase ``p`` has the outputs ``p``, ``p + stride``, ``p + 2 * stride``, ...
 
     Attributes:
-        start: first tap in the flipped kernel.
+        start: index of the first tap in the flipped kernel.
         taps: number of taps.
         step: distance of the phase's adjacent taps in the kernel.
         spacing: distance of the inputs that adjacent taps read.
-        offset: input that the first tap reads for the first output; may be negative.
+        offset: index of the input that the first tap reads for the first output; may be negative.
     """
 
     start: int
@@ -198,7 +200,9 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Emit a phase's outputs ``[N, M, *counts]`` including the bias; return their name.
+        """Emit the outputs of a phase, including the bias; return their name.
+
+        They are ``[N, M, *counts]``, with the number of outputs along each spatial dimension.
 
         Args:
             padded: the padded input.
@@ -241,8 +245,8 @@ class _Transposed:
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
         """Emit the interleaved results of all phases; return their name.
 
-        The keys of ``results`` are a phase's numbers in all spatial dimensions. The results are
-        stacked along new dimensions, each after a spatial dimension.
+        ``results`` has the name of each phase's outputs. Its key is a tuple with the number of the
+        phase along each spatial dimension.
         """
         write = self._write
         if len(results) == 1:

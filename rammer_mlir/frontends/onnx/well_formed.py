@@ -22,7 +22,8 @@ _FAULTS = (
 def naming(node: onnx.NodeProto) -> Generator[None]:
     """Convert internal exceptions of a ``with`` block to errors that name ``node``.
 
-    The block replaces the node, and fails if the node's inputs or attributes are contradictory.
+    The block contains code that replaces the node. The code may raise any exception of ``_FAULTS``
+    if the node's inputs or attributes contradict each other.
 
     Raises:
         ModelError: in place of an exception of ``_FAULTS``.
@@ -121,7 +122,7 @@ def check_subgraphs(proto: onnx.ModelProto) -> None:
 
 
 def _interface(node: onnx.NodeProto) -> tuple[int, int]:
-    """Return the number of inputs of the subgraphs of a node, and their least number of outputs."""
+    """Return the number of inputs and least number of outputs of an If's or Loop's subgraphs."""
     if node.op_type == "If":
         return 0, len(node.output)
     # The iteration number and the condition are inputs; the condition is an output.

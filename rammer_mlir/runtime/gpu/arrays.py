@@ -95,7 +95,7 @@ class DeviceArray:
 
 
 def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed | None:
-    """Return a tensor in device memory; None for a value in host memory.
+    """Return ``value`` as a borrowed tensor if it is in device memory; None if in host memory.
 
     Later work of ``stream`` waits for the work that writes the tensor.
 

@@ -66,9 +66,10 @@ _NVIDIA = Vendor(
 
 
 class CudaDriver(VendorDriver):
-    """An NVIDIA GPU in its primary context, which other packages share.
+    """An NVIDIA GPU, used in its primary context, which other packages in the process share.
 
-    Uploads return once pageable memory is staged, so the array may change afterwards.
+    An upload from pageable memory returns once the driver has copied the array to a staging buffer,
+    so that the array may change afterwards.
     """
 
     vendor = _NVIDIA
@@ -102,7 +103,10 @@ class CudaDriver(VendorDriver):
         return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
-        """Return the peak rates: two operations per clock and lane, two transfers per clock."""
+        """Return the peak rates of the device, computed from its clock rates.
+
+        A lane counts as two operations per clock cycle, the memory bus as two transfers.
+        """
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)
@@ -112,7 +116,10 @@ class CudaDriver(VendorDriver):
         self._do("cuCtxSetCurrent", self._context)
 
     def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
-        """Return the kernel ``entry`` of code; append the zero byte with which PTX must end."""
+        """Load code and return its kernel ``entry``.
+
+        A zero byte is appended to PTX, which has to end with one.
+        """
         return super().load(code + b"\0" if kind == "ptx" else code, kind, entry)
 
     def stream_of(self, handle: int) -> object:

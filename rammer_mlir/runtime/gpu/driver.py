@@ -63,7 +63,9 @@ class Launch:
 class Peaks:
     """Peak rates of a device, computed from its clock rates.
 
-    They are scalar f32 operations per second, and bytes of memory per second.
+    Attributes:
+        operations: scalar f32 operations per second.
+        bandwidth: bytes per second that the device's memory transfers.
     """
 
     operations: float
@@ -146,7 +148,7 @@ class Driver(Protocol):
         ...
 
     def stream_of(self, handle: int) -> object:
-        """Return the stream of a native handle, as other packages provide it."""
+        """Return the driver's stream object for a native handle, as other packages provide it."""
         ...
 
     def stream_handle(self, stream: object) -> int:

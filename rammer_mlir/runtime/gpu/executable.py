@@ -180,7 +180,9 @@ class GpuExecutable(CompiledModel):
         return found
 
     def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
-        """Copy the inputs ``feeds`` to the device, for runs that use them in place; return them.
+        """Return copies of the inputs ``feeds`` on the device, by name.
+
+        Runs that get these copies as ``feeds`` use them in place.
 
         Raises:
             InputError: if names, shapes or dtypes do not match.
@@ -269,9 +271,10 @@ class GpuExecutable(CompiledModel):
         *,
         fresh: bool = False,
     ) -> list[_Placed]:
-        """Return the inputs ``feeds`` in device memory, in order, copying host arrays.
+        """Return all inputs in device memory, in the signature's order.
 
-        ``fresh`` copies them to new memory, which later runs do not overwrite.
+        Device tensors in ``feeds`` are used in place, host arrays are copied. With ``fresh``, each
+        copy gets new memory, which later runs do not overwrite.
         """
         specs = self.signature.inputs
         check_names(specs, feeds, "input")

@@ -96,7 +96,10 @@ class DeviceProgram:
             self.driver.launch(self._kernel, grid, arguments, stream)
 
     def continue_on(self, stream: object) -> None:
-        """Make later work of a stream wait for the last run; the next run uses this stream."""
+        """Make later work of a stream wait for the last run.
+
+        Afterwards, the stream is ``last_stream``, so that the next run waits for the stream's work.
+        """
         if stream != self._last_stream:
             self.driver.order(self._last_stream, stream)
             self._last_stream = stream

@@ -152,7 +152,10 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def peaks(self) -> Peaks:
-        """Return the peak rates: two operations per clock and lane, two transfers per clock."""
+        """Return the peak rates of the device, computed from its clock rates.
+
+        A lane counts as two operations per clock cycle, the memory bus as two transfers.
+        """
 
     @abstractmethod
     def activate(self) -> None:

@@ -39,7 +39,10 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 
 
 def _step(program: Program, veu: int, step: int) -> str:
-    """Return the name of the rOperator that a vEU computes in step ``step``, from 1."""
+    """Return the name of the rOperator whose rTask is step ``step`` of a vEU.
+
+    Steps count from 1. For a larger number of steps than the vEU has, return a text that says so.
+    """
     done = 0
     for record in program.launches[0].veus[veu]:
         if isinstance(record, RunRecord):

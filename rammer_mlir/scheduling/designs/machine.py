@@ -23,10 +23,13 @@ _LANES_MEETING_SECONDS = 1e-7
 
 @dataclass(frozen=True)
 class Choice:
-    """A mapping of a loop, of which each rTask executes ``tile`` iterations.
+    """A mapping of a loop to rTasks and lanes.
 
-    The lanes of a vEU execute them in parallel if ``by_lanes``, else they run in sequence. ``name``
-    is the mapping in printed designs: ``rTask``, ``lanes``, ``both`` of them, or ``serial``.
+    Attributes:
+        name: the mapping in printed designs: ``rTask``, ``lanes``, ``both`` of them, or ``serial``.
+        tile: number of iterations of the loop that each rTask executes.
+        by_lanes: whether the lanes of a vEU execute these iterations in parallel; if not, they run
+            in sequence.
     """
 
     name: str

@@ -48,8 +48,9 @@ class Outcome:
     def summary(self) -> str:
         """Return a line of counts, such as "8 loops, 4,096 designs; 3 variables, 16; 4 taken".
 
-        The counts are those of loops, designs with independent loops, variables, designs with
-        coupled loops, and partial designs that the search extended.
+        The counts are, in this order: loops; designs if each loop were mapped independently;
+        variables, which are classes of coupled loops and values with several allowed decisions;
+        designs; and partial designs that the search extended.
         """
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing

@@ -98,7 +98,7 @@ def search(
     most: int = MOST_DESIGNS,
     width: int = BEAM_WIDTH,
 ) -> Found:
-    """Return the cheapest design, or the best that a beam finds if there are more than ``most``.
+    """Return the cheapest design; for more than ``most`` designs, the best that a beam finds.
 
     Among designs of equal cost the first space wins, then the first choices.
 

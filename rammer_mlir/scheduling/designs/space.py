@@ -71,9 +71,9 @@ class DesignSpace:
 
     @cached_property
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
-        """The known parts of costs, by the number of an assignment and the choices of its loops.
+        """A cache of the costs of assignments (loop nests), and of lower bounds on these costs.
 
-        An assignment is an operation that stores its elements.
+        A key has the number of the assignment and those choices of a prefix that concern its loops.
         """
         return {}
 

@@ -79,7 +79,7 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add the constraint that the rTasks of a window fit on a vEU between its head and tail.
+        """Add a constraint that a vEU's rTasks of a window fit between the window's head and tail.
 
         Args:
             tasks: the rTasks of the window; its head and tail are their least head and tail.
@@ -111,11 +111,11 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Limit the variable for the begin of the latest barrier before an rTask on its vEU.
+        """Add an upper bound on ``_latest[task]``, the begin of the latest barrier before an rTask.
 
         The solver chooses a barrier: that of the rTask, or of an earlier rTask on the same vEU. The
-        variable is at most the begin of the chosen barrier; -1 if no barrier is chosen. ``behind``
-        has for each rTask the bit mask of the rTasks that depend on it.
+        variable is at most the begin of the chosen barrier; it is -1 if no barrier is chosen.
+        ``behind`` has for each rTask the bit mask of the rTasks that depend on it.
         """
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")

@@ -84,14 +84,15 @@ def _distances(
         tasks: all rTasks, each after its neighbours.
         seconds: time of each rTask.
         neighbours: sources or readers of each rTask.
-        join: returns a bound for given neighbours on the rTask's own vEU (the first argument) and
-            the latest end of its neighbours on other vEUs (the second argument).
+        join: called with those neighbours of an rTask that run on the rTask's own vEU, and the
+            latest end of its other neighbours, which run on other vEUs; returns a bound.
         pack: called with the times of several rTasks, the longest first; returns a lower bound on
             the time in which all vEUs together run them, including a barrier if it is needed. It is
             called for direct and indirect neighbours, if there are up to ``_MOST_PACKED`` rTasks.
 
     Returns:
-        For each rTask the larger of both bounds, in the unit of ``seconds``.
+        For each rTask the larger of its bounds by ``join`` and by ``pack``, in the unit of
+        ``seconds``.
     """
     found = [0.0] * len(seconds)
     beyond = [0] * len(seconds)

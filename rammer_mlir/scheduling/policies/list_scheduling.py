@@ -123,9 +123,9 @@ def _start(
 ) -> float:
     """Return the earliest start, in seconds, of an rTask on vEU ``number``.
 
-    ``sources`` are the rTasks that it reads from. A barrier precedes it if any of them is not known
-    to be complete by ``veu``, the state of the vEU. ``where`` has the vEU and order, ``ends`` the
-    end in seconds, of each placed rTask.
+    A barrier precedes the rTask if it reads from rTasks that the vEU does not know to be complete.
+    ``veu`` is the state of the vEU, ``sources`` are the rTasks that the rTask reads from. For each
+    placed rTask, ``where`` has its vEU and order, and ``ends`` its end in seconds.
     """
     awaited = -1.0
     for source in sources:

@@ -10,8 +10,9 @@ from rammer_mlir.scheduling.tasks import TaskTable
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds of an rProgram of all rTasks, without the launch.
 
-    For each pair of a least head and a least tail, the rTasks with at least this head and this tail
-    have to be packed in between. Critical path and total work are special cases.
+    It is the largest of the critical path and a bound for each pair of a limit on heads and a limit
+    on tails: the sum of both limits and of the time in which the vEUs can run all rTasks that reach
+    them. With the least limits, this is a bound by the total work.
 
     Args:
         table: the rTasks with their times and dependencies.

@@ -128,11 +128,12 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Return for each vEU a variable per rOperator: how many of its rTasks the vEU runs.
+        """Return for each vEU a variable per rOperator: the number of its rTasks that the vEU runs.
 
-        The tuples that a vEU can run before the end of the starting plan are listed for the solver.
-        If there are more than ``_MOST_LOADS`` of them, or more than ``_MOST_RANKS`` tuples in all,
-        whatever their time, add no variables and return an empty list.
+        The solver also gets a list of the tuples of these numbers that a vEU can complete before
+        the end of the starting plan. If this list has more than ``_MOST_LOADS`` tuples, or there
+        are more than ``_MOST_RANKS`` tuples regardless of their time, add no variables and return
+        an empty list.
         """
         groups = [
             Group(

@@ -26,8 +26,9 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 def cuts(values: Sequence[float]) -> list[float]:
     """Return the heads, or the tails, to try as limits when bounds by packing are computed.
 
-    A bound packs only the rTasks whose head (or tail) reaches a limit. The result has at most
-    ``_MOST_CUTS`` of the distinct ``values``, ascending, the smallest always included.
+    A bound packs only the rTasks whose head (or tail) is at least the limit. ``values`` has the
+    heads (or tails) of the rTasks. The result has at most ``_MOST_CUTS`` of the distinct values, in
+    ascending order, the smallest always included.
     """
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

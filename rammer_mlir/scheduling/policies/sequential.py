@@ -19,8 +19,8 @@ from rammer_mlir.scheduling.program import Plan
 class Sequential:
     """Run each operator on the whole device with its fastest rKernel, as a separate launch would.
 
-    Every rTask waits for all rTasks of the operator before, as in a two-layered system but without
-    its launches. This is RammerBase of the RAMMER paper, and the baseline of all comparisons.
+    Every rTask waits for all rTasks of the operator before, but all operators share one launch.
+    This is RammerBase of the RAMMER paper, and the baseline of all comparisons.
     """
 
     name: ClassVar[str] = "sequential"

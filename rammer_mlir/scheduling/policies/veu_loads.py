@@ -66,10 +66,10 @@ def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
 
     The first bound runs the rTasks one after the other, each not before its head; the second does
     the same backwards from the end, with tails. Each other bound is for a limit on heads and a
-    limit on tails: the sum of both limits and of the times of the rTasks in the groups whose heads
-    and tails reach them.
+    limit on tails: it is the sum of both limits and of the times of all rTasks in the groups whose
+    least head and least tail reach these limits.
 
-    ``used`` has the number of rTasks of each group on the vEU.
+    ``used`` has pairs of the number of a group's rTasks that the vEU runs, and the group.
     """
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])

@@ -22,14 +22,12 @@ Wave = Sequence[int]
 
 @dataclass(frozen=True)
 class Wavefront:
-    """Schedule wave after wave of a breadth-first search, each rTask where it can start first.
+    """Schedule operators in waves, each rTask on the vEU where it can start first.
 
-    A wave has the operators whose producers all belong to earlier waves; each rTask is placed on
-    the vEU on which it can start first.
-
-    A wave joins the current rProgram unless two rProgram launches are predicted to be faster. Where
-    a wave reads more shared weights than a vEU's cache holds, placement by cache affinity replaces
-    it if that is predicted to be faster.
+    A wave has the operators whose producers all belong to earlier waves. It is appended to the
+    current rProgram unless two launches, the second with this wave, are predicted to be faster. If
+    operators share more weights than the vEUs' caches hold, plans by cache affinity are made too,
+    and the plan that is predicted to be fastest is returned.
     """
 
     name: ClassVar[str] = "wavefront"

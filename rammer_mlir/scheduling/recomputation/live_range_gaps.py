@@ -31,10 +31,10 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value and the step of its next use, as a pair of numbers.
+        """The value's number, and the number of the step of its next use.
 
-        There may be several ways to recompute the value for that use: gaps of equal place, which
-        differ in ``again`` only.
+        Several gaps may have the same pair, because there may be several ways to recompute the
+        value for that use. These gaps differ in ``again`` only.
         """
         return self.value, self.end
 
@@ -44,10 +44,11 @@ class Gap:
 
 
 def find_gaps(steps: Steps) -> Iterator[Gap]:
-    """Yield the gaps of a sequence; gaps of the same ``place`` by growing length of ``again``.
+    """Yield the gaps of a sequence of operators, one value after the other.
 
-    There are several gaps of a place, because a recomputed step needs its operands: operands may be
-    kept alive longer or be recomputed too.
+    There may be several gaps for the same use of a value, because a recomputed step needs its
+    operands: operands may be kept alive longer or be recomputed too. These gaps are in the order of
+    growing length of ``again``.
     """
     for value, producer in steps.producers.items():
         uses = steps.uses[value]

@@ -115,9 +115,10 @@ class _Trial:
         return self.repeated.steps.peak
 
     def rank(self, limit: int) -> tuple[float, float, float, int]:
-        """Return a sort key of a trial, a set of gaps: those within ``limit`` bytes first, by cost.
+        """Return a key by which trials, sets of gaps, are sorted; the best has the smallest key.
 
-        Trials that need more than ``limit`` bytes follow, by peak memory.
+        Trials that need at most ``limit`` bytes come first, by cost. All others follow, by peak
+        memory.
         """
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
@@ -181,11 +182,11 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes by which memory usage exceeds ``limit``, summed over steps.
+    """Return the bytes in use above ``limit``, summed over the steps of the original sequence.
 
-    The greedy search minimizes this number. ``trial`` is a sequence of steps with recomputations:
-    steps of the original sequence count, recomputed steps do not. The excess at the step of peak
-    memory is added again.
+    Recomputed steps do not count, but the excess at the step of peak memory, which may be one of
+    them, is added again. The greedy search minimizes this sum. ``trial`` has the sequence of steps
+    with recomputations.
     """
     repeated = trial.repeated
     return sum(

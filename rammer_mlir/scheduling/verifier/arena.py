@@ -17,8 +17,9 @@ def check_arena(
 ) -> None:
     """Check that buffers lie inside the arena, and that uses of shared bytes are ordered.
 
-    ``arena`` has the byte offset of each intermediate buffer, by number, in the arena of
-    ``arena_bytes``; None allows any size. ``found`` is the order of the plan's rTasks.
+    ``arena`` has the byte offset of each intermediate in the arena, by the buffer's number.
+    ``arena_bytes`` is the size of the arena; None allows any size. ``found`` is the happens-before
+    order of the plan's rTasks.
 
     Buffers are visited in a possible order of execution, and each is compared with the buffers that
     occupied its bytes just before: order is transitive, so earlier buffers need no comparison.
@@ -140,7 +141,7 @@ class _Uses:
         return late or f"{head} their uses overlap: {tail}"
 
     def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of rTasks, the first of which need not end before the second.
+        """Yield the pairs of rTasks of which the first may still run when the second starts.
 
         The first touches buffer ``a``, the second buffer ``b``.
         """

@@ -196,9 +196,10 @@ class _Checker:
     ) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Return, for each box and vEU, the last rTask on that vEU that writes a part of the box.
 
-        The three arrays have the box, the vEU and the order of this rTask, in ascending order of
-        boxes. Interval i has the elements ``start[i] .. end[i] - 1`` and belongs to box ``box[i]``
-        of ``num_boxes``.
+        The results are arrays of the box, the vEU, and the order of the rTask on this vEU, in
+        ascending order of boxes. There are ``num_boxes`` boxes, given by their intervals: interval
+        i has the elements ``start[i] .. end[i] - 1`` and belongs to box ``box[i]``. ``written`` has
+        the writers of the buffer.
         """
         num_veus = self._history.clocks.shape[1]
         latest = np.full(num_boxes * num_veus, -1, dtype=np.int64)

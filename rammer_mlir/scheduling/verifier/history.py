@@ -53,10 +53,10 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i whether an rTask, given by its vEU, ends before ``task[i]`` starts.
+        """Return for each i if an rTask of vEU ``veu[i]`` ends before rTask ``task[i]`` starts.
 
-        That rTask is number ``order[i]`` of vEU ``veu[i]``, counted in all programs. ``task[i]`` is
-        the number of an rTask among all rTasks.
+        ``order[i]`` is the number of the first rTask among the rTasks of its vEU in all programs,
+        ``task[i]`` the number of the second rTask among all rTasks.
         """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)

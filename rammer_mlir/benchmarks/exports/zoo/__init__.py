@@ -1,1 +1,1 @@
-"""Small models of each architecture with random weights, and their exporters."""
+"""Small PyTorch, Keras and JAX models with random weights, and functions that export them."""

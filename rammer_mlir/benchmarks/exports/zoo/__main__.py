@@ -27,7 +27,10 @@ ROOMS = {**dict.fromkeys(TORCH, "torch"), "keras_models": "keras", "jax_models":
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Export all models of a module of this package, each by every exporter that it names."""
+    """Export the requested models of a module of this package; by default all of them.
+
+    Each model is exported by every exporter in its table entry, or by those given with ``--by``.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("room", choices=ROOMS)
     parser.add_argument("names", nargs="*", default=["*"])

@@ -73,7 +73,7 @@ class Translator(nn.Module):
         self.layers = nn.Transformer(16, 4, 2, 2, 32, batch_first=True)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the decoder's states of the target."""
+        """Return the decoder's states for ``target``, given the encoder's input ``x``."""
         size = target.shape[1]
         mask = torch.triu(torch.full((size, size), float("-inf")), diagonal=1)
         return self.layers(x, target, tgt_mask=mask)
@@ -140,7 +140,7 @@ class Yolo(nn.Module):
         self.register_buffer("anchors", torch.rand(2, 3, 2) * 30)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return boxes and scores [N, anchors, 7] of images ``x``: of the anchors of both heads.
+        """Return boxes and scores [N, anchors, 7] of images ``x``, for the anchors of both heads.
 
         A row has a box's centre and size, its objectness, and the scores of two classes.
         """
@@ -154,7 +154,7 @@ class Yolo(nn.Module):
     def decode(self, x: Tensor, level: int) -> Tensor:
         """Return boxes and scores [N, 3 * H * W, 7], given the output [N, 21, H, W] of a head.
 
-        A head has three anchors at each position. ``level`` is the number of the head.
+        A head has three anchors at each position. ``level`` is the index of the head.
         """
         batch, _, height, width = x.shape
         x = x.view(batch, 3, 7, height, width).permute(0, 1, 3, 4, 2).sigmoid()

@@ -169,8 +169,8 @@ def _device_seconds(
 ) -> dict[str, Any]:
     """Time batches of calls of ``run`` by events on PyTorch's stream.
 
-    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds. Returns
-    ``summary_of`` the seconds of a run.
+    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds. Return the
+    seconds of a run as ``summary_of`` does.
     """
 
     def batch(calls: int) -> float:

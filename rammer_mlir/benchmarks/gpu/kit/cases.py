@@ -184,7 +184,8 @@ class Case:
         kind: selects the function in ``child`` that executes the case.
         limit: seconds after which it counts as hung.
         subject: name of the model; empty if there is none.
-        way: way of compiling, or of running PyTorch; the tool of a sanitizer.
+        way: how the model is compiled (a key of ``WAYS``) or how PyTorch runs it (an element of
+            ``BASELINES``), or the sanitizer; empty if there is none.
         program: name of the program; empty if there is none.
         tolerance: tolerated error of the outputs.
     """
@@ -213,7 +214,8 @@ def program_name(subject: Subject, way: str) -> str:
 def cases_of(subjects: Sequence[Subject]) -> list[Case]:
     """Return all cases in the order in which they run.
 
-    These are small programs, the probe, the other programs, baselines, then sanitizers.
+    First comes the case "machine"; then the programs of subjects without baselines, the probe, the
+    programs of the other subjects, all baselines, and all sanitizers.
     """
     small = [subject for subject in subjects if not subject.baselines]
     large = [subject for subject in subjects if subject.baselines]

@@ -24,7 +24,8 @@ class Model:
         feeds: inputs by name.
         expected: outputs by name; empty for a product, whose outputs are computed in f64 on demand.
         graph: file of the graph for PyTorch; empty if there is none.
-        product: precision of a product of two inputs; empty for other models.
+        product: precision, such as "f16", of a model that is a product of two inputs; empty for
+            other models.
     """
 
     feeds: dict[str, Reference]

@@ -105,8 +105,8 @@ def time_program(
     Returns:
         A dictionary: ``sets``, the number of copies of the inputs; ``graph_excess``, the largest
         error of the graph's outputs divided by the tolerance; ``launch`` and ``graph``, the seconds
-        of a run of each. Both have the entries ``device`` and ``wall``, as of ``summary_of``: the
-        clock of the device and that of the host.
+        of a run by a launch and in the graph. Each of the two has the entries ``device``, by the
+        device's clock, and ``wall``, by the host's clock, both as ``summary_of`` returns them.
 
     Raises:
         WrongOutputs: if the graph's outputs exceed their tolerance.
@@ -171,10 +171,10 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Capture a CUDA graph of several runs; return a function that launches it, and their number.
+    """Capture a CUDA graph of several runs; return a function that launches it, and the run count.
 
-    The runs use the inputs and outputs of ``places`` in turn. They are enough to hide the cost of
-    the graph's launch.
+    The runs use the inputs and outputs in ``places`` in turn. There are enough runs to hide the
+    cost of the graph's launch.
     """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
@@ -187,7 +187,7 @@ def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[
 def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
     """Capture a CUDA graph of several runs of a program; return a function that launches the graph.
 
-    There is a run for each element of ``places``: inputs and outputs in device memory.
+    ``places`` has the inputs and outputs in device memory of each run.
     """
     driver, stream = executable.program.driver, executable.program.stream
     driver.synchronize(stream)

@@ -242,10 +242,10 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model with each of its options and write the programs; return facts by name.
+    """Compile a model in each of its ways, and write the programs; return facts by program name.
 
-    Equal code is generated once. ``seeds`` maps the contents of weights, as bytes, to references to
-    seeds.
+    Equal code is generated once. ``seeds`` maps the content of each weight that is computed from a
+    seed to the weight's reference; other weights are written to ``store``.
     """
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}
@@ -294,7 +294,10 @@ def _check_weights(folder: Path, name: str, store: Store, image: GpuImage) -> No
 
 
 def _carry_package(folder: Path) -> None:
-    """Copy the package ``rammer_mlir`` and the module that ``python FOLDER`` executes to a kit."""
+    """Copy the package ``rammer_mlir`` into the kit ``folder``.
+
+    Also write the module ``__main__.py``, which ``python FOLDER`` executes.
+    """
     root = Path(rammer_mlir.__file__).parent
     ignore: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns(*_LEFT_OUT)
     shutil.copytree(root, folder / root.name, ignore=ignore)

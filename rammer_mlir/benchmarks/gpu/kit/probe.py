@@ -105,8 +105,9 @@ class Probe:
     def _wrong_shared_loads(self) -> int:
         """Return the number of threads that load a wrong word from shared memory.
 
-        The kernel loads from a register that is below the array, plus an immediate offset that
-        leads back into it; code generation relies on that sum wrapping around.
+        The address of a load is the sum of a register and an immediate offset. The register has an
+        address below the array, and the offset leads back into the array. Generated code relies on
+        such a sum being computed with wrap-around.
         """
         found = np.zeros(THREADS, np.int32)
         with self._memory(found.nbytes) as out:

@@ -34,7 +34,8 @@ def write_program(
         folder: the folder of programs.
         name: name of the files, without extensions.
         artifact: the program.
-        recipes: how each weight is computed from arrays, by number of the program's argument.
+        recipes: the recipe that computes each weight from arrays, by number of the program's
+            argument.
         references: references to the arrays that the recipes read, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)

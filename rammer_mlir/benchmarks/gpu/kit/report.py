@@ -14,7 +14,7 @@ _NONE = "-"
 
 
 def report(kit: Kit, results: Mapping[str, Result]) -> str:
-    """Return Markdown tables of a kit's results; ``results`` has that of each case by name."""
+    """Return Markdown tables of a kit's results; ``results`` maps names of cases to results."""
     parts = [
         _machine(kit, results),
         _section("Products of two inputs", _products(kit, results)),

@@ -44,7 +44,10 @@ def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradient
 
 
 def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of all terms of a sum: that of the result, summed where broadcast."""
+    """Return the gradient of each term of a sum.
+
+    It is the result's gradient, summed over the dimensions along which the term was broadcast.
+    """
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, value.shape) if value else None for value in node.inputs]
@@ -105,7 +108,7 @@ def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Clip's input: that of the result, but zero outside of the bounds.
+    """Return the gradient of Clip's input: the result's gradient, but zero outside of the bounds.
 
     The bounds count as constants.
     """

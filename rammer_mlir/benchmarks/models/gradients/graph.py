@@ -203,8 +203,9 @@ class ExtendedGraph(GraphBuilder):
         return Value(proto.output[1], kind)
 
     def finish_with(self, kept: Sequence[str]) -> onnx.ModelProto:
-        """Return the model with its own outputs named in ``kept``, followed by the added outputs.
+        """Return the extended model.
 
+        Its outputs are the outputs of the given model that ``kept`` names, then the added outputs.
         Dead nodes and initializers are removed; inputs stay.
         """
         self._outputs = [*(self._given[name] for name in kept), *self._outputs]

@@ -48,14 +48,18 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceSum's input: that of the result, broadcast to its shape."""
+    """Return the gradient of ReduceSum's input.
+
+    It is the result's gradient, broadcast to the input's shape.
+    """
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of ReduceMean's input.
 
-    It is that of the result, broadcast and divided by the number of elements of a mean.
+    It is the result's gradient, divided by the number of elements in each mean, and broadcast to
+    the input's shape.
     """
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
@@ -65,7 +69,7 @@ def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of the input of ReduceMax or ReduceMin.
 
-    That of the result is split equally among all elements that equal the extremum.
+    The result's gradient is split equally among all input elements that equal the extremum.
     """
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))

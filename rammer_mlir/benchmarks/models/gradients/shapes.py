@@ -14,9 +14,9 @@ Gradients = Sequence[Value | None]
 
 
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a reshape's input: that of the result, reshaped to its shape.
+    """Return the gradient of a reshape's input: the result's gradient in the input's shape.
 
-    The rule is that of Reshape, Flatten, Squeeze and Unsqueeze.
+    The function is the rule of Reshape, Flatten, Squeeze and Unsqueeze.
     """
     (dy,) = dys
     assert dy is not None
@@ -24,14 +24,17 @@ def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Expand's input: that of the result, summed where broadcast."""
+    """Return the gradient of Expand's input.
+
+    It is the result's gradient, summed over the dimensions along which Expand broadcast the input.
+    """
     (dy,) = dys
     assert dy is not None
     return [sum_to(g, dy, node.operand(0).shape)]
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Transpose's input: that of the result, transposed back."""
+    """Return the gradient of a Transpose's input: the result's gradient, transposed back."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -49,7 +52,7 @@ def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Split's input: those of its outputs, concatenated.
+    """Return the gradient of a Split's input: the outputs' gradients, concatenated.
 
     Outputs that the loss does not depend on contribute zeros.
     """
@@ -62,9 +65,9 @@ def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Slice's input: that of the result, padded with zeros.
+    """Return the gradient of a Slice's input: the result's gradient, padded with zeros.
 
-    Along axes with a step other than 1, it is scattered into zeros.
+    Along axes with a step other than 1, the gradient is scattered into zeros.
     """
     (dy,) = dys
     assert dy is not None
@@ -103,8 +106,8 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of Gather's data: slices of the result's gradient, added into zeros.
 
-    Each slice is added at the index that Gather has read the slice of the data from. The indices
-    have no gradient.
+    Each slice is added at the index from which Gather has read it. The indices have no
+    gradient.
     """
     (dy,) = dys
     assert dy is not None
@@ -133,9 +136,9 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of GatherElements' data: the result's gradient, added into zeros.
 
-    Each element is added at the position that GatherElements has read the element of the data from.
-    If a single element of each row was read, as in a loss, this needs no scatter: the index is
-    compared with all positions of the row.
+    Each element is added at the position from which GatherElements has read it. If GatherElements
+    has read a single element of each row, as in a loss, no scatter is needed: the index is compared
+    with all positions of the row.
     """
     (dy,) = dys
     assert dy is not None

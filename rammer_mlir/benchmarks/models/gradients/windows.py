@@ -18,7 +18,8 @@ Gradients = Sequence[Value | None]
 class _Window:
     """The window of a convolution or a pooling, with a number for each spatial dimension.
 
-    ``pads`` has the padding before the first element of all dimensions, then that after the last.
+    ``pads`` has the padding at the beginning of every dimension, then that at the end of every
+    dimension.
     """
 
     kernel: list[int]
@@ -86,10 +87,11 @@ def _spread(
     """Return the gradient of a convolution's input, whose shape is ``shape``.
 
     It is the transposed convolution of ``dy``, the gradient of the result, with the filters and
-    ``group`` groups. It lacks the last elements of the padded input if no window covers them: so as
-    many elements fewer of padding are cut off at the end, and if the padding has fewer than that,
-    the missing input elements get the gradient zero. (ConvTranspose's ``output_padding`` cannot
-    express this: it must be less than a stride.)
+    ``group`` groups, without the padding. If no window covers the last k elements of the padded
+    input, the transposed convolution is k elements shorter than the padded input, so that k
+    elements less are cut off at the end. If the padding at the end has fewer than k elements, zeros
+    are appended. (ConvTranspose's ``output_padding`` cannot express this: it must be less than a
+    stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -132,7 +134,7 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of MaxPool's input: each element of ``dys`` goes to its window's maximum.
 
-    Elements whose windows have the same maximum are summed.
+    If an element is the maximum of several windows, the windows' gradients are summed.
     """
     dy, x = dys[0], node.operand(0)
     assert dy is not None

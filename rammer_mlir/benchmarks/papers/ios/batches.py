@@ -127,7 +127,7 @@ def measure_batches(request: Batches) -> Record:
 def measure_devices(request: Devices) -> Record:
     """Predict the times of Inception v3 on several devices, by the stages found for each of them.
 
-    Returns a record: "devices", their names, and "cross", the seconds as of ``cross``.
+    Returns a record: "devices", their names, and "cross", the seconds as ``cross`` returns them.
     """
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}

@@ -149,11 +149,11 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return a table of the times of stages on the settings that they were and were not made for.
+    """Return a table of the times of each setting's stages on all settings.
 
-    A cell has milliseconds, and the slowdown against the stages that were made for the row's
-    setting. ``seconds`` has a row for each executing setting and a column for each setting that
-    stages were made for; ``names`` are the settings' names.
+    A row belongs to the setting that executes, a column to the setting that the stages were made
+    for. A cell has milliseconds, and the slowdown against the stages that were made for the row's
+    setting. ``seconds`` has the times by row and column; ``names`` are the settings' names.
     """
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):
@@ -184,9 +184,9 @@ def _figure_10(records: Records) -> str:
 
 
 def _last_block(stages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the stages of the last module, without the classifier.
+    """Return the stages of a network's last module, as names without the module's prefix.
 
-    Stages are names of operators; the results are without the module's prefix.
+    ``stages`` has the names of the operators of each stage. The classifier is left out.
     """
     name = next(
         operator.split("/")[0] for stage in reversed(stages) for operator in stage

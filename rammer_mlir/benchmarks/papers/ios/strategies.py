@@ -121,9 +121,9 @@ def measure(network: Network) -> Record:
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
     """Return a model's task graph for ``device``, after merging operators that read the same input.
 
-    With the policy "ios", only operators are merged that form a stage of it and become faster; with
-    "sequential", all that may be merged. ``growth`` is the largest factor by which merging may
-    multiply the arithmetic; with 0, nothing is merged.
+    With the policy "ios", operators are merged only if they form a stage that becomes faster; with
+    "sequential", all operators are merged that may be. ``growth`` is the largest factor by which
+    merging may multiply the arithmetic; with 0, nothing is merged.
     """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)

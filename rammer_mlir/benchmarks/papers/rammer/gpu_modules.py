@@ -89,12 +89,12 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks write ``size`` elements each: rows of a chunk of channels.
+    """Return an rKernel whose rTasks write ``size`` elements each: rows of chunks of channels.
 
     Args:
         kind: the computation of the vertex.
-        rows: rows, and also columns, of the feature map.
-        chunks: chunks of ``CHUNK`` channels of the feature map.
+        rows: height, and also width, of the feature map.
+        chunks: number of chunks of ``CHUNK`` channels of the feature map.
         num_sources: number of inputs, which are added.
         size: elements that an rTask writes.
     """

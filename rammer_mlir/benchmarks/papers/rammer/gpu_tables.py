@@ -84,7 +84,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
-    """Return a table (RAMMER, figure 2) of RammerBase's time in kernels, and of all its time."""
+    """Return a table (RAMMER, figure 2) of RammerBase's time in kernels and its whole time."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():

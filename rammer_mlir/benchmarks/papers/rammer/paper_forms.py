@@ -185,7 +185,10 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Add and return x with half the height and width, and twice the channels by zero padding."""
+    """Add an average pooling of x that halves height and width; return the result.
+
+    Channels of zeros are added, so that the result has twice as many channels as x.
+    """
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
     return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))

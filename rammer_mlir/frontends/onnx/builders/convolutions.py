@@ -39,7 +39,7 @@ def conv(node: Node) -> Tensor:
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
     """Emit ``result`` plus the node's bias, if the node has a bias, converted to ``dtype``.
 
-    ``result`` was returned by ``convolve``; its shape, with separate groups, is kept.
+    ``result`` was returned by ``convolve``; a separate dimension of groups is kept.
     """
     if not node.has(2):
         return converted(result, dtype)

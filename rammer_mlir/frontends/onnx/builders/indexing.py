@@ -85,7 +85,7 @@ def take(x: Tensor, indices: Tensor, axis: int, *, is_checked: bool = False) -> 
     """Emit the slices of ``x`` along an axis at ``indices`` of any rank.
 
     Negative indices count from the end, and indices out of range are clamped. ``is_checked`` tells
-    that the indices are known to be valid and not negative, so that this can be omitted.
+    that the indices are known to be valid and not negative, so that no code adjusts them.
     """
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     inner = range(axis, axis + indices.rank)

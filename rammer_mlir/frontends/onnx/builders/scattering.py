@@ -71,14 +71,14 @@ class _Scatter:
         x: the data.
         updates: ScatterND: ``[count, *rest]``, where an update is a slice of the data's last
             dimensions; ScatterElements: the updates in the shape of the indices.
-        searched: extents of the leading dimensions of the data whose indices determine the update
-            of an element.
-        count: number of updates among which an element searches for its own.
+        searched: ScatterND: the extents of the indexed dimensions of the data; ScatterElements: the
+            shape of the indices, but with the data's extent along the axis.
+        count: number of updates that may target the same element.
         hits: emits whether an update targets an element. It is called within a loop over
             ``searched`` (without a reduction) or the data's shape (with a reduction), and an inner
             loop over ``count``.
-        update_at: maps an element's indices and the number of its update to the indices of the
-            new element in ``updates``.
+        update_at: maps an element's indices and the number of its update to the indices of the new
+            element in ``updates``.
         place_at: maps indices in ``updates`` to the indices of the target element in the data.
     """
 
@@ -94,9 +94,9 @@ class _Scatter:
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit the data with the updates scattered into it.
 
-    ``reduction`` is "none" or a key of ``_REDUCTIONS``. ``found`` is None unless the indices are
-    constant; then it has, for each element of the data, the number of the last update that targets
-    the element, or -1 if none does.
+    ``reduction`` is "none" or a key of ``_REDUCTIONS``. ``found`` is None if an index is not
+    constant or is out of range; otherwise it has, in the shape ``scatter.searched``, the number of
+    the last update that targets each element, or -1 if none does.
     """
     if not scatter.updates.size:
         return scatter.x
@@ -112,9 +112,10 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
 
 
 def _last_hits(scatter: _Scatter) -> Tensor:
-    """Emit, for each element, the number of the last update that targets it, or -1 if none does.
+    """Emit the number of the last update that targets each element, or -1 if none does.
 
-    The emitted loops compare each element with all updates. The result has the shape ``searched``.
+    The result is a tensor of the shape ``scatter.searched``. The emitted loops compare each element
+    with all updates.
     """
     rank = len(scatter.searched)
     start = full(scatter.searched, -1, INT64)
@@ -173,7 +174,8 @@ def _combined(scatter: _Scatter, reduction: str) -> Tensor:
 def _one_by_one(scatter: _Scatter, combine: Combine | None) -> Tensor:
     """Emit the data after writing the updates sequentially, in loops.
 
-    An update replaces the element if ``combine`` is None.
+    ``combine`` computes a new element from the old element and the update; None replaces the
+    element by the update.
     """
 
     def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
@@ -305,10 +307,11 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 
 
 def _tensor_scatter(node: Node) -> Tensor:
-    """Emit TensorScatter: a copy of a cache into which an update is written along the axis.
+    """Emit TensorScatter: a copy of a cache into which an update is written.
 
-    The optional input 2 has, for each batch, the index at which the update begins. In mode
-    ``circular``, the update continues at index 0 after the end of the cache.
+    The optional input 2 has, for each batch, the index along the attribute ``axis`` at which the
+    update begins, by default 0. In mode ``circular``, the update continues at index 0 after the end
+    of the cache.
     """
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)

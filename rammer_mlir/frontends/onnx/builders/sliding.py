@@ -22,7 +22,7 @@ from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 
 def col2im(node: Node) -> Tensor:
-    """Emit Col2Im: each element of the image is the sum of the columns at its position."""
+    """Emit Col2Im: each image element is the sum of all column elements of its position."""
     x = node.tensor(0)
     image, block = node.integers(1), node.integers(2)
     if image is None or block is None:
@@ -49,11 +49,11 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the number of the window whose current tap is at the current element of the image.
+    """Emit the number of the window that reads the current image element by the current tap.
 
-    Returns the number, and a boolean that is false if there is no such window; the number is valid
-    even then. Loops 2 and following are the element's spatial position, and the loops after these
-    are the tap.
+    Returns the number, and a boolean that is false if there is no such window; the number is then
+    that of some existing window. Loops 2 and following are the element's spatial position, and the
+    loops after these are the tap.
 
     Args:
         window: the sliding window.
@@ -95,9 +95,10 @@ def deform_conv(node: Node) -> Tensor:
 
 
 def _shifted_taps(node: Node, x: Tensor, kernel: tuple[int, ...]) -> Tensor:
-    """Emit the elements of ``x`` at every tap of every window, moved by the node's offsets.
+    """Emit the values of ``x`` at every tap of every window: [N, C, *kernel, *space].
 
-    The result is [N, C, *kernel, *space].
+    The position of each tap is moved by the node's offsets, so ``x`` is interpolated there. The
+    values are multiplied by the node's mask, if it has one. ``kernel`` has the numbers of taps.
     """
     window = window_of(node, x.shape[2:], kernel)
     offsets = node.tensor(2)
@@ -138,7 +139,11 @@ def _start(window: Window, axis: int) -> Scalar:
 
 
 def _bilinear(x: Tensor, places: list[Scalar]) -> Scalar:
-    """Emit ``x``, interpolated bilinearly at coordinates ``places``; outside elements are zero."""
+    """Emit an element of ``x``, interpolated bilinearly at the spatial coordinates ``places``.
+
+    The indices of loops 0 and 1 select the image and the channel. Outside of ``x``, all elements
+    are zero.
+    """
     first = [here(0), here(1)]
     corners: list[list[tuple[Scalar, Scalar, Scalar]]] = []
     for axis, place in enumerate(places):

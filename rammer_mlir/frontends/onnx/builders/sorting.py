@@ -75,7 +75,8 @@ def _is_nan(x: Scalar) -> Scalar:
 def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
     """Emit whether the element ``a`` at position ``i`` precedes ``b`` at ``j`` in sorted order.
 
-    The order is descending if ``largest``, else ascending. Equal elements keep their order.
+    The order is descending if ``largest``, else ascending. Of equal elements, the one at the lower
+    position comes first.
     """
     tie = ~_before(b, a, largest) & i.compare("lt", j)
     return _before(a, b, largest) | tie

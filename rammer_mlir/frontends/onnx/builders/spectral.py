@@ -41,8 +41,9 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
         dtype: element type.
 
     Returns:
-        A tensor [spectrum's length, 1 or 2, length, parts]; dimension 1 is the spectrum's real and
-        imaginary part, and the last dimension that of the signal.
+        A tensor [spectrum's length, 1 or 2, length, parts]. Dimension 1 selects the real or the
+        imaginary part of the spectrum (size 1 if it is real), the last dimension that of the
+        signal.
     """
     units = np.eye(length, dtype=np.complex128)
     rows = [transform(units), transform(1j * units)][:parts]

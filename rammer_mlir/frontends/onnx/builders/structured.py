@@ -214,7 +214,7 @@ def reduce(
     initial: float,
     dtype: DType | None = None,
 ) -> Reduced:
-    """Emit the reduction of a tensor along some axes, which the result lacks.
+    """Emit the reduction of a tensor along some axes; the result does not have these axes.
 
     Args:
         body: maps an element and the accumulator to the new accumulator.

@@ -29,7 +29,10 @@ class Window:
         return [(size - 1) * dilation + 1 for size, dilation in pairs]
 
     def output_space(self, space: Sequence[int]) -> list[int]:
-        """Return, per dimension, the number of windows over padded data of extents ``space``."""
+        """Return the number of windows along each dimension.
+
+        ``space`` has the extents of the data without padding; the windows also cover the padding.
+        """
         return [
             (low + size + high - extent) // stride + 1
             for size, low, high, extent, stride in zip(

@@ -25,7 +25,9 @@ COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Not
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees with a common numbering of nodes and leaves, by which all arrays but roots are indexed.
+    """Decision trees as arrays with an element for each node; leaves are nodes too.
+
+    The nodes of all trees are numbered together. Only ``roots`` has an element for each tree.
 
     Attributes:
         roots: number of each tree's root.
@@ -37,7 +39,7 @@ class Forest:
         no: successor otherwise.
         missing: whether the comparison counts as true for NaN.
         members: for each node, the elements of its set, padded with NaN; None without sets.
-        weights: for each node, a row with a leaf's contribution to each target.
+        weights: for each node, a row with its contribution to each target if it is a leaf.
     """
 
     roots: Integers

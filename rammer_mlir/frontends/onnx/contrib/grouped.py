@@ -37,7 +37,7 @@ class _Past:
 
     @staticmethod
     def of(call: Call, new: int) -> _Past | None:
-        """Return the cache of a node, to which it adds ``new`` positions; None without a cache."""
+        """Return the cache to which a node adds ``new`` positions; None if it has no cache."""
         slots = [call.shape(number)[2] if call.find(number) else 0 for number in (3, 4)]
         call.expect(slots[0] == slots[1], "as many past values as keys", slots)
         if not slots[0]:

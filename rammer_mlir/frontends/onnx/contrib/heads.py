@@ -83,11 +83,11 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
     Args:
         call: the operator's node.
-        number: number of the input with the integer mask: [batch] are numbers of keys, [2 * batch]
-            are ends and starts, [batch, keys] and [batch, queries, keys] are 1 for each key that
-            counts.
+        number: number of the input with the integer mask. A mask [batch] has the number of valid
+            keys of each sequence, [2 * batch] the ends and then the starts of the ranges of valid
+            keys; [batch, keys] and [batch, queries, keys] have 1 for each valid key.
         key: name of the keys, [batch, heads, keys, size].
-        filler: value of the additive mask for keys that do not count.
+        filler: value of the additive mask for keys that are not valid.
 
     Raises:
         UnsupportedError: if the mask has another shape.

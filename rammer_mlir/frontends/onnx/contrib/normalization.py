@@ -38,11 +38,12 @@ def _root_mean_square(call: Call, x: str, scale: str, epsilon: float, axis: int 
 def _scaled(
     call: Call, wide: str, x: str, factors: tuple[str, str], epsilon: float, axis: int
 ) -> str:
-    """Emit ``wide`` divided by its root mean square, times a scale, plus a bias; return its name.
+    """Emit ``wide`` divided by its root mean square, times a scale, plus a bias.
 
-    The mean of the squares, to which ``epsilon`` is added, is over the dimensions from ``axis`` on.
-    ``wide`` is computed from ``x`` in f32, as ONNX specifies; the result has the dtype of ``x``.
-    ``factors`` are the names of scale and bias.
+    Returns the name of the result, which has the dtype of ``x``. ``wide`` is the name of a value
+    that is computed from ``x`` in f32, as ONNX specifies. The mean of the squares, to which
+    ``epsilon`` is added, is over the dimensions from ``axis`` on. ``factors`` are the names of the
+    scale and of the bias, which may be empty.
     """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))

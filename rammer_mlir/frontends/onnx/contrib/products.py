@@ -16,9 +16,9 @@ _GEMM = "alpha beta transA transB"
 def _turned(call: Call, number: int, side: str) -> str:
     """Emit operand ``number`` of a FusedMatMul, transposed as the node's attributes say.
 
-    Returns the name of the result. ``side`` is A or B. Attribute ``transBatchA`` or ``transBatchB``
-    moves the first dimension after the other batch dimensions, then ``transA`` or ``transB`` swaps
-    the last two.
+    Returns the name of the result. ``side``, A or B, is the last letter of the attributes' names:
+    ``transBatchA`` moves the first dimension after the other batch dimensions, then ``transA``
+    swaps the last two.
     """
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))

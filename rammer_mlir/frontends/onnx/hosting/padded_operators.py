@@ -156,9 +156,12 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
     """Return ``indices``, the shape of the indices of GatherElements or ScatterElements.
 
-    Records that the sizes must be equal for each pair of dimensions, one of ``data`` (the shape of
-    the data) and one of ``indices``, of which at least one is open; the run checks that. The
-    dimension ``axis`` is left out.
+    Every dimension except ``axis`` must have the same size in ``data``, the shape of the data, as
+    in ``indices``, if one of these sizes is open. The function records this requirement, which the
+    run checks.
+
+    Raises:
+        DependentRowsError: if only one of the two sizes is open, or their factors differ.
     """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):

@@ -74,8 +74,8 @@ class PartValue:
         content: the value's elements, if it is an integer or a list of integers that is constant or
             computed from shapes; else None.
         constant: the value's elements, if it is constant; else None.
-        sources: names of the part's inputs from which the elements are copied, and an empty name
-            for constants; None if elements are computed.
+        sources: names of the part's inputs from which the elements are copied, with an empty name
+            if some are copied from constants; None if elements are computed.
         direct: name of the part's input with the same elements in the same order, possibly each
             repeated; empty if there is none.
     """
@@ -141,7 +141,8 @@ class Demands:
         leaders: union-find forest of open dimensions that must have the same size.
         indices: names of inputs whose elements must not be negative.
         zeros: names of inputs whose padding must be 0.
-        lasts: names of inputs whose padding must be the number of the last row.
+        lasts: names of inputs with indices whose padding must be the index of the last padding
+            row.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])
@@ -214,10 +215,13 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Require that padding in ``indices`` along a dimension ``dim`` writes only to padding.
+        """Require that the padding elements of ``indices`` write only to padding rows.
+
+        ``dim`` is the dimension of the written tensor that ``indices`` refers to.
 
         Raises:
-            DependentRowsError: if the dimension has no padding, or the indices are not an input.
+            DependentRowsError: if the dimension is not open with factor 1, or if the indices are
+                not the elements of an input.
         """
         if not isinstance(dim, Padded):
             raise DependentRowsError

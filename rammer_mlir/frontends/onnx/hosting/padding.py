@@ -288,7 +288,8 @@ class _Analysis:
         """Return the padding of inputs, and the open axes of outputs from which padding is cut off.
 
         Raises:
-            DependentRowsError: if requirements conflict, or an output is a size.
+            DependentRowsError: if requirements conflict, an element of an output is the size of an
+                open dimension, or no input has an open axis.
         """
         demands = self._demands
         # The same padding cannot be both 0 and the last row's number.

@@ -111,9 +111,10 @@ class PartMaker:
         return shape[:axis] + shape[axis + 1 :]
 
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-        """Return dtype and shape of the elements that value ``name`` stacks along an axis.
+        """Return the dtype of the value ``name``, and the shape of its slices along an axis.
 
-        Unknown sizes are 0; an unknown value has float32 elements of shape ().
+        A slice does not have the axis; unknown sizes are 0. For an unknown value, float32 and the
+        shape () are returned.
         """
         tensor = self._types[name].type.tensor_type if name in self._types else None
         if tensor is None:

@@ -39,8 +39,8 @@ class Place:
     """The place of a node.
 
     Attributes:
-        slot: for the host, the number of the slot; else that of the part. The host runs the steps
-            of slot n before part n.
+        slot: number of the slot of host steps if ``on_host``, else number of the part. The host
+            runs the steps of slot n before part n.
         on_host: whether the host executes the node.
     """
 

@@ -81,7 +81,10 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the value of which ``name`` is a copy by Identity nodes, else ``name``."""
+        """Return the name of the value that Identity nodes copy to the value ``name``.
+
+        ``name`` itself is returned if it is not the result of an Identity node.
+        """
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name

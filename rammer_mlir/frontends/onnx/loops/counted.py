@@ -82,7 +82,7 @@ def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
 def _results(
     node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
 ) -> dict[str, TensorKind]:
-    """Return the types of a loop's results by name, with new names for unnamed results.
+    """Return the types of a loop's results by name; unused results, without a name, get new names.
 
     ``types`` has the types of the values in the body; results that stack a slice per iteration get
     the additional dimension ``steps``.

@@ -76,10 +76,11 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the name of the scalar of which the value ``name`` is a vector of one element.
+    """Return the name of the scalar from which a vector of one element, ``name``, is made.
 
-    Unsqueeze, Reshape, Identity and casts to wide integers are undone. If no node makes a vector
-    from a scalar, the name of the value before Identity and casts is returned.
+    The scalar is the operand of an Unsqueeze or Reshape; Identity nodes and casts to wide integers
+    before and after this node are skipped. Without such a node, the result is that of
+    ``_behind_casts``.
     """
     name = _behind_casts(body, name)
     node = body.producers.get(name)
@@ -88,7 +89,10 @@ def _scalar(body: Body, name: str) -> str:
 
 
 def _behind_casts(body: Body, name: str) -> str:
-    """Return the value of which ``name`` is a copy, by Identity and casts to wide integers."""
+    """Return the name of the value that Identity nodes and casts copy to the value ``name``.
+
+    Only casts to wide integers count. ``name`` itself is returned if no such node computes it.
+    """
     while True:
         name = body.behind(name)
         node = body.producers.get(name)

@@ -98,8 +98,9 @@ class _Graph:
     def read_by_alone(self, reader: int) -> set[int]:
         """Return the numbers of the nodes that serve only to compute the scan inputs of a Scan.
 
-        ``reader`` is the number of the Scan; its initial states do not count. No output of the
-        graph and no other node needs these nodes' results, so they may be moved into the body.
+        They may be moved into the Scan's body, since their results are not used by other nodes, by
+        outputs of the graph, or by the Scan's initial states or body. ``reader`` is the number of
+        the Scan.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
@@ -173,9 +174,9 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return ``operand`` of a node as a tensor that a Scan reads by slices.
+    """Return an operand of a node as a source of a Scan: a tensor that the Scan reads by slices.
 
-    The direction is that of ``parent``, the node's result, which the Scan reads so far.
+    It replaces ``parent``, the source that is the node's result, and is read in the same direction.
     """
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
