@@ -293,13 +293,13 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 
     if wanted.device is not None:
         return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
-    memory = wanted.memory or _first_level(computation, cost(tuple(extents)))
+    memory = wanted.memory or _l1_limit(computation, cost(tuple(extents)))
     limited = (replace(aim, memory=memory) for aim in wanted.aims[: wanted.candidates])
     chosen = (_chosen(extents, limits, cost, aim, wanted.design) for aim in limited)
     return list(dict.fromkeys(chosen))
 
 
-def _first_level(computation: Computation, whole: TileCost) -> int:
+def _l1_limit(computation: Computation, whole: TileCost) -> int:
     """Return a limit on the bytes of an rTask, so that the values it reads twice stay in L1.
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials.

@@ -99,14 +99,14 @@ class _DispatchLoop:
             kind = load(i32(), record)
             branch_if(is_equal(kind, constant(END, i32())), self._frame.finish, self._begin)
         with ir.InsertionPoint(self._begin):
-            self._stamp(0, is_first=True)
+            self._store_time(0, is_first=True)
             is_barrier = is_equal(kind, constant(BARRIER, i32()))
             second = number_at(record, 1)
             branch_if(is_barrier, self._barrier, self._run)
         self._build_barrier(record, second)
         self._build_run(record, kind, second)
         with ir.InsertionPoint(self._next):
-            self._stamp(1)
+            self._store_time(1)
             branch(self._fetch, *self._next.arguments, add(self._number, 1))
 
     def _build_barrier(self, record: ir.Value, count: ir.Value) -> None:
@@ -156,7 +156,7 @@ class _DispatchLoop:
         with ir.InsertionPoint(self._run):
             switch(kind, cases, self._frame.finish)
 
-    def _stamp(self, word: int, *, is_first: bool = False) -> None:
+    def _store_time(self, word: int, *, is_first: bool = False) -> None:
         """Emit a store of the current time to the trace buffer, if there is a trace buffer.
 
         The buffer has a pair of times for each record; ``word`` is 0 for the record's start and 1

@@ -72,7 +72,7 @@ class Arithmetic:
         """Return the interval, without factors of block ids, that contains ``a`` in all blocks."""
         return Range(*a.bounds(self.grid))
 
-    def _seen_from(self, a: Range, base: Dim3) -> Range:
+    def _with_factors(self, a: Range, base: Dim3) -> Range:
         """Return a range that contains ``a`` in all blocks and whose ``factors`` are ``base``.
 
         Two ranges with the same factors of the block ids can be compared by ``low`` and ``high``.
@@ -97,7 +97,7 @@ class Arithmetic:
     ) -> Range:
         bases = dict.fromkeys((a.factors, b.factors))
         found = [
-            Range(*ends(self._seen_from(a, base), self._seen_from(b, base)), base)
+            Range(*ends(self._with_factors(a, base), self._with_factors(b, base)), base)
             for base in bases
         ]  # fmt: skip
         return min(found, key=lambda r: r.high - r.low)

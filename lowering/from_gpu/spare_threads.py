@@ -27,7 +27,7 @@ def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
         OperationError: if spare threads cannot follow the control flow around a barrier.
     """
     body = _from(block, start)
-    uniform = _uniform(body)
+    uniform = _control_flow_operations(body)
     _guard(body, is_own, uniform)
 
 
@@ -124,7 +124,7 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
     return ir.IntegerAttr.get(kind, 0)
 
 
-def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
+def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation]:
     """Return the operations that decide control flow around collectives, such as block barriers.
 
     All threads have to reach a collective, so the conditions and bounds of control flow around it

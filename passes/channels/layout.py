@@ -96,7 +96,7 @@ class _Blocking:
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
 
-    def made_part(
+    def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
         """Return how to eliminate a ``linalg.pack`` or ``linalg.unpack``.

@@ -150,7 +150,7 @@ class _Padding:
         reduces = not all(op.parallel[loop] for loop in loops)
         return Part(loops, results, pays=reduces)
 
-    def made_part(
+    def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> None:
         """Return None, because the IR has no operation that itself adds padding channels."""

@@ -86,7 +86,7 @@ class Rules(Protocol[C]):
         """
         ...
 
-    def made_part(
+    def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
         """Return how to rewrite an operation that makes or reverts a change of layout.
@@ -187,7 +187,9 @@ def _spread(
         if is_generic(op):
             part = rules.generic_part(Structured(op), values, refused)
         else:
-            part = rules.made_part(op, values, refused) or _view_part(op, rules, values, refused)
+            part = rules.layout_op_rewrite(op, values, refused) or _view_part(
+                op, rules, values, refused
+            )
         if part is not None:
             parts[op.operation] = part
             for number, change in part.results.items():

@@ -167,10 +167,10 @@ class Scalar:
     def __truediv__(self, other: Scalar | float) -> Scalar:
         """Emit and return the quotient; integers round towards zero, and division by 0 gives 0."""
         make = self._signed_choice(arith.DivSIOp, arith.DivUIOp)
-        if self._divides_by(other):
+        if self._cannot_trap(other):
             return self._binary(other, arith.DivFOp, make)
         divisor = self._like(other)
-        quotient = self._divided(divisor, make)
+        quotient = self._guarded_division(divisor, make)
         if not is_signed(self.dtype):
             return quotient
         # Processors trap on the only overflowing quotient, MIN / -1; the negation wraps around.
@@ -182,18 +182,18 @@ class Scalar:
         The remainder of an integer division by 0 is 0.
         """
         make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
-        if self._divides_by(other):
+        if self._cannot_trap(other):
             return self._binary(other, arith.RemFOp, make)
-        return self._divided(self._like(other), make)
+        return self._guarded_division(self._like(other), make)
 
-    def _divides_by(self, other: Scalar | float) -> bool:
+    def _cannot_trap(self, other: Scalar | float) -> bool:
         """Whether an integer division by ``other`` needs no guard, because it cannot trap.
 
         True for floats, and for integers if ``other`` is a Python number above 0.
         """
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
-    def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
+    def _guarded_division(self, divisor: Scalar, make: _Binary) -> Scalar:
         """Emit an integer division or remainder that cannot trap, and return the result.
 
         ``make`` emits the operation, with 1 in place of the divisors 0 and -1. For the divisor 0

@@ -308,13 +308,13 @@ class Structured:
         A function of the math dialect counts as 16. Four adjacent terms of a product of 8-bit
         integers count as one multiply-add, as dot-product instructions compute them.
         """
-        if self._adds_bytes:
+        if self._is_dot_product_of_bytes:
             return max(1, 2 * self.points // 4)
         weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
         return self._evaluations * max(1, sum(weights))
 
     @cached_property
-    def _adds_bytes(self) -> bool:
+    def _is_dot_product_of_bytes(self) -> bool:
         """Whether the body sums products of 8-bit integers, over 4 terms in the innermost loop."""
         names = sorted(inner.operation.name for inner in self.body)
         if names != ["arith.addi", "arith.extsi", "arith.extui", "arith.muli"]:

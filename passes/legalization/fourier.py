@@ -58,10 +58,10 @@ class _Transform:
         raise AssertionError(f"the verifier refuses {name}")
 
     def forward(self, given: ir.Value) -> ir.Value:
-        return self._complex(*self._along_all(*_parts(given), is_inverse=False))
+        return self._complex(*self._transform_along_axes(*_parts(given), is_inverse=False))
 
     def inverse(self, given: ir.Value) -> ir.Value:
-        return self._complex(*self._along_all(*_parts(given), is_inverse=True))
+        return self._complex(*self._transform_along_axes(*_parts(given), is_inverse=True))
 
     def of_real(self, given: ir.Value) -> ir.Value:
         """Emit the transform of the real tensor ``given``, and return the complex result.
@@ -72,7 +72,9 @@ class _Transform:
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=False)[:, : count // 2 + 1]
         parts = [self._product(given, part, self._rank - 1) for part in (matrix.real, matrix.imag)]
-        return self._complex(*self._along_all(*parts, is_inverse=False, without_last=True))
+        return self._complex(
+            *self._transform_along_axes(*parts, is_inverse=False, without_last=True)
+        )
 
     def to_real(self, given: ir.Value) -> ir.Value:
         """Emit the real tensor whose transform is ``given``, and return it.
@@ -81,7 +83,9 @@ class _Transform:
         elements of the transform are conjugates of these, and are omitted. The transform is
         inverted along all other dimensions first.
         """
-        real, imaginary = self._along_all(*_parts(given), is_inverse=True, without_last=True)
+        real, imaginary = self._transform_along_axes(
+            *_parts(given), is_inverse=True, without_last=True
+        )
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=True)[: count // 2 + 1]
         twice = np.full(len(matrix), 2.0)
@@ -96,7 +100,7 @@ class _Transform:
             self._product(imaginary, matrix.imag, last),
         )
 
-    def _along_all(
+    def _transform_along_axes(
         self, real: ir.Value, imaginary: ir.Value, *, is_inverse: bool, without_last: bool = False
     ) -> tuple[ir.Value, ir.Value]:
         for dimension in range(self._first, self._rank - without_last):

@@ -47,7 +47,7 @@ def read_average(op: Structured, weights: Weights) -> Reading | None:
     expression = body_expression(op) if op.is_elementwise else None
     if expression is None or list(inputs_of(expression)).count(0) != 1:
         return None
-    total = _generic_behind(op.inputs[0])
+    total = _producing_generic(op.inputs[0])
     whole = list(range(len(op.parallel)))
     if total is None or op.operand_dims(0) != whole or op.result_dims(0) != whole:
         return None
@@ -155,14 +155,14 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
     expression = body_expression(op) if len(op.inputs) == 2 else None
     if expression not in (_QUOTIENT, _PRODUCT):
         return None
-    powers, total = _generic_behind(op.inputs[0], 2), _generic_behind(op.inputs[1])
+    powers, total = _producing_generic(op.inputs[0], 2), _producing_generic(op.inputs[1])
     inverse = total if expression == _PRODUCT else None
     if inverse is not None:
         total = _inverted(inverse)
     if powers is None or total is None or body_expression(powers) != _EXPONENTIAL:
         return None
     source, largest = powers.inputs
-    highest = _generic_behind(largest)
+    highest = _producing_generic(largest)
     sums = read_reduction(total, weights)
     maxima = None if highest is None else read_reduction(highest, weights)
     if sums is None or maxima is None or total.inputs != [op.inputs[0]]:
@@ -189,7 +189,7 @@ def _inverted(op: Structured) -> Structured | None:
         return None
     if [op.operand_dims(0), op.result_dims(0)] != [whole, whole]:
         return None
-    return _generic_behind(op.inputs[0])
+    return _producing_generic(op.inputs[0])
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
@@ -217,7 +217,7 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
     operation = op.operation
     if operation.name != "tensor.collapse_shape":
         return None
-    product = _generic_behind(operation.operands[0])
+    product = _producing_generic(operation.operands[0])
     reading = None if product is None else read_contraction(product, weights)
     if reading is None or "groups" not in reading.attributes:
         return None
@@ -234,7 +234,7 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
     )
 
 
-def _generic_behind(value: ir.Value, uses: int = 1) -> Structured | None:
+def _producing_generic(value: ir.Value, uses: int = 1) -> Structured | None:
     """Return the ``linalg.generic`` that computes a value.
 
     None if another operation computes it, or if the value does not have exactly ``uses`` uses.

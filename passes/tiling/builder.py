@@ -41,14 +41,16 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
         clone_into(op, mapping, ip)
     with ip, ir.Location.unknown():
         results = [
-            mapping[value] if _starts_in(out, mapping[value]) else _copy(mapping[value], out)
+            mapping[value]
+            if _is_updated_in_place(out, mapping[value])
+            else _copy(mapping[value], out)
             for value, out in zip(computation.returned, outputs, strict=True)
         ]
         func.ReturnOp(results)
     return function
 
 
-def _starts_in(out: ir.Value, value: ir.Value) -> bool:
+def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
     """Make the ``scf.for`` that computes ``value`` update ``out`` instead of a function's argument.
 
     The loop then starts with a copy of the argument in ``out``. Return False, and change nothing,

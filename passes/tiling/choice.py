@@ -44,13 +44,13 @@ class Aim:
 
     def is_met(self, cost: TileCost) -> bool:
         """Whether an rTask of this cost reaches the targets of both operations and bytes."""
-        return cost.operations <= self.operations and self.is_light(cost)
+        return cost.operations <= self.operations and self.fits_bytes_and_memory(cost)
 
-    def is_light(self, cost: TileCost) -> bool:
+    def fits_bytes_and_memory(self, cost: TileCost) -> bool:
         """Whether an rTask of this cost accesses at most ``num_bytes`` and ``memory`` bytes."""
-        return cost.num_bytes <= self.num_bytes and self.is_held(cost)
+        return cost.num_bytes <= self.num_bytes and self.fits_memory(cost)
 
-    def is_held(self, cost: TileCost) -> bool:
+    def fits_memory(self, cost: TileCost) -> bool:
         """Whether an rTask of this cost accesses at most ``memory`` bytes; 0 allows any number."""
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
@@ -62,9 +62,9 @@ class Aim:
         cost of each of the ``num_rtasks`` rTasks.
         """
         enough = cost.operations <= self.operations or (
-            num_rtasks >= self.enough and self.is_light(cost)
+            num_rtasks >= self.enough and self.fits_bytes_and_memory(cost)
         )
-        return enough and self.is_held(cost)
+        return enough and self.fits_memory(cost)
 
 
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:

@@ -29,7 +29,7 @@ from rammer_mlir.benchmarks.offload.measure import OffloadRequest, measure_offlo
 from rammer_mlir.benchmarks.offload.options import (
     add_codegen_options,
     chosen_codegens,
-    plugin_places,
+    plugin_paths,
 )
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
 from rammer_mlir.benchmarks.quantized import (
@@ -193,7 +193,7 @@ def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
 
 def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
     codegens, names = chosen_codegens(options), select(options.models, ALL_MODELS)
-    plugins = plugin_places(options)
+    plugins = plugin_paths(options)
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] offload {name} ...", file=sys.stderr, flush=True)
         for threads in options.threads:

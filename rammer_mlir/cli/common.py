@@ -121,7 +121,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     except RammerError as error:
         return _report(str(error), debug, 1)
     except OSError as error:
-        where = f"access '{error.filename}'" if error.filename else _unnamed_place()
+        where = f"access '{error.filename}'" if error.filename else _failed_action()
         return _report(f"cannot {where}: {error.strerror or error}", debug, 1)
     except MemoryError:
         return _report("out of memory", debug, 1)
@@ -208,7 +208,7 @@ def _standard_output() -> Generator[TextIO]:
         ) from error
 
 
-def _unnamed_place() -> str:
+def _failed_action() -> str:
     """Return a phrase for an error message: the action that raised an OSError with no file name.
 
     The error may come from a file or from standard output, so the function flushes standard output.

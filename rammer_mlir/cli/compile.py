@@ -189,7 +189,7 @@ def _compiled(
     if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
 
-        return compile_for(request, sizes, _most(options.most))
+        return compile_for(request, sizes, _parse_size_bound(options.most))
     wanted = "--explain" if options.explain else "--timeline"
     request = replace(request, dims=single_sizes(sizes, f"with {wanted}"))
     compilation = request.compilation()
@@ -201,7 +201,7 @@ def _compiled(
     return compilation.executable()
 
 
-def _most(text: str | None) -> int | None:
+def _parse_size_bound(text: str | None) -> int | None:
     """Return the value of the option ``--most``: an upper bound on data-dependent sizes.
 
     ``text`` is the option's argument. Return None if it is None, because the option is absent.

@@ -26,7 +26,7 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     open_signature,
     require_fixed,
 )
-from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
+from rammer_mlir.frontends.onnx.prepare import refuse_size_independent_errors
 from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.hosted_models.model import HostedModel, prepared
 from rammer_mlir.open_models.constant_sharing import ConstantStore
@@ -124,7 +124,7 @@ class Request:
         """
         model, fixed = self.load()
         if fixed.signature.is_open:
-            refuse_whatever_the_sizes(model)
+            refuse_size_independent_errors(model)
         require_fixed(fixed.signature, self.wording)
         return model, fixed.shapes
 
@@ -178,7 +178,7 @@ def _compile_any(request: Request, specializations: int) -> AnyModel:
         is_asked = not request.dims and shapes == request.shapes
         found = None if is_asked else compiler.find(Given(shapes))
         return found or compiling.compile_anew(Given(shapes))
-    refuse_whatever_the_sizes(model)
+    refuse_size_independent_errors(model)
     return OpenModel(signature, compiling, specializations)
 
 

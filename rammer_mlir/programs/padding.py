@@ -117,7 +117,7 @@ class Padding:
 
     def _steps(self) -> Iterator[int]:
         limit = None if self.most is None else self.most + self.has_spare
-        for size in _ladder():
+        for size in _compiled_sizes():
             if limit is not None and size >= limit:
                 yield max(limit, 1)
                 limit = None
@@ -168,7 +168,7 @@ def _padded(value: Array, how: PaddedInput, size: int) -> Array:
     return found
 
 
-def _ladder() -> Iterator[int]:
+def _compiled_sizes() -> Iterator[int]:
     """Yield the compiled sizes 8, 16, 32, 64, 96, 128, 192, 256, ... without end."""
     size = _SMALLEST
     while True:

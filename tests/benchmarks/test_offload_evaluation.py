@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks import __main__ as bench
 from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contenders.offloaded import Spent
+from rammer_mlir.benchmarks.contenders.offloaded import RunSeconds
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
@@ -275,7 +275,7 @@ def test_choice_by_cost_against_the_better_of_both(
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:
     """Its latency differs from the host's by noise only."""
-    none = Spent(1.04, 0.0, 1.04, 0.0, 0.0, 0.0, 0)
+    none = RunSeconds(1.04, 0.0, 1.04, 0.0, 0.0, 0.0, 0)
     runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), spent=none)]
     found = verdict(Outcome("products", runs=runs))
     assert found is not None and str(found) == "1.000 yes, host"

@@ -150,7 +150,7 @@ def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: 
     return count
 
 
-def is_apart(stride: object) -> bool:
+def needs_gather_or_transpose(stride: object) -> bool:
     """Return whether lanes with this stride are too far apart for contiguous loads and a shuffle.
 
     ``stride`` is in elements, None if it is not constant. Such lanes need a gather or a transpose.
@@ -165,7 +165,7 @@ def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int,
     loaded and transposed in registers. ``points`` maps each tiled loop to its number of iterations
     in the micro tile.
     """
-    if plan.vector is not None and is_apart(access.strides[plan.vector]):
+    if plan.vector is not None and needs_gather_or_transpose(access.strides[plan.vector]):
         rows = _transposed_rows(access, plan, points)
         if rows >= MIN_TRANSPOSED:
             return _transpose_cost(rows, plan)

@@ -44,7 +44,7 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
     result = reduction.operands[-1]
     *inputs, output = generic.operands
     places = [number for number, value in enumerate(inputs) if value == result]
-    if len(places) != 1 or not _apart(reduction, generic, places[0]):
+    if len(places) != 1 or not _aliasing_permits_fusion(reduction, generic, places[0]):
         return None
     dims = _matching_dims(reduction, generic, places[0])
     if dims is None or not _one_width(reduction, generic):
@@ -87,7 +87,7 @@ def _is_elementwise(generic: Structured) -> bool:
     return not generic.reads_output(0) and Body(generic, contract=False).vectorizable
 
 
-def _apart(reduction: Structured, generic: Structured, argument: int) -> bool:
+def _aliasing_permits_fusion(reduction: Structured, generic: Structured, argument: int) -> bool:
     """Return whether no aliasing of operands prevents fusing an epilogue into its reduction.
 
     ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. None of

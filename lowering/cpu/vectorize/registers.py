@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE, MIN_TRANSPOSED, is_apart
+from rammer_mlir.lowering.cpu.vectorize.cost import (
+    MAX_STRIDE,
+    MIN_TRANSPOSED,
+    needs_gather_or_transpose,
+)
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest
 from rammer_mlir.lowering.cpu.vectorize.operands import Operand
@@ -194,7 +198,9 @@ class Registers:
         if self.vector not in instance.offsets or operand.jumps:
             return None
         along = self._adjacent_loop(operand, spans)
-        if along not in instance.offsets or not is_apart(self._vector_stride(operand)):
+        if along not in instance.offsets or not needs_gather_or_transpose(
+            self._vector_stride(operand)
+        ):
             return None
         return along if spans[along].points >= MIN_TRANSPOSED else None
 

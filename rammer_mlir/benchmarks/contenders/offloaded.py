@@ -29,7 +29,7 @@ _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
 
 
 @dataclass(frozen=True)
-class Spent:
+class RunSeconds:
     """Seconds of the fastest of ``RECORDS`` recorded runs, by kind of work.
 
     Times of vEUs are averaged over the vEUs, so that the other times add up to ``total``.
@@ -54,7 +54,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class StartupSeconds:
     """Seconds that a model takes once: to compile, and for its first run."""
 
     compiling: float
@@ -103,11 +103,11 @@ class Offloaded:
             self._first_run = time.perf_counter() - begin
         return found
 
-    def beginning(self) -> Beginning:
+    def beginning(self) -> StartupSeconds:
         """Return the seconds of compiling and of the first run; the model must have run."""
-        return Beginning(self._compiling, self._first_run or 0.0)
+        return StartupSeconds(self._compiling, self._first_run or 0.0)
 
-    def spent(self, feeds: Mapping[str, Array]) -> Spent:
+    def spent(self, feeds: Mapping[str, Array]) -> RunSeconds:
         """Record ``RECORDS`` runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
@@ -159,7 +159,7 @@ def _foreign_names(codegens: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
 
 
-def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
+def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> RunSeconds:
     """Return the times of a run by kind of work.
 
     Args:
@@ -179,7 +179,7 @@ def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) ->
                 shares[kind] += span.seconds / len(line.veus)
                 rtasks += span.count if kind == "foreign" else 0
     rest = inside - sum(shares.values())
-    return Spent(total=total, **shares, invocation=rest, host=total - inside, rtasks=rtasks)
+    return RunSeconds(total=total, **shares, invocation=rest, host=total - inside, rtasks=rtasks)
 
 
 def _kind(span: Span, foreign: re.Pattern[str]) -> str:

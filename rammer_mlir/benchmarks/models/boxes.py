@@ -131,7 +131,9 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
     """
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
-    kept = g.op("NonMaxSuppression", _apart(g, given), scores, g.integers(rule.most), *limits)
+    kept = g.op(
+        "NonMaxSuppression", _separated_by_label(g, given), scores, g.integers(rule.most), *limits
+    )
     # NonMaxSuppression returns triples (image, class, box).
     at = g.op("Gather", kept, g.integers(0, 2), axis=1)
     none = g.constant(np.full(given.scores.shape, NOTHING, np.float32), "none")
@@ -140,7 +142,7 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
     return best(g, Detections(left, given.boxes, given.labels), rule.most)
 
 
-def _apart(g: GraphBuilder, given: Detections) -> Value:
+def _separated_by_label(g: GraphBuilder, given: Detections) -> Value:
     """Return the boxes offset by their label, so that boxes of different labels never overlap."""
     reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
     distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))

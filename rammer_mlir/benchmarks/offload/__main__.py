@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.offload.measure import (
 from rammer_mlir.benchmarks.offload.options import (
     add_codegen_options,
     chosen_codegens,
-    plugin_places,
+    plugin_paths,
 )
 from rammer_mlir.benchmarks.offload.paper import PUBLISHED
 from rammer_mlir.benchmarks.offload.report import page
@@ -97,7 +97,7 @@ def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) 
     begin = time.perf_counter()
     result = measure_offload(
         OffloadRequest(
-            name, codegens, plugin_places(options), options.scale, 1, options.threads,
+            name, codegens, plugin_paths(options), options.scale, 1, options.threads,
             options.seconds, options.patience,
         )
     )  # fmt: skip

@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
-from rammer_mlir.benchmarks.contenders.offloaded import Beginning, Offloaded, Spent
+from rammer_mlir.benchmarks.contenders.offloaded import Offloaded, RunSeconds, StartupSeconds
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
 from rammer_mlir.benchmarks.models import Scale
@@ -78,8 +78,8 @@ class Measured:
     paired: float
     worst: float
     agreement: float | None = None
-    beginning: Beginning | None = None
-    spent: Spent | None = None
+    beginning: StartupSeconds | None = None
+    spent: RunSeconds | None = None
 
 
 @dataclass(frozen=True)
@@ -217,9 +217,9 @@ class _Measuring:
         ]  # fmt: skip
 
 
-def _beginning(contender: Contender, _: Feeds) -> Beginning | None:
+def _beginning(contender: Contender, _: Feeds) -> StartupSeconds | None:
     return contender.beginning() if isinstance(contender, Offloaded) else None
 
 
-def _spent(contender: Contender, feeds: Feeds) -> Spent | None:
+def _spent(contender: Contender, feeds: Feeds) -> RunSeconds | None:
     return contender.spent(feeds) if isinstance(contender, Offloaded) else None

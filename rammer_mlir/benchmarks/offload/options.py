@@ -39,6 +39,6 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
     return names
 
 
-def plugin_places(options: argparse.Namespace) -> tuple[str, ...]:
+def plugin_paths(options: argparse.Namespace) -> tuple[str, ...]:
     """Return the requested plug-ins; files have absolute paths, for processes in other folders."""
     return tuple(str(Path(p).resolve()) if p.endswith(".py") else p for p in options.plugin)

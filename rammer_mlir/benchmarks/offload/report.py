@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rammer_mlir.benchmarks.contenders.offloaded import Spent
+from rammer_mlir.benchmarks.contenders.offloaded import RunSeconds
 from rammer_mlir.benchmarks.contenders.table import REFERENCE
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.offload.measure import (
@@ -188,7 +188,7 @@ def time_table(results: Results) -> str:
     return table(rows)
 
 
-def _spent_cells(spent: Spent) -> list[str]:
+def _spent_cells(spent: RunSeconds) -> list[str]:
     parts = (spent.foreign, spent.own, spent.copies, spent.invocation, spent.host)
     shares = [_percent(part, spent.total) for part in parts]
     return [f"{1e3 * spent.total:.3f}", *shares, str(spent.rtasks)]

@@ -77,7 +77,7 @@ def openers() -> dict[str, Open]:
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
-class Gallery:
+class ReopenableContender:
     """A contender that opens one model after the other in its process, and runs the latest."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
@@ -95,7 +95,7 @@ class Gallery:
 
 
 def _opened(contender: Contender, _: Feeds, model: Path, feeds: Feeds) -> dict[str, Array]:
-    assert isinstance(contender, Gallery), "lanes of a sweep open galleries"
+    assert isinstance(contender, ReopenableContender), "lanes of a sweep open galleries"
     contender.open(model)
     return contender.run(feeds)
 
@@ -125,7 +125,7 @@ class _Contenders:
             if name in self._lanes:
                 call = partial(_opened, model=model, feeds=feeds)
                 return self._lanes[name].call(call, self._timeout)
-            opener = partial(Gallery, opener=self._opens[name])
+            opener = partial(ReopenableContender, opener=self._opens[name])
             lane = self._lanes[name] = Lane(name, opener, model, self._threads, feeds)
             lane.open(self._timeout)
             return lane.call(outputs, self._timeout)

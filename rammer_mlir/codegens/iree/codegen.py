@@ -9,7 +9,12 @@ from typing import ClassVar
 
 from rammer_mlir.codegens.iree.compiler import NEEDS, VERSION, flags_of
 from rammer_mlir.codegens.iree.object_code import ObjectCode, machine_of, make_object
-from rammer_mlir.codegens.iree.operations import PATTERNS, efficiency, is_supported, is_worth
+from rammer_mlir.codegens.iree.operations import (
+    PATTERNS,
+    efficiency,
+    has_main_operation,
+    is_supported,
+)
 from rammer_mlir.codegens.iree.program import SECONDS, Program, program_of
 from rammer_mlir.engines import requirements
 from rammer_mlir.passes.regions.codegen import RegionFacts
@@ -78,7 +83,7 @@ class Iree:
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
         """Return whether a region is more than element-wise functions, which the host fuses."""
-        return is_worth(facts.readings)
+        return has_main_operation(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:
         """Compile regions in parallel, and keep the results for ``generate``.

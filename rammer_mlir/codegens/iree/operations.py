@@ -51,7 +51,7 @@ def is_supported(reading: Reading) -> bool:
     return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)
 
 
-def is_worth(readings: Iterable[Reading]) -> bool:
+def has_main_operation(readings: Iterable[Reading]) -> bool:
     """Whether any operation of a region is not an element-wise function."""
     return any(reading.kind in _MAIN for reading in readings)
 

@@ -136,7 +136,7 @@ class OneDnn:
 
     def generate(self, region: Region) -> RegionCode | None:
         """Return C that calls the installed library; None if the library lacks an operation."""
-        asked = _asked(region)
+        asked = _table_and_needs(region)
         if asked is None:
             return None
         table, found = asked
@@ -168,7 +168,7 @@ class OneDnn:
         for buffer, dims in blockable(region).items():
             if not least:
                 break
-            asked = _asked(region, {**chosen, buffer: dims})
+            asked = _table_and_needs(region, {**chosen, buffer: dims})
             bytes_now = least if asked is None else asked[0].parts * asked[1].converted_bytes
             if bytes_now < least:
                 chosen[buffer], least = dims, bytes_now
@@ -182,7 +182,7 @@ class OneDnn:
 
         It is 0 if the library cannot compute the region.
         """
-        asked = _asked(region)
+        asked = _table_and_needs(region)
         return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 
 
@@ -193,7 +193,7 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
 
 
-def _asked(
+def _table_and_needs(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
     """Return a region's table of primitives, and the needs of an rTask as the C code reports them.

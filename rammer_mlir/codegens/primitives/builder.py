@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import cast
 
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
-from rammer_mlir.codegens.primitives.chains import Step, indexing_of, steps_behind
+from rammer_mlir.codegens.primitives.chains import Step, indexing_of, steps_after
 from rammer_mlir.codegens.primitives.convolutions import (
     CONVOLUTIONS,
     has_known_windows,
-    image_places,
     image_view,
+    standard_image_axes,
     weight_view,
 )
 from rammer_mlir.codegens.primitives.functions import (
@@ -147,7 +147,7 @@ class _Builder:
         Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
         """
         main = readings[0]
-        for step in steps_behind(readings):
+        for step in steps_after(readings):
             post = unary_function(step.reading)
             if post is not None:
                 node = replace(node, posts=(*node.posts, post))
@@ -169,7 +169,7 @@ class _Builder:
         whole = self.values.values[node.operands[0].value].view.dims
         rank, places = main.output.rank, step.places
         if node.kind == Kind.CONVOLUTION:
-            rank, places = max(rank, len(whole)), image_places(main, places, main.output)
+            rank, places = max(rank, len(whole)), standard_image_axes(main, places, main.output)
         view = dense(step.other.shape).spread(places, rank)
         if "G" in str(main.attributes.get("output_layout", "")):
             view = view.joined(1)

@@ -31,7 +31,7 @@ class Step:
     is_first: bool = True
 
 
-def steps_behind(readings: Sequence[Reading]) -> tuple[Step, ...]:
+def steps_after(readings: Sequence[Reading]) -> tuple[Step, ...]:
     """Return all readings but the first as steps; each reads the result of the previous reading.
 
     Raises:

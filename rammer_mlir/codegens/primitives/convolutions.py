@@ -61,11 +61,11 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
     view = dense(operand.shape)
     if "G" in str(conv.attributes.get(name, "")):
         return view.joined(1)
-    places = image_places(conv, range(operand.rank), operand)
+    places = standard_image_axes(conv, range(operand.rank), operand)
     return view.spread(places, max(places) + 1)
 
 
-def image_places(conv: Reading, places: Iterable[int], image: Tensor) -> Dims:
+def standard_image_axes(conv: Reading, places: Iterable[int], image: Tensor) -> Dims:
     """Convert axes of an image to their numbers in the order batch, channels, spatial axes.
 
     ``places`` are the axes; ``image`` is the input or the result of a convolution. If the image has

@@ -45,10 +45,10 @@ class Calibration:
     regions: Sequence[RegionTaps]
     names: Mapping[int, str]
 
-    def values(self) -> Iterator[SeenValues]:
+    def values(self) -> Iterator[ObservedValues]:
         """Run ``program`` on each sample in turn; yield the values observed for the sample."""
         for feeds in self.observer.feeds:
-            yield SeenValues(feeds, self.program.run(feeds), self.names)
+            yield ObservedValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
         """Return the ranges of the two factors of each contraction, in a list for each region.
@@ -106,7 +106,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class SeenValues:
+class ObservedValues:
     """The observed values of one sample.
 
     Attributes:

@@ -271,7 +271,7 @@ def _check_cells(
             perform("emulator_read", cell, site, here, base, stamp)
 
 
-def _sync(address: Word, site: Word, insert: Word) -> Word:
+def _find_counter(address: Word, site: Word, insert: Word) -> Word:
     """Emit a look-up of the atomic counter at ``address`` in the hash table of released clocks.
 
     Return a word: the index of the counter's clocks plus 1. If the table does not have the counter,
@@ -348,7 +348,7 @@ def _fence(acquires: Word, releases: Word) -> None:
         perform("emulator_acquire", lane[Lane.LAST_RELAXED], 0, 1)
 
 
-def _meet(block: Word, first: Word) -> None:
+def _join_at_barrier(block: Word, first: Word) -> None:
     """Emit, for a barrier of block number ``block``, the join of the clocks its lanes acquired.
 
     All lanes of the block then know the joined clocks; ``first`` is the address of the record of
@@ -384,9 +384,9 @@ def emit_checks() -> None:
     define("emulator_read", 5, _read)
     define("emulator_access", 5, _access)
     define("emulator_bounds", 4, _bounds)
-    define("emulator_sync", 3, _sync, returns=True)
+    define("emulator_sync", 3, _find_counter, returns=True)
     define("emulator_release", 4, _release)
     define("emulator_acquire", 3, _acquire)
     define("emulator_fence", 2, _fence)
-    define("emulator_meet", 2, _meet)
+    define("emulator_meet", 2, _join_at_barrier)
     define("emulator_index", 4, _index)

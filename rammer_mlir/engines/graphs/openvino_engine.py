@@ -81,7 +81,7 @@ class OpenVinoEngine:
         interface, weights = read_interface(host) if is_binary else read_native_graph(host)
         operands = {n: t for n, t in operands_of(interface).items() if t.name not in weights}
         library = OpenVinoLibrary(host.find)
-        with _told(host), ExitStack() as made:
+        with _as_target_error(host), ExitStack() as made:
             compiled = (
                 _imported(library, made, host) if is_binary else _compiled(library, made, host)
             )
@@ -105,13 +105,13 @@ class OpenVinoEngine:
         blobs: list[bytes] = []
         for host in hosts:
             library = OpenVinoLibrary(host.find)
-            with _told(host), ExitStack() as made:
+            with _as_target_error(host), ExitStack() as made:
                 blobs.append(exported(library, _compiled(library, made, host)))
         return binary_module(hosts[0].module, blobs)
 
 
 @contextmanager
-def _told(host: EntryHost) -> Generator[None]:
+def _as_target_error(host: EntryHost) -> Generator[None]:
     """Convert an OpenVinoError in a ``with`` block to a TargetError with a one-line message."""
     try:
         yield

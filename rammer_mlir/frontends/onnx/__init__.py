@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.prepare import (
     finish,
     fold,
     prepare,
-    refuse_whatever_the_sizes,
+    refuse_size_independent_errors,
 )
 from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
@@ -70,7 +70,7 @@ def import_model(
     model = source.copy() if isinstance(source, Model) else load(source)
     fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
     if fixed.signature.is_open:
-        refuse_whatever_the_sizes(model)  # errors that no sizes resolve
+        refuse_size_independent_errors(model)  # errors that no sizes resolve
     require_fixed(fixed.signature, wording)
     with paused_collector(len(model.graph.node) >= _MANY_NODES):
         return import_prepared(prepare(model))

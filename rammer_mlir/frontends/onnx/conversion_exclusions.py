@@ -12,13 +12,13 @@ from rammer_mlir.frontends.onnx.traversal import nodes_within
 ASIDE = "rammer.aside"
 
 
-def import_aside(proto: onnx.ModelProto) -> None:
+def import_excluded_domain(proto: onnx.ModelProto) -> None:
     """Add ``ASIDE``, the domain of nodes excluded from conversion, to a model's imports."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 
 
-def set_eyes_aside(model: Model) -> None:
+def exclude_eye_like(model: Model) -> None:
     """Exclude EyeLike nodes from opset conversion if the model has values of unknown type.
 
     All opsets define EyeLike equally. The converter infers types, and crashes if an EyeLike reads
@@ -31,10 +31,10 @@ def set_eyes_aside(model: Model) -> None:
     for node in eyes:
         node.domain = ASIDE
     if eyes:
-        import_aside(model.proto)
+        import_excluded_domain(model.proto)
 
 
-def take_back(proto: onnx.ModelProto) -> None:
+def restore_excluded(proto: onnx.ModelProto) -> None:
     """Move the nodes that were excluded from opset conversion back to ONNX's domain."""
     for node in nodes_within(proto.graph.node):
         if node.domain == ASIDE:

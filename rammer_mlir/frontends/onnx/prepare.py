@@ -12,7 +12,7 @@ from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
-from rammer_mlir.frontends.onnx.conversion_exclusions import set_eyes_aside, take_back
+from rammer_mlir.frontends.onnx.conversion_exclusions import exclude_eye_like, restore_excluded
 from rammer_mlir.frontends.onnx.declared_types import Declared, check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
@@ -149,7 +149,7 @@ def finish(folded: Folded) -> Model:
     return model
 
 
-def refuse_whatever_the_sizes(model: Model) -> None:
+def refuse_size_independent_errors(model: Model) -> None:
     """Refuse a model with open dimensions for errors that do not depend on sizes.
 
     The model is not modified.
@@ -187,7 +187,7 @@ def _upgrade(model: Model) -> Model:
         return model
     # The converter changes or crashes on these operators, so they are handled before it.
     set_batches_aside(model)
-    set_eyes_aside(model)
+    exclude_eye_like(model)
     write_out_hardmax(model)
     try:
         newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
@@ -200,7 +200,7 @@ def _upgrade(model: Model) -> Model:
     if opset(model.proto) < _OPERAND_OPSET:
         keep_coordinates(newer)
         keep_types(model.proto, newer)
-    take_back(newer)
+    restore_excluded(newer)
     new = model.with_proto(newer)
     return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
 

@@ -38,7 +38,7 @@ def rewrite_nodes(model: Model) -> bool:
     for node in model.graph.node:
         new = None
         if _is_rewritten(node):
-            site = _Site(node, values, table, NodeWriter(model, node.name))
+            site = _Rewrite(node, values, table, NodeWriter(model, node.name))
             new = _REWRITES[node.op_type](site)
         nodes.extend([node] if new is None else new)
         is_changed |= new is not None
@@ -51,7 +51,7 @@ def _is_rewritten(node: onnx.NodeProto) -> bool:
 
 
 @dataclass(frozen=True)
-class _Site:
+class _Rewrite:
     """A node to rewrite, facts about its operands, and the writer of its replacement.
 
     ``values`` has the constants by name, ``table`` the shapes and element types of values.
@@ -68,7 +68,7 @@ class _Site:
         return self.write.nodes
 
 
-def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
+def _compress(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return a Gather for a Compress of constant condition; None if it is not constant."""
     node, write = site.node, site.write
     if node.input[1] not in site.values:
@@ -81,7 +81,7 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Gather", source, chosen, axis=axis or 0)
 
 
-def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
+def _cast_like(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return a Cast for a CastLike; None if the element type is unknown."""
     kind = site.table.elem_type(site.node.input[1])
     if not kind:
@@ -90,7 +90,7 @@ def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Cast", site.node.input[0], to=kind, **attributes)
 
 
-def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
+def _scatter_nd(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return nodes that replace a ScatterND with more than LARGE constant indices, else None.
 
     The new nodes can compute all elements in parallel: a Gather of updates, and a Where if some
@@ -131,7 +131,7 @@ def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | Non
     return found
 
 
-def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
+def _count_ngrams(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     shape, kind = (
         site.table.find_shape(site.node.input[0]),
         site.table.elem_type(site.node.input[0]),
@@ -141,7 +141,7 @@ def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Identity", write_counts(site.node, shape, dtype_of(kind), site.write))
 
 
-def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
+def _batch_normalization(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return nodes for a BatchNormalization in training mode; None for other nodes or dtypes."""
     node = site.node
     shape = site.table.find_shape(node.input[0])
@@ -152,7 +152,7 @@ def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return write_batch_normalization(node, shape, dtype_of(kinds.pop()), site.write)
 
 
-_REWRITES: dict[str, Callable[[_Site], Iterable[onnx.NodeProto] | None]] = {
+_REWRITES: dict[str, Callable[[_Rewrite], Iterable[onnx.NodeProto] | None]] = {
     "BatchNormalization": _batch_normalization,
     "CastLike": _cast_like,
     "Compress": _compress,

@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.conversion_exclusions import ASIDE, import_aside
+from rammer_mlir.frontends.onnx.conversion_exclusions import ASIDE, import_excluded_domain
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
 from rammer_mlir.frontends.onnx.traversal import subgraphs
@@ -27,7 +27,7 @@ def set_batches_aside(model: Model) -> None:
         UnsupportedError: if sequences have individual lengths.
     """
     if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
-        import_aside(model.proto)
+        import_excluded_domain(model.proto)
 
 
 def _rewrite(graph: onnx.GraphProto) -> bool:

@@ -101,7 +101,7 @@ class BarrierModel(PlacementModel):
 
     def _add_dependencies(self) -> None:
         model = self._model
-        behind = _behind(self._table)
+        behind = _dependents(self._table)
         self._latest = [model.new_int_var(-1, self._limit, "") for _ in self._tasks]
         self._apart: list[list[cp.IntVar]] = [[] for _ in self._tasks]
         for task in self._tasks:
@@ -145,7 +145,7 @@ class BarrierModel(PlacementModel):
         return bool(solver.value(self._barriers[task]))
 
 
-def _behind(table: TaskTable) -> list[int]:
+def _dependents(table: TaskTable) -> list[int]:
     """Return for each rTask the bit mask of the rTasks that depend on it, directly or not."""
     masks = [0] * len(table.seconds)
     for task in reversed(range(len(masks))):

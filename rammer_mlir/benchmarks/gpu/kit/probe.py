@@ -87,7 +87,7 @@ class Probe:
             "wrong_shared_loads": self._wrong_shared_loads(),
             "reads": self._reads(),
             "hand_offs": self._hand_offs(),
-            "meeting_seconds": self._meeting(),
+            "meeting_seconds": self._barrier_seconds(),
         }
 
     def _launch(
@@ -201,7 +201,7 @@ class Probe:
                     })  # fmt: skip
         return found
 
-    def _meeting(self) -> float:
+    def _barrier_seconds(self) -> float:
         """Return the seconds of a barrier of all blocks, made of an atomic addition and polling."""
         with self._memory(_COUNTER_BYTES) as counter:
             run = self._launch("meet", self.units, [counter, _MEETINGS], cooperative=True)

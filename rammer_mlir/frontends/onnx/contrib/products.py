@@ -13,7 +13,7 @@ _CONV = "auto_pad dilations group kernel_shape pads strides"
 _GEMM = "alpha beta transA transB"
 
 
-def _turned(call: Call, number: int, side: str) -> str:
+def _transposed_operand(call: Call, number: int, side: str) -> str:
     """Emit operand ``number`` of a FusedMatMul, transposed as the node's attributes say.
 
     Returns the name of the result. ``side``, A or B, is the last letter of the attributes' names:
@@ -30,7 +30,7 @@ def _turned(call: Call, number: int, side: str) -> str:
 
 
 def _fused_matmul(call: Call) -> None:
-    found = call.op("MatMul", _turned(call, 0, "A"), _turned(call, 1, "B"))
+    found = call.op("MatMul", _transposed_operand(call, 0, "A"), _transposed_operand(call, 1, "B"))
     alpha = call.attribute("alpha", 1.0)
     call.finish(found if alpha == 1 else call.op("Mul", found, call.scalar(alpha)))
 

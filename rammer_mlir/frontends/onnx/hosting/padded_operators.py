@@ -150,10 +150,10 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
     data, indices = node.operand(0), node.operand(1)
     axis = node.attribute("axis", 0) % len(data.shape)
     node.demands.read(data, axis, indices)
-    return [_beside(node, data.shape, indices.shape, axis)]
+    return [_require_equal_sizes(node, data.shape, indices.shape, axis)]
 
 
-def _beside(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
+def _require_equal_sizes(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
     """Return ``indices``, the shape of the indices of GatherElements or ScatterElements.
 
     Every dimension except ``axis`` must have the same size in ``data``, the shape of the data, as
@@ -177,7 +177,7 @@ def _scatter_elements(node: PaddedNode) -> Sequence[Dims]:
         raise DependentRowsError
     for one, other in zip(indices.shape, updates.shape, strict=True):
         node.demands.unite(one, other)
-    _beside(node, data.shape, indices.shape, axis)
+    _require_equal_sizes(node, data.shape, indices.shape, axis)
     if isinstance(indices.shape[axis], Padded):
         node.demands.write(data.shape[axis], indices)
     else:

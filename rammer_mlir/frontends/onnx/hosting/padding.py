@@ -53,7 +53,7 @@ _CHOICES = ("Where",)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PaddingResult:
     """The result of the analysis of a part.
 
     Attributes:
@@ -67,7 +67,7 @@ class Verdict:
     obstacle: str = ""
 
 
-def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
+def padding_of(part: Part, bounds: SizeBounds | None = None) -> PaddingResult:
     """Return the padding of a part's open dimensions, or the obstacle to padding.
 
     Args:
@@ -76,9 +76,9 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
     """
     signature = open_signature(part.model)
     if part.shape_values:
-        return Verdict(None, f"the value of '{part.shape_values[0]}'")
+        return PaddingResult(None, f"the value of '{part.shape_values[0]}'")
     if signature.unranked or not all(tensor.is_tensor for tensor in signature.inputs):
-        return Verdict(None, "an input of unknown rank")
+        return PaddingResult(None, "an input of unknown rank")
     verdict = _Analysis(part.model).run()
     if verdict.padding is None or bounds is None:
         return verdict
@@ -110,7 +110,7 @@ class _Analysis:
         self._opened: list[str] = []
         self._static: dict[str, TensorKind] = {}
 
-    def run(self) -> Verdict:
+    def run(self) -> PaddingResult:
         """Visit the nodes in order, and return whether the part can run at padded sizes.
 
         The verdict says how its inputs are padded to fixed sizes, or what makes that impossible.
@@ -118,17 +118,17 @@ class _Analysis:
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:
-            return Verdict(None, "shapes that contradict each other")
+            return PaddingResult(None, "shapes that contradict each other")
         self._take_inputs()
         for node in self._model.graph.node:
             try:
                 self._visit(node)
             except (DependentRowsError, IndexError, ValueError, LookupError, TypeError):
-                return Verdict(None, label(node))
+                return PaddingResult(None, label(node))
         try:
-            return Verdict(self._padding())
+            return PaddingResult(self._padding())
         except DependentRowsError:
-            return Verdict(None, "an output, or padding that nodes ask different things of")
+            return PaddingResult(None, "an output, or padding that nodes ask different things of")
 
     def _take_inputs(self) -> None:
         symbols: dict[str, int] = {}

@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.hosting.operators import (
     is_host_operator,
     is_long_sort,
 )
-from rammer_mlir.frontends.onnx.hosting.padding import Verdict, padding_of
+from rammer_mlir.frontends.onnx.hosting.padding import PaddingResult, padding_of
 from rammer_mlir.frontends.onnx.hosting.parts import (
     Part,
     PartMaker,
@@ -163,7 +163,9 @@ class _Partition:
         model = self._maker.of_nodes(nodes, inputs, outputs)
         values = tuple(name for name in shape_values if name in given)
         part = Part(model, values, self.is_repeated, is_eager=True)
-        verdict = padding_of(part, self._bounds) if open_signature(model).is_open else Verdict(None)
+        verdict = (
+            padding_of(part, self._bounds) if open_signature(model).is_open else PaddingResult(None)
+        )
         call = self._call(part, inputs)
         return Compute(call, tuple(outputs), verdict.padding, verdict.obstacle)
 

@@ -48,7 +48,7 @@ def find_element_reads(body: Body, number: str, steps: int) -> list[ElementRead]
 
 
 def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    if node.op_type == "Gather" and _behind_casts(body, node.input[1]) == number:
+    if node.op_type == "Gather" and _before_casts(body, node.input[1]) == number:
         value = _whole(body, node.input[0])
         shape = body.captured(value)
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
@@ -80,15 +80,15 @@ def _scalar(body: Body, name: str) -> str:
 
     The scalar is the operand of an Unsqueeze or Reshape; Identity nodes and casts to wide integers
     before and after this node are skipped. Without such a node, the result is that of
-    ``_behind_casts``.
+    ``_before_casts``.
     """
-    name = _behind_casts(body, name)
+    name = _before_casts(body, name)
     node = body.producers.get(name)
     is_list = node is not None and node.op_type in ("Unsqueeze", "Reshape")
-    return _behind_casts(body, node.input[0]) if node is not None and is_list else name
+    return _before_casts(body, node.input[0]) if node is not None and is_list else name
 
 
-def _behind_casts(body: Body, name: str) -> str:
+def _before_casts(body: Body, name: str) -> str:
     """Return the name of the value that Identity nodes and casts copy to the value ``name``.
 
     Only casts to wide integers count. ``name`` itself is returned if no such node computes it.
@@ -105,7 +105,7 @@ def _is_next(body: Body, name: str, number: str) -> bool:
     node = body.producers.get(name)
     if node is None or node.op_type != "Add":
         return False
-    terms = [_behind_casts(body, term) for term in node.input]
+    terms = [_before_casts(body, term) for term in node.input]
     others = [term for term in terms if term != number]
     one = body.constant(others[0]) if len(others) == 1 else None
     return one is not None and one.size == 1 and one.item() == 1

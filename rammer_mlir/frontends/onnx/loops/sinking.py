@@ -95,7 +95,7 @@ class _Graph:
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
-    def read_by_alone(self, reader: int) -> set[int]:
+    def exclusive_producers(self, reader: int) -> set[int]:
         """Return the numbers of the nodes that serve only to compute the scan inputs of a Scan.
 
         They may be moved into the Scan's body, since their results are not used by other nodes, by
@@ -198,7 +198,7 @@ class _Sinking:
 
     def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
         self._graph, self._node, self.outside = graph, graph.nodes[number], outside
-        self._planner = _Planner(graph, graph.read_by_alone(number))
+        self._planner = _Planner(graph, graph.exclusive_producers(number))
         self._elements: dict[Source, str] = {}
         self._invariants: dict[Operand, str] = {}
         self.nodes: list[onnx.NodeProto] = []
