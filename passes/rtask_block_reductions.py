@@ -68,9 +68,9 @@ def _block(found: ByteProduct, weights: DerivedWeights) -> None:
 
 
 def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
-    """Emit a view of the data in which the last dimension is split into ``blocks`` times four.
+    """Emit a reshape of the data from ``[..., n]`` to ``[..., blocks, 4]``; return its result.
 
-    The data is padded with zeros first if necessary.
+    If n is less than ``4 * blocks``, the data is padded with zeros first.
     """
     shape = shape_of(value)
     last = len(shape) - 1

@@ -41,7 +41,7 @@ class SeparateKernel:
 
     @property
     def symbol(self) -> str:
-        """The symbol of its function in native code."""
+        """The name of the rKernel's function in native code."""
         return f"{KERNEL_PREFIX}{self.identity[:_DIGEST_LENGTH]}"
 
     def llvm_ir(self, machine: Machine) -> str:

@@ -89,7 +89,7 @@ def _read_step(step: ir.Attribute) -> Step:
 
 
 def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
-    """Return the attribute ``rtask.pack`` that holds the steps."""
+    """Return the attribute ``rtask.pack`` that has the steps of a constant's rearrangement."""
     return ir.ArrayAttr.get([_step_attribute(step) for step in steps])
 
 

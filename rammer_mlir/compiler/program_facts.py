@@ -6,7 +6,7 @@ from rammer_mlir.compiler.options import CheckedOptions
 
 
 class ProgramFacts:
-    """Properties of all programs that are compiled with ``options``."""
+    """Properties that a program has by its options alone, such as its target and number of vEUs."""
 
     options: CheckedOptions
 

@@ -56,9 +56,10 @@ It is absent if there are none.
 class ModuleWord(IntEnum):
     """Indices of the 64-bit words in a row of the table of stateful functions.
 
-    FUNCTION is the address that rKernels call and STATE its first argument; the runtime sets both.
-    OPEN, RUN and CLOSE are addresses of functions in linked code. If an engine runs the module, RUN
-    is the address of ``RUN_CALLS``, and OPEN and CLOSE are 0.
+    The program contains OPEN, RUN and CLOSE, the addresses of the linked functions that open,
+    execute and close the stateful function. If an engine executes it, RUN is the address of the
+    function ``RUN_CALLS``, and OPEN and CLOSE are 0. Before a run, the runtime sets FUNCTION, the
+    address that rKernels call, and STATE, the first argument of these calls.
     """
 
     FUNCTION = 0

@@ -67,7 +67,7 @@ class ReplayedCosts:
     """
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Fill the caches by simulating a first execution of the plan.
+        """Fill the simulated caches of the vEUs by simulating a first execution of the plan.
 
         Raises:
             ScheduleError: if a wait blocks forever.

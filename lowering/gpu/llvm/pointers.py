@@ -61,8 +61,8 @@ class Pointers:
     def element(self, buffer: Buffer, indices: Sequence[ir.Value]) -> ir.Value:
         """Emit a pointer to the element of a memref at the given indices.
 
-        The intermediate pointer, before the constant part is added, may be outside of the buffer;
-        only the final pointer is known to be inside.
+        The constant part of the offset is added last. Before that, the pointer may be outside of
+        the buffer; only the final pointer is known to be inside.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]

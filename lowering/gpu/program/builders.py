@@ -86,7 +86,7 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Emit a private function ``name``; the context builds its body and must emit the return.
+    """Emit a private function ``name``; the ``with`` statement emits its body and its return.
 
     Yields the function's arguments.
     """

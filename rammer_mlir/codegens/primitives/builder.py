@@ -89,9 +89,10 @@ def is_expressible(readings: Sequence[Reading]) -> bool:
 
 @dataclass(frozen=True)
 class _Builder:
-    """Builds the primitive of an operation, and adds the views that it accesses to ``values``.
+    """Builds the primitive of an operation of a region.
 
-    ``is_alone`` tells that the region has no other primitive.
+    The sizes and strides by which the primitive accesses each tensor are added to ``values``, the
+    views of the whole region. ``is_alone`` tells that the region has no other primitive.
     """
 
     values: RegionValues

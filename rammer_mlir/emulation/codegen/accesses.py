@@ -1,4 +1,4 @@
-"""Memory accesses of a kernel in the LLVM dialect, and emission of calls of the runtime there."""
+"""Search of a kernel in the LLVM dialect for memory accesses, to call the emulator at each."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _Rule = Callable[[_Facts], Iterator[str]]
 
 
 def check_nodes(model: Model) -> None:
-    """Check all nodes of known shapes in a model with inferred shapes.
+    """Check nodes against their operators' rules, if their shapes are known in the model.
 
     Raises:
         ModelError: for the first invalid node.

@@ -111,7 +111,10 @@ def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
 
 
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
-    """Return the values of a graph's initializers by name; large weights are stored elsewhere."""
+    """Return the values of a graph's initializers by name.
+
+    They are small: ``Model`` keeps large weights, which are no initializers of the graph.
+    """
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 

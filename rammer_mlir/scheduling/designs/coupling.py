@@ -89,9 +89,9 @@ def _fixed(problem: Problem) -> Iterator[int]:
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
     """Yield the loops that ``read`` prevents from being distributed over vEUs.
 
-    In each dimension of the value that is read, these are the producer's loop and the reader's loop
-    if one of the two is missing or their extents differ. In addition, these are the reader's loops
-    that do not index the value, as in a broadcast.
+    For each dimension of the value that is read, these are the loops of producer and reader over
+    it if only one of the two has a loop, or if their extents differ. In addition, these are the
+    reader's loops that do not index the value, as in a broadcast.
     """
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]

@@ -73,7 +73,8 @@ class DesignSpace:
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
         """A cache of the costs of assignments (loop nests), and of lower bounds on these costs.
 
-        A key has the number of the assignment and those choices of a prefix that concern its loops.
+        A key has the number of the assignment and, of the first choices of a design (a prefix),
+        those that concern the assignment's loops.
         """
         return {}
 

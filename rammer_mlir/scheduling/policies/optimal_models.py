@@ -244,8 +244,9 @@ class PlacementModel:
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
         """Return the rTasks that the barrier before each rTask waits for, in a solution.
 
-        These are its sources, and the sources of later rTasks of its vEU that have ended when the
-        barrier begins. ``veus`` has the rTasks of each vEU in order.
+        The barrier waits for the rTasks on which its rTask depends. It also waits for those rTasks
+        on which later rTasks of the vEU depend and that have ended when the barrier begins.
+        ``veus`` has the rTasks of each vEU in order.
         """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:

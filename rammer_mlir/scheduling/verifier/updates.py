@@ -88,8 +88,8 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
     ``found`` is the happens-before order of the plan's rTasks.
 
     Raises:
-        ScheduleError: if a conflict is not ordered, elements do not exist, an input or constant is
-            updated, an rTask reads only unwritten elements, or an output is not written completely.
+        ScheduleError: if a conflict is not ordered, a box exceeds its buffer, an input or constant
+            is updated, an rTask reads only unwritten elements, or an output is not written completely.
     """
     chosen = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
     updated = {

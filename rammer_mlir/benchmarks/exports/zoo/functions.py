@@ -35,7 +35,7 @@ class Layers(nn.Module):
     """A PyTorch module that applies modules and functions one after the other."""
 
     def __init__(self, *layers: Any) -> None:
-        """Chain modules, and functions that are wrapped as modules, in the given order."""
+        """Chain ``layers`` in the given order: modules, and functions, which are wrapped here."""
         super().__init__()
         self.layers = nn.ModuleList(
             each if isinstance(each, nn.Module) else Function(each) for each in layers

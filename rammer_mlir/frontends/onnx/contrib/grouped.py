@@ -28,7 +28,8 @@ class _Past:
     Attributes:
         slots: number of positions that the cache has room for.
         new: number of new positions.
-        valid: name of an int64 value [batch, 1]: number of used slots of each sequence.
+        valid: name of an int64 value [batch, 1]: number of slots of each sequence that are used
+            before the new positions are added.
     """
 
     slots: int

@@ -83,9 +83,9 @@ def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
 
     Args:
         model: a model with inferred shapes.
-        rewrite: called for each node of the graph that is not folded, with the constants and the
-            types, by name, of the values before the node; returns the nodes that replace the node
-            with the types of their results, or None to keep it.
+        rewrite: called for each node of the graph that is not folded, with the constants among the
+            earlier values by name, and the types of the earlier values by name. It returns the
+            nodes to replace the node by, and the types of their results; None to keep the node.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)

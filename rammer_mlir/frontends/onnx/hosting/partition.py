@@ -284,8 +284,8 @@ class _Partition:
     ) -> list[onnx.ValueInfoProto]:
         """Return declarations of a loop body's states, without shapes.
 
-        An element type that ``inputs`` lacks is taken from ``given``, the names of the initial
-        values.
+        ``inputs`` are the body's inputs for the states, ``given`` the names of the initial values.
+        If an input has no element type, that of the initial value is used.
         """
         found: list[onnx.ValueInfoProto] = []
         for value, source in zip(inputs, given, strict=True):

@@ -81,8 +81,8 @@ class ElementWriter(Protocol):
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
         """Emit a reshape of ``value`` to ``shape``; return the name of its result.
 
-        ``is_invariant`` tells that ``value`` is the same for all elements; then the reshape is
-        computed once for all of them.
+        ``is_invariant`` tells that ``value`` is the same in all iterations, of which each computes
+        an element; the reshape is then computed once, outside of the loop.
         """
         ...
 
