@@ -46,9 +46,9 @@ class KernelOp(RTask.Operation, name="kernel"):
     The optional ``seconds`` are its measured times with data hot in a core's cache, cold, and far
     (after many more bytes). ``reads`` and ``writes`` list, per argument, the box that rTask ``d0``
     accesses (see ``Access``). The optional ``updates`` lists boxes that it may both read and write.
-    They need not cover the argument and may overlap, and operators update a buffer in the order of
-    their ids. The optional ``external`` names a foreign function as the implementation (see
-    ``External``); the function is then a declaration.
+    Boxes of updates need not cover the argument and may overlap; rOperators that update the same
+    buffer do so in the order of their ids. The optional ``external`` names a foreign function as
+    the implementation (see ``External``); the function is then a declaration.
     """
 
     function: ir.FlatSymbolRefAttr

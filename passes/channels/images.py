@@ -50,7 +50,8 @@ def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
 def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
     """Return operand ``number`` of a convolution as its image; None if it cannot be the image.
 
-    Its dimensions must be those of the result in the same order, but for channels. ``dims`` has the number of the loop that indexes each dimension of the convolution's result.
+    An image has the batch, the channels and a window along each other dimension. ``dims`` has the
+    number of the loop that indexes each dimension of the convolution's result.
     """
     found = [plain_dim(expr) for expr in op.maps[number].results]
     if len(found) != len(dims) or found[0] != dims[0] or found[1] is None:

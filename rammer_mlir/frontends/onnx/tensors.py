@@ -113,7 +113,7 @@ def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
     """Return the values of a graph's initializers by name.
 
-    They are small: ``Model`` keeps large weights, which are no initializers of the graph.
+    They are small: large weights are additional inputs of the graph (see ``Model``).
     """
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 

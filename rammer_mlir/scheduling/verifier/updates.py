@@ -89,7 +89,8 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
 
     Raises:
         ScheduleError: if a conflict is not ordered, a box exceeds its buffer, an input or constant
-            is updated, an rTask reads only unwritten elements, or an output is not written completely.
+            is updated, an rTask reads only unwritten elements, or an output is not written
+            completely.
     """
     chosen = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
     updated = {
