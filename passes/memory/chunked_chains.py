@@ -30,9 +30,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkedChain:
-    """A set of rOperators that are computed in chunks, with the views between them.
+    """A chain of rOperators that is computed in chunks, with the views between them.
 
-    Only the results of the last rOperator are used outside of the chain.
+    It may branch, but only the results of its last rOperator are used outside of it.
 
     Attributes:
         nodes: the operations in reverse order of the block; the first computes the results.
@@ -73,7 +73,7 @@ def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
 
 
 class ChunkedChains:
-    """Finds sets of rOperators of an entry block that can be computed in chunks."""
+    """Finds chains of rOperators of an entry block that can be computed in chunks."""
 
     def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
         """Read a block; operations in ``fixed`` belong to no chain."""
@@ -82,7 +82,7 @@ class ChunkedChains:
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[ChunkedChain]:
-        """Yield the sets of rOperators to compute in chunks whose last rOperator is ``sink``.
+        """Yield the chains of rOperators to compute in chunks whose last rOperator is ``sink``.
 
         Smaller sets come first; each has at least one intermediate.
 

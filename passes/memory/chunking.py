@@ -1,6 +1,6 @@
 """Choice of the chains of rOperators to compute in chunks: those that lower memory usage most.
 
-A chain is a set of rOperators, of which only the last has results that are used outside.
+Only the results of a chain's last rOperator are used outside of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_OPERATORS = 40
 _NEARLY = 0.9
 """Minimum saving of memory, relative to the largest, of rOperators to compute in chunks.
 
-Of the sets of rOperators that save as much, the set that repeats the least work is chosen.
+Of the chains that save as much, the one that repeats the least work is chosen.
 """
 
 _MOST_EXTRA = 1.0
@@ -40,7 +40,7 @@ class Found:
     """A chain of rOperators that may be computed in chunks, with its gain and cost.
 
     Attributes:
-        chain: the chain.
+        chain: the rOperators, and their chunks.
         saved: the reduction of memory usage over time, by the measure ``_height``.
         extra: the work that chunks repeat, as a share of the work without chunks.
     """
@@ -53,11 +53,11 @@ class Found:
 def choose_chain(
     read: OperatorSteps, chains: ChunkedChains, count: int, limit: int
 ) -> ChunkedChain | None:
-    """Return the set of rOperators to compute in chunks; None if no set lowers the memory peak.
+    """Return the chain to compute in chunks; None if no chain lowers the memory peak.
 
     Args:
         read: the rOperators of a block, with their costs and buffers.
-        chains: finds the sets of rOperators of the same block that can be computed in chunks.
+        chains: finds the chains of the same block that can be computed in chunks.
         count: the number of chunks.
         limit: bytes in use up to which memory usage does not count.
     """
@@ -96,7 +96,7 @@ def _around(
 def _extra_work(read: OperatorSteps, chain: ChunkedChain) -> float:
     """Return the work that chunks repeat, as a share of the rOperators' work without chunks.
 
-    ``chain`` is the set of rOperators that is computed in chunks.
+    ``chain`` is computed in chunks.
     """
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0

@@ -102,7 +102,7 @@ def _drop_last(function: ir.Operation) -> None:
 
 
 def _add_result(function: ir.OpView, added: ir.Type) -> None:
-    """Add an argument of type ``added`` to an rKernel's function, and return it as a new result."""
+    """Give an rKernel's function an argument of type ``added`` that is also its last result."""
     attributes = function.operation.attributes
     kind = ir.FunctionType(ir.TypeAttr(attributes["function_type"]).value)
     kind = ir.FunctionType.get([*kind.inputs, added], [*kind.results, added])

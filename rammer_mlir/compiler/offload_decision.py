@@ -18,7 +18,7 @@ class OffloadDecision:
         chosen_seconds: predicted seconds per run of the chosen program.
         simulations: number of programs simulated.
         untried: number of programs not simulated for lack of time or of remaining simulations.
-        measured: number of programs compiled and timed; the fastest is chosen.
+        measured: number of programs compiled and timed; one within 2 % of the fastest is chosen.
         host_measured: seconds per run of the program without regions; None if not timed.
         all_measured: seconds per run of the program with all regions; None if not timed.
         chosen_measured: seconds per run of the chosen program; None if not timed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import random_feeds
-from rammer_mlir.support.interleaved_timing import paired_medians, take_turns, timed_burst
+from rammer_mlir.support.interleaved_timing import paired_medians, take_rounds, timed_burst
 from rammer_mlir.support.log import LOGGER
 
 _SECONDS = 2.0
@@ -96,16 +96,11 @@ class Finals:
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
     def medians(self) -> dict[Choice, float]:
-        """Time all programs in rounds of changing order; return the median seconds per run.
+        """Time all programs, the fastest ones twice; return the seconds per run of each choice.
 
-        The fastest programs and the one without regions are timed for longer. Programs are compared
-        within rounds, because the machine's speed changes between rounds.
+        Programs are compared within rounds, because the machine's speed changes between rounds.
         """
-        found = self._timed(self.choices)
-        near = _NEAR * min(found.values())
-        rest = [choice for choice in found if found[choice] <= near or choice == HOST]
-        if len(rest) > 1:
-            found |= self._timed(rest)
+        found = time_twice(self.choices, self._timed)
         for choice, seconds in found.items():
             LOGGER.info(
                 "offload: %d regions kept, measured %.6f ms", len(choice.kept), seconds * 1e3
@@ -117,7 +112,31 @@ class Finals:
             choice: partial(timed_burst, partial(self._programs[choice].run, self._feeds))
             for choice in choices
         }
-        return paired_medians(take_turns(turns, _SECONDS))
+        return paired_medians(take_rounds(turns, _SECONDS))
+
+
+def time_twice(
+    choices: Sequence[Choice], timed: Callable[[Sequence[Choice]], dict[Choice, float]]
+) -> dict[Choice, float]:
+    """Time all choices of regions, and those near the best and ``HOST`` a second time.
+
+    Return the seconds of each choice at the machine's speed of the second time.
+
+    Args:
+        choices: the choices of regions.
+        timed: times some choices side by side, and returns the seconds of each.
+    """
+    found = timed(choices)
+    best = min(found, key=found.__getitem__)
+    near = _NEAR * found[best]
+    # The program without regions decides whether any region is kept.
+    rest = [choice for choice in found if found[choice] <= near or choice == HOST]
+    if len(rest) < 2:
+        return found
+    again = timed(rest)
+    # The best program was timed both times, so that it tells how the machine's speed has changed.
+    scale = again[best] / found[best]
+    return {choice: again.get(choice, scale * old) for choice, old in found.items()}
 
 
 def fastest(seconds: Mapping[Choice, float]) -> Choice:

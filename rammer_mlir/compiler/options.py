@@ -177,7 +177,7 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
     checked: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes.items():
         sizes = tuple(shape) if isinstance(shape, Iterable) else ()
-        if not isinstance(shape, Iterable) or not all(map(_is_whole, sizes)):
+        if not isinstance(shape, Iterable) or not all(map(_is_integer, sizes)):
             raise OptionError(
                 f"shapes: expected integers for {name!r}, as (1, 3, 224, 224), found {shape!r}"
             )
@@ -197,7 +197,7 @@ def check_dims(dims: object) -> dict[str, int]:
         raise OptionError(f"dims: expected a mapping from dimensions to sizes, found {dims!r}")
     checked: dict[str, int] = {}
     for symbol, size in dims.items():
-        if not _is_whole(size) or size < 0:
+        if not _is_integer(size) or size < 0:
             raise OptionError(
                 f"dims: expected an integer of at least 0 for {symbol!r}, found {size!r}"
             )
@@ -211,11 +211,11 @@ def check_specializations(number: object) -> None:
     Raises:
         OptionError: if it is not an integer of at least 1.
     """
-    if not _is_whole(number) or cast(int, number) < 1:
+    if not _is_integer(number) or cast(int, number) < 1:
         raise OptionError(f"specializations: expected an integer of at least 1, found {number!r}")
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 

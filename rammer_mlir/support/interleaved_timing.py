@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import random
 import statistics
 import time
@@ -18,10 +17,10 @@ MIN_ROUNDS, MAX_ROUNDS = 5, 300
 Key = TypeVar("Key")
 
 
-def take_turns(
+def take_rounds(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
-) -> dict[Key, list[float]]:
-    """Time implementations in rounds of random order; return the seconds of their timed runs.
+) -> dict[Key, list[list[float]]]:
+    """Time implementations in rounds of random order; return the seconds of their runs by round.
 
     The machine's speed drifts (frequency, other processes), so only interleaved runs are
     comparable.
@@ -34,7 +33,7 @@ def take_turns(
         seed: the seed of the random order.
     """
     shuffle = random.Random(seed).shuffle
-    samples: dict[Key, list[float]] = {name: [] for name in turns}
+    rounds: dict[Key, list[list[float]]] = {name: [] for name in turns}
     order = list(turns)
     deadline = time.perf_counter() + budget
     for number in range(MAX_ROUNDS):
@@ -42,22 +41,34 @@ def take_turns(
             break
         shuffle(order)
         for name in order:
-            samples[name].extend(turns[name]())
-    return samples
+            rounds[name].append(turns[name]())
+    return rounds
 
 
-def paired_medians(samples: Mapping[Key, Sequence[float]]) -> dict[Key, float]:
+def take_turns(
+    turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
+) -> dict[Key, list[float]]:
+    """Time implementations as ``take_rounds`` does; return the seconds of all runs of each."""
+    rounds = take_rounds(turns, budget, seed)
+    return {name: [*itertools.chain(*bursts)] for name, bursts in rounds.items()}
+
+
+def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, float]:
     """Return a typical time in seconds of each implementation, comparable with the others'.
 
-    Runs of the same round are compared: an implementation's time is the median of its ratio to the
-    fastest implementation, times the fastest one's median. A change of the machine's speed between
-    rounds so changes no comparison. ``samples`` are the results of ``take_turns``.
+    It is the median over the rounds of the implementation's time relative to the fastest
+    implementation in the same round, times the fastest one's median. A change of the machine's
+    speed between rounds therefore cancels. ``rounds`` are the results of ``take_rounds``.
     """
-    medians = {name: statistics.median(times) for name, times in samples.items()}
+    if not rounds:
+        return {}
+    bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
+    medians = {name: statistics.median(times) for name, times in bursts.items()}
     fastest = min(medians, key=medians.__getitem__)
     return {
-        name: medians[fastest] * statistics.median(map(operator.truediv, times, samples[fastest]))
-        for name, times in samples.items()
+        name: medians[fastest]
+        * statistics.median(a / b for a, b in zip(times, bursts[fastest], strict=True))
+        for name, times in bursts.items()
     }
 
 

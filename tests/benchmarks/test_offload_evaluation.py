@@ -16,7 +16,6 @@ from rammer_mlir.benchmarks import __main__ as bench
 from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contenders.offloaded import RunSeconds
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
@@ -154,6 +153,8 @@ def test_each_way_is_timed_and_compared(measured: OffloadResult) -> None:
     parts = spent.foreign + spent.own + spent.copies + spent.invocation + spent.host
     assert spent.foreign > 0 and spent.rtasks >= 3
     assert parts == pytest.approx(spent.total)
+    cost = outcome.run("cost")
+    assert always.kept is None and cost is not None and cost.kept is not None
     assert always.beginning.compiling > 0 and always.beginning.first_run > 0
 
 
@@ -275,19 +276,21 @@ def test_choice_by_cost_against_the_better_of_both(
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:
     """Its latency differs from the host's by noise only."""
-    none = RunSeconds(1.04, 0.0, 1.04, 0.0, 0.0, 0.0, 0)
-    runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), spent=none)]
+    runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), kept=0)]
     found = verdict(Outcome("products", runs=runs))
     assert found is not None and str(found) == "1.000 yes, host"
+    found = verdict(Outcome("products", runs=[*runs[:2], replace(runs[2], kept=1)]))
+    assert found is not None and str(found) == "1.040 no"
     wrong = [timed("host", 2.0), timed("always", 1.0), runs[2]]
     found = verdict(Outcome("products", runs=wrong))
     assert found is not None and str(found) == "2.000 no, host"
 
 
 def test_times_are_compared_within_rounds() -> None:
-    """The machine is three times slower in the second round."""
-    found = paired_medians({"a": [1.0, 3.0, 1.0], "b": [1.1, 3.3, 1.2]})
+    """The machine is three times slower in the second round; turns have any number of runs."""
+    found = paired_medians({"a": [[1.0, 1.0, 9.0], [3.0], [1.0]], "b": [[1.1], [3.3, 3.3], [1.2]]})
     assert found == {"a": 1.0, "b": pytest.approx(1.1)}
+    assert paired_medians({}) == {}
 
 
 def detections(scores: list[float], left: list[float]) -> dict[str, Array]:

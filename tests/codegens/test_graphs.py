@@ -39,6 +39,10 @@ MODELS = {
     "one channel": """(float[2,1,9,11] x) => (float[2,1,9,11] y) {
         a = Conv<pads=[1,1,1,1]>(x, w4133, b4)  b = Relu(a)  c = Conv<pads=[1,1,1,1]>(b, w1433, b1)
         d = Sigmoid(c)  e = Conv<pads=[1,1,1,1]>(d, w1133)  y = Add(e, x) }""",
+    "one filter a group": """(float[2,6,9] x) => (float[2,2,5] y) {
+        a = Conv<group=2>(x, w233)  b = Relu(a)  y = Conv<group=2>(b, w213) }""",
+    "one channel in space": """(float[1,1,5,6,7] x) => (float[1,1,4,5,6] y) {
+        a = Conv(x, w31222)  y = Conv<pads=[0,0,0,0,0,0]>(a, w13111) }""",
     "weights of 8 bits": """(float[1,3,7,8] x) => (float[1,160,5,6] y) {
         w = DequantizeLinear<axis=0>(quantized, scales, zeros)  y = Conv(x, w) }""",
     "one dimension": """(float[1,3,17] x) => (float[1,5,15] y) { y = Conv(x, w533, b5) }""",

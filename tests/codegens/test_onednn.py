@@ -115,6 +115,10 @@ CONVOLUTIONS: dict[str, tuple[str, Any]] = {
                {"v": (9, 5, 1, 1), "w": (6, 3, 3, 3), "b": (6,)}),
     "one channel": ("c = Conv<pads=[1,1,1,1]>(x, v, a)  d = Relu(c)  y = Conv(d, w, b)",
                     {"v": (1, 5, 3, 3), "a": (1,), "w": (4, 1, 3, 3), "b": (4,)}),
+    "one filter and a tensor": (
+        "c = Conv<pads=[1,1,1,1]>(x, w, b)  d = Conv<pads=[1,1,1,1]>(x, v)  y = Add(c, d)",
+        {"w": (1, 5, 3, 3), "b": (1,), "v": (1, 5, 3, 3)},
+    ),
     "padded-apart": ("p = Pad(x, widths)  y = Conv(p, w)", {"w": (4, 5, 3, 3)}),
 }  # fmt: skip
 
@@ -126,7 +130,9 @@ def test_convolutions(name: str, taken: list[list[str]]) -> None:
     widths = np.array([0, 0, 1, 2, 0, 0, 0, 1])
     model.graph.initializer.append(numpy_helper.from_array(widths, "widths"))
     check(compiled(model), model)
-    assert taken and set(taken[0]) <= {"onednn.convolution", "reshape"}
+    kinds = [kind for region in taken for kind in region]
+    assert set(kinds) <= {"onednn.convolution", "reshape"}
+    assert kinds.count("onednn.convolution") == body.count("Conv")
 
 
 BEHIND = {

@@ -33,6 +33,7 @@ BEHIND = {
     "repeated": "y = Resize<mode=\"nearest\">(c, , twice)",
     "repeated unevenly": "y = Resize<mode=\"nearest\">(c, , uneven)",
     "numbers": "d = Mul(c, two)  e = Sub(two, d)  f = Div(e, two)  y = Max(f, two)",
+    "equal numbers": "d = Mul(c, halves)  e = Sub(d, halves)  f = Add(halves, e)  y = Div(f, halves)",
     "power": "d = Abs(c)  y = Pow(d, two)",
     "negative": "d = Neg(c)  y = Tanh(d)",
     "quotient": "d = Exp(x)  y = Div(c, d)",
@@ -54,6 +55,7 @@ CONSTANTS = {
     "split": np.array([2, 5, 2, 9, 11]), "joined": np.array([2, 10, 9, 11]),
     "two": np.array(2.0, np.float32),
     "twice": np.array([1, 1, 2, 2], np.float32), "uneven": np.array([1, 1, 3, 1], np.float32),
+    "halves": np.full((2, 5, 9, 11), 0.5, np.float32),
     "v": np.linspace(0.5, 2, 5).astype(np.float32),
 }  # fmt: skip
 
@@ -76,6 +78,16 @@ def test_operators_behind_a_convolution(name: str, taken: list[list[str]]) -> No
     exe = compiled(with_constants(model))
     check(exe, model, 1e-4)
     assert taken and len(exe.image.program.operators) == 1, "one region is all of the model"
+
+
+@pytest.mark.parametrize("function", ["Div(halves, d)", "Sub(halves, d)"])
+def test_the_host_subtracts_and_divides_from_equal_numbers(
+    function: str, taken: list[list[str]]
+) -> None:
+    body = f"c = Conv<pads=[1,1,1,1]>(x, w)  d = Exp(c)  y = {function}"
+    model = with_constants(model_of(body, IMAGES, w=(5, 5, 3, 3)))
+    check(compiled(model), model, 1e-4)
+    assert [names.count("onednn.convolution") for names in taken] == [1]
 
 
 @pytest.mark.parametrize("places", [1, 2, 3])

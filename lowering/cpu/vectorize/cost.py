@@ -27,8 +27,8 @@ _CONFLICT_COST = 4.0  # cycles to bring a line that was evicted by lines of the 
 _SETS = 64  # sets of the first level: lines 4 KiB apart are in the same set
 _WAYS = 8  # lines of a set; 12 on newer processors
 _LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
-_RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
-_RESIDENT_PACKED = 256  # the same for rows of whole lines, whose number is exact: half of 32 KiB
+_RESIDENT_LINES = 384  # lines of an operand that stay in the first level, by the mean: up to half
+_RESIDENT_ALIGNED = 256  # by the exact number, of which the mean is up to twice: half of 32 KiB
 _STRIDED = 1.25  # cycles per lane of a gather or scatter
 # the same for fewer than 32 bits, where each lane is extracted for lack of an instruction
 _STRIDED_NARROW = 6.0
@@ -313,33 +313,34 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
     It is 0 if these lines fit in that cache and the previous micro tile read the same elements.
     ``points`` maps each tiled loop to its number of iterations in the micro tile.
     """
+    # The mean also if the number is known: a stream of parts of rows is slower than one of rows.
     lines = _lines_of(nest, access, plan, points)
     moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
     reused = not moving or access.invariant(moving[-1])
-    if reused and (lines <= _RESIDENT_LINES or _stays_packed(nest, access, plan, points)):
+    if reused and (lines <= _RESIDENT_LINES or _fits_aligned(nest, access, plan, points)):
         return 0.0
     return lines
 
 
-def _stays_packed(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Whether an operand is packed, and a micro tile's lines of it fit in the first level.
+def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
+    """Whether the lines of an operand in aligned rows that a micro tile reads fit in the cache.
 
-    See ``_is_packed``.
+    False if the operand is not in aligned rows.
     """
-    if not _is_packed(nest, access, plan):
+    if not _has_aligned_rows(nest, access, plan):
         return False
-    return _lines_of(nest, access, plan, points, in_lines=True) <= _RESIDENT_PACKED
+    return _lines_of(nest, access, plan, points, in_lines=True) <= _RESIDENT_ALIGNED
 
 
-def _is_packed(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
-    """Whether an operand is stored in rows of whole cache lines, as packed weights are.
+def _has_aligned_rows(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
+    """Whether an operand has rows of whole cache lines along the lanes, as packed weights have.
 
-    It is contiguous along the lanes, and all its other strides are 0, 1 or multiples of a cache
-    line.
+    All strides but that of the lanes are 0 or multiples of a line.
     """
     if plan.vector is None or nest.loops[plan.vector].reduction or access.strides[plan.vector] != 1:
         return False
-    return all(s is not None and (s in (0, 1) or s % nest.line == 0) for s in access.strides)
+    rest = [s for loop, s in enumerate(access.strides) if loop != plan.vector]
+    return all(s is not None and s % nest.line == 0 for s in rest)
 
 
 def _lines_of(

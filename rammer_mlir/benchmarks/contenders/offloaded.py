@@ -107,6 +107,15 @@ class Offloaded:
         """Return the seconds of compiling and of the first run; the model must have run."""
         return StartupSeconds(self._compiling, self._first_run or 0.0)
 
+    def kept_regions(self) -> int | None:
+        """Return how many regions the choice by cost kept.
+
+        None if no choice was made, or if a part of the model is compiled for each size that occurs.
+        """
+        parts = self._model.parts if isinstance(self._model, HostedModel) else (self._model,)
+        found = [part.stats.get("offload") for part in parts]
+        return None if None in found else sum(each["kept"] for each in found)
+
     def spent(self, feeds: Mapping[str, Array]) -> RunSeconds:
         """Record ``RECORDS`` runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
@@ -21,7 +22,7 @@ from rammer_mlir.benchmarks.offload.agreement import agreement
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
 from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.errors import TargetError
-from rammer_mlir.support.interleaved_timing import paired_medians, take_turns
+from rammer_mlir.support.interleaved_timing import paired_medians, take_rounds
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
@@ -65,21 +66,24 @@ class Measured:
         name: the way: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code
             generator; ``always`` or ``cost`` for our compiler with it, with this offload choice.
         latency: latency, timed in turns with the other ways of the same code generator.
-        paired: seconds of a run by ``paired_medians``, which compares the runs of each round; only
-            comparable with those of the other ways of the same code generator.
+        paired_seconds: seconds of a run by ``paired_medians``, which compares the runs of each
+            round; only comparable with those of the other ways of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
         agreement: fraction of the reference's detections that were found; None for other models.
         beginning: times to compile and of the first run; None for ONNX Runtime.
         spent: times of a run by kind of work; None for ONNX Runtime.
+        kept: number of regions that the choice by cost kept; None if it made no choice, or if the
+            model is compiled for each size that occurs.
     """
 
     name: str
     latency: Latency
-    paired: float
+    paired_seconds: float
     worst: float
     agreement: float | None = None
     beginning: StartupSeconds | None = None
     spent: RunSeconds | None = None
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,12 +108,12 @@ class Outcome:
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return ``paired`` of the way ``name``, the seconds of a run; None if not measured.
+        """Return ``paired_seconds`` of the way ``name``; None if not measured.
 
         The seconds are only comparable with those of the other ways in this object.
         """
         run = self.run(name)
-        return None if run is None else run.paired
+        return None if run is None else run.paired_seconds
 
 
 @dataclass(frozen=True)
@@ -205,13 +209,13 @@ class _Measuring:
             except TargetError as error:
                 reasons.append(str(error))
         turns = {name: partial(lanes[name].call, turn) for name in results}
-        samples = take_turns(turns, self.request.budget)
-        paired = paired_medians(samples)
+        rounds = take_rounds(turns, self.request.budget)
+        paired = paired_medians(rounds)
         return [
             Measured(
-                name, Latency.of(samples[name]), paired[name],
+                name, Latency.of([*chain(*rounds[name])]), paired[name],
                 worst_error(expected, found), agreement(expected, found),
-                lanes[name].call(_beginning), lanes[name].call(_spent),
+                lanes[name].call(_beginning), lanes[name].call(_spent), lanes[name].call(_kept),
             )
             for name, found in results.items()
         ]  # fmt: skip
@@ -219,6 +223,10 @@ class _Measuring:
 
 def _beginning(contender: Contender, _: Feeds) -> StartupSeconds | None:
     return contender.beginning() if isinstance(contender, Offloaded) else None
+
+
+def _kept(contender: Contender, _: Feeds) -> int | None:
+    return contender.kept_regions() if isinstance(contender, Offloaded) else None
 
 
 def _spent(contender: Contender, feeds: Feeds) -> RunSeconds | None:

@@ -49,10 +49,7 @@ SPENT = (
     "of the host, those that only copy, waits and launches, and what happens between programs. "
     "Paper: U250 transfer 6, invocation about 20; Zynq 3 for both."
 )
-RATIOS = (
-    "Ratios compare runs of the same round, so that they may differ from quotients of the medians. "
-    "With the word host, no region is worth its code, and the program is the host's."
-)
+RATIOS = "The word host marks choices of no region; the host's latency counts."
 BEGINNING = "Seconds; the paper's TensorRT built an engine in {:.0f} to {:.0f}."
 
 
@@ -81,7 +78,9 @@ def _heading(results: Results) -> list[str]:
     scales = ", ".join(sorted({result.request.scale for result in results}))
     how = (
         f"`make offload-evaluation`; {ran}; threads {threads}, {scales} size. Latencies are "
-        "medians [quartiles] in ms, everyone in turns, each in a process of its own."
+        "medians [quartiles] in ms, everyone in turns, each in a process of its own. Ratios "
+        "compare runs of the same round of turns, so that they may differ from quotients of the "
+        "medians. All programs are compiled with `--costs measured`."
     )
     return ["# Code generators beside the paper's", how]
 

@@ -61,7 +61,7 @@ class Verdict:
     def __str__(self) -> str:
         """Return the ratio and whether it is acceptable, such as "0.980 yes", "1.000 yes, host"."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
-        return f"{self.ratio:.3f} {words}{', host' * self.is_host}"
+        return f"{self.ratio:.3f} {words}{', host' if self.is_host else ''}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
@@ -73,8 +73,8 @@ def verdict(outcome: Outcome) -> Verdict | None:
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
-    spent = None if (run := outcome.run(COST)) is None else run.spent
-    is_host = spent is not None and spent.rtasks == 0
+    run = outcome.run(COST)
+    is_host = run is not None and run.kept == 0
     return Verdict((host if is_host else cost) / min(host, always), is_host)
 
 

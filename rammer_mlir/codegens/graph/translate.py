@@ -32,6 +32,9 @@ _REDUCTIONS = {
     "reduce_sum_square": "ReduceSumSquare",
 }  # fmt: skip
 
+_CHANNEL_AXES = ("GFC", "GF", "GC", "FC", "G", "F", "C", "")
+"""Orders of the axes before the spatial ones of weights; an axis of extent 1 may be absent."""
+
 _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 """Kinds of readings that copy elements without arithmetic, so all element types are allowed."""
 
@@ -122,23 +125,24 @@ def _write_convolution(
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
     kernel = channel_letters(reading)
-    if kernel not in ("FC", "GFC", "GF", "G", "GC", "F", "C", "") or not has_known_windows(reading):
+    if kernel not in _CHANNEL_AXES or not has_known_windows(reading):
         raise NotExpressibleError("a layout or the windows of a convolution")
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
-    # ONNX's Conv has a dimension of channels, of which groups are a part, also for one channel.
+    # ONNX's Conv has exactly one axis of channels: groups are part of it, and a single channel has
+    # it too.
     if image.rank != len(given["kernel"]) + 2:
         x = writer.reshape(x, image_view(reading).dims)
     if weight.shape != (features, channels, *given["kernel"]):
         w = writer.reshape(w, (features, channels, *given["kernel"]))
-    is_split = reading.output.rank != len(given["kernel"]) + 2
+    is_reshaped = reading.output.rank != len(given["kernel"]) + 2
     y = _multiply(
-        writer, "Conv", reading, [x, w], "" if is_split else out,
+        writer, "Conv", reading, [x, w], "" if is_reshaped else out,
         strides=list(given["strides"]), dilations=list(given["dilations"]),
         pads=list(given["pads"]), group=given["groups"],
     )  # fmt: skip
-    if is_split:
+    if is_reshaped:
         writer.node("Reshape", [y, writer.integers(*reading.output.shape)], out)
 
 

@@ -77,7 +77,9 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
 
 def is_expressible(readings: Sequence[Reading]) -> bool:
     """Whether a chain of operations, each on the result of the previous, is a single primitive."""
-    tensors = [o.value for r in readings for o in (*r.inputs, r.output)]
+    # Uniform constants are no inputs of a region: the code contains their number.
+    operands = [o for r in readings for o in (*r.inputs, r.output)]
+    tensors = [o.value for o in operands if uniform_of(o) is None]
     numbers = {value: n for n, value in enumerate(dict.fromkeys(tensors))}
     operation = RegionOperation("", tuple(readings), numbers, (), (numbers[tensors[-1]],))
     try:
@@ -226,9 +228,14 @@ class _Builder:
         function, whole = unary_function(reading), reading.output.shape
         if function is None:
             return self._binary(reading)
-        (source,) = (each for each in reading.inputs if uniform_of(each) is None)
-        if tuple(range(len(whole))) not in indexing_of(reading) or source.shape != whole:
+        pairs = zip(reading.inputs, indexing_of(reading), strict=True)
+        sources = [(each, places) for each, places in pairs if uniform_of(each) is None]
+        # A constant of the result's shape says nothing about how the other operand is read.
+        if [(each.shape, places) for each, places in sources] != [
+            (whole, tuple(range(len(whole))))
+        ]:
             raise NotExpressibleError("an operand that is repeated")
+        source = sources[0][0]
         operands = (self._result(dense(whole)), self._read(Role.SOURCE, source))
         return Node(Kind.ELTWISE, operands, function)
 

@@ -73,7 +73,7 @@ def standard_image_axes(conv: Reading, places: Iterable[int], image: Tensor) -> 
     negative place stands for no axis, and is returned as it is.
     """
     is_lacking = image.rank == len(cast("Dims", conv.attributes["kernel"])) + 1
-    return tuple(place + (is_lacking and place > 0) for place in places)
+    return tuple(place + 1 if is_lacking and place > 0 else place for place in places)
 
 
 def weight_view(conv: Reading) -> View:
