@@ -33,7 +33,7 @@ BEHIND = {
     "repeated": "y = Resize<mode=\"nearest\">(c, , twice)",
     "repeated unevenly": "y = Resize<mode=\"nearest\">(c, , uneven)",
     "numbers": "d = Mul(c, two)  e = Sub(two, d)  f = Div(e, two)  y = Max(f, two)",
-    "equal numbers": "d = Mul(c, halves)  e = Sub(d, halves)  f = Add(halves, e)  y = Div(f, halves)",
+    "equal numbers": "d = Mul(c, halves)  e = Add(halves, d)  y = Div(e, halves)",
     "power": "d = Abs(c)  y = Pow(d, two)",
     "negative": "d = Neg(c)  y = Tanh(d)",
     "quotient": "d = Exp(x)  y = Div(c, d)",
