@@ -22,8 +22,9 @@ Pairs = Iterator[tuple[str, Outcome]]
 DIFFERENCES = """\
 - The paper's accelerators are other devices than their hosts: a GPU under TensorRT beside untuned
   kernels of TVM, and FPGAs beside CPUs. Here code generators are libraries and compilers for the
-  processor that the host runs on too, and the host is a compiler of its own: speedups near 1 are
-  what to expect.
+  processor that the host runs on too, and the host is a compiler of its own. A region is one
+  rTask on one vEU, as the engines get one thread: a network of one region leaves the other vEUs
+  idle, so that all offloaded takes twice as long as the same code on both.
 - The paper counts nodes of Relay. Here operations with a known meaning count, as they are before
   anything is fused, each element-wise operator by itself; of detectors, each step of the host too.
 - Weights are random. SSD 512 has the 20 classes of VOC, SSD 300 the 80 of COCO; Faster R-CNN has a

@@ -43,10 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates.
-
-        A region without them costs less than a call of the engine.
-        """
+        """Return whether a region has multiply-accumulates: others cost less than an engine's call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

@@ -32,9 +32,6 @@ _REDUCTIONS = {
     "reduce_sum_square": "ReduceSumSquare",
 }  # fmt: skip
 
-_CHANNEL_AXES = ("GFC", "GF", "GC", "FC", "G", "F", "C", "")
-"""Orders of the axes before the spatial ones of weights; an axis of extent 1 may be absent."""
-
 _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 """Kinds of readings that copy elements without arithmetic, so all element types are allowed."""
 
@@ -125,13 +122,12 @@ def _write_convolution(
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
     kernel = channel_letters(reading)
-    if kernel not in _CHANNEL_AXES or not has_known_windows(reading):
-        raise NotExpressibleError("a layout or the windows of a convolution")
+    if not has_known_windows(reading):
+        raise NotExpressibleError("the windows of a convolution")
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
-    # ONNX's Conv has exactly one axis of channels: groups are part of it, and a single channel has
-    # it too.
+    # ONNX's Conv has exactly one axis of channels, of which groups are a part.
     if image.rank != len(given["kernel"]) + 2:
         x = writer.reshape(x, image_view(reading).dims)
     if weight.shape != (features, channels, *given["kernel"]):

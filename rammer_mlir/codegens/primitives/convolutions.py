@@ -37,12 +37,12 @@ def channel_letters(conv: Reading) -> str:
     G stands for groups, F for filters and C for channels.
 
     Raises:
-        NotExpressibleError: if the weights' spatial axes are not their last axes in the order of
-            the image's. Weights may lack a spatial axis along which the kernel's extent is 1.
+        NotExpressibleError: if the axes are not in the order of groups, filters, channels and the
+            image's spatial axes. Axes along which the extent is 1 may be missing.
     """
     letters, space = str(conv.attributes["weight_layout"]), spatial_letters(conv)
     found = letters.rstrip(space)
-    if letters != found + "".join(letter for letter in space if letter in letters):
+    if letters != "".join(letter for letter in f"GFC{space}" if letter in letters):
         raise NotExpressibleError("a layout of weights")
     return found
 
