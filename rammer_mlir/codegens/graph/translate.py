@@ -13,9 +13,8 @@ from rammer_mlir.codegens.graph.writer import GraphWriter
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.convolutions import (
     channel_letters,
-    has_known_windows,
+    check_windows,
     image_view,
-    spatial_letters,
 )
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
 from rammer_mlir.passes.regions.reading import Operand, Reading
@@ -122,8 +121,7 @@ def _write_convolution(
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
     kernel = channel_letters(reading)
-    if not has_known_windows(reading):
-        raise NotExpressibleError("the windows of a convolution")
+    check_windows(reading)
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
@@ -146,9 +144,9 @@ def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], ou
     given: Mapping[str, Any] = reading.attributes
     # A window inside the padding has no element, for which ONNX defines no maximum or mean.
     is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
-    spatial_letters(reading)
-    if is_padded or not has_known_windows(reading):
-        raise NotExpressibleError("the windows or the padding of a pool")
+    check_windows(reading)
+    if is_padded:
+        raise NotExpressibleError("the padding of a pool")
     kind = "MaxPool" if reading.kind == "max_pool" else "AveragePool"
     more = (
         {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}

@@ -12,7 +12,7 @@ from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.chains import Step, indexing_of, steps_after
 from rammer_mlir.codegens.primitives.convolutions import (
     CONVOLUTIONS,
-    has_known_windows,
+    check_windows,
     image_view,
     standard_image_axes,
     weight_view,
@@ -274,7 +274,6 @@ class _Builder:
 
         Raises NotExpressibleError for dilated windows.
         """
-        image_view(reading)
         windows = _windows(reading)
         if set(windows.dilations) != {0}:
             raise NotExpressibleError("wide windows, of which the library has no fast code")
@@ -408,8 +407,7 @@ def _windows(reading: Reading) -> Windows:
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (_dims(reading, name) for name in names)
     rank = len(kernel)
-    if not has_known_windows(reading):
-        raise NotExpressibleError("windows beyond the padding")
+    check_windows(reading)
     # Libraries count dilations from 0, the readings from 1.
     return Windows(strides, tuple(d - 1 for d in dilations), pads[:rank], pads[rank:], kernel)
 

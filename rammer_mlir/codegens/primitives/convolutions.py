@@ -93,8 +93,14 @@ def weight_view(conv: Reading) -> View:
     return view.spread([wanted.index(letter) for letter in letters], len(wanted))
 
 
-def has_known_windows(reading: Reading) -> bool:
-    """Whether as many windows are computed along each spatial axis as fit into the padded input."""
+def check_windows(reading: Reading) -> None:
+    """Check that as many windows as fit into the padded input are computed along each spatial axis.
+
+    Raises:
+        NotExpressibleError: if another number of windows is computed, or the channels of an image
+            are after its spatial axes.
+    """
+    spatial_letters(reading)
     names = ("kernel", "strides", "dilations", "pads")
     kernel, strides, dilations, pads = (cast("Dims", reading.attributes[name]) for name in names)
     rank = len(kernel)
@@ -107,4 +113,5 @@ def has_known_windows(reading: Reading) -> bool:
     reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     steps = zip(padded, reaches, strides, strict=True)
     counts = [(extent - reach) // stride + 1 for extent, reach, stride in steps]
-    return min(counts) > 0 and tuple(counts) == reading.output.shape[-rank:]
+    if min(counts) < 1 or tuple(counts) != reading.output.shape[-rank:]:
+        raise NotExpressibleError("windows beyond the padding")
