@@ -114,7 +114,8 @@ class Offloaded:
         """
         parts = self._model.parts if isinstance(self._model, HostedModel) else (self._model,)
         found = [part.stats.get("offload") for part in parts]
-        return None if None in found else sum(each["kept"] for each in found)
+        chosen = [each["kept"] for each in found if each is not None]
+        return sum(chosen) if len(chosen) == len(found) else None
 
     def spent(self, feeds: Mapping[str, Array]) -> RunSeconds:
         """Record ``RECORDS`` runs, and return the times of the fastest."""
