@@ -49,25 +49,30 @@ def take_turns(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[Key, list[float]]:
     """Time implementations as ``take_rounds`` does; return the seconds of all runs of each."""
-    rounds = take_rounds(turns, budget, seed)
+    return joined_rounds(take_rounds(turns, budget, seed))
+
+
+def joined_rounds(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, list[float]]:
+    """Return the seconds of all runs of each implementation, from results of ``take_rounds``."""
     return {name: [*itertools.chain(*bursts)] for name, bursts in rounds.items()}
 
 
 def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, float]:
     """Return a typical time in seconds of each implementation, comparable with the others'.
 
-    It is the median over the rounds of the implementation's time relative to the fastest
-    implementation in the same round, times the fastest one's median. A change of the machine's
-    speed between rounds therefore cancels. ``rounds`` are the results of ``take_rounds``.
+    One implementation, that of the least median time, is the reference. In each round, the time of
+    an implementation is divided by that of the reference; the result is the median of these
+    quotients, times the median time of the reference. A change of the machine's speed between
+    rounds therefore cancels. ``rounds`` are the results of ``take_rounds``.
     """
     if not rounds:
         return {}
     bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
     medians = {name: statistics.median(times) for name, times in bursts.items()}
-    fastest = min(medians, key=medians.__getitem__)
+    reference = min(medians, key=medians.__getitem__)
     return {
-        name: medians[fastest]
-        * statistics.median(a / b for a, b in zip(times, bursts[fastest], strict=True))
+        name: medians[reference]
+        * statistics.median(a / b for a, b in zip(times, bursts[reference], strict=True))
         for name, times in bursts.items()
     }
 

@@ -27,8 +27,9 @@ _CONFLICT_COST = 4.0  # cycles to bring a line that was evicted by lines of the 
 _SETS = 64  # sets of the first level: lines 4 KiB apart are in the same set
 _WAYS = 8  # lines of a set; 12 on newer processors
 _LOAD_COST = 0.1  # cycles of a load even if arithmetic hides it
-_RESIDENT_LINES = 384  # lines of an operand that stay in the first level, by the mean: up to half
-_RESIDENT_ALIGNED = 256  # by the exact number, of which the mean is up to twice: half of 32 KiB
+# lines of an operand that stay in the first level; the mean number is up to twice the exact one
+_RESIDENT_LINES = 384
+_RESIDENT_ALIGNED = 256  # the same for the exact number of lines: half of 32 KiB
 _STRIDED = 1.25  # cycles per lane of a gather or scatter
 # the same for fewer than 32 bits, where each lane is extracted for lack of an instruction
 _STRIDED_NARROW = 6.0

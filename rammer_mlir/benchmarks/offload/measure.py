@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
@@ -22,7 +21,7 @@ from rammer_mlir.benchmarks.offload.agreement import agreement
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
 from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.errors import TargetError
-from rammer_mlir.support.interleaved_timing import paired_medians, take_rounds
+from rammer_mlir.support.interleaved_timing import joined_rounds, paired_medians, take_rounds
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
@@ -210,10 +209,10 @@ class _Measuring:
                 reasons.append(str(error))
         turns = {name: partial(lanes[name].call, turn) for name in results}
         rounds = take_rounds(turns, self.request.budget)
-        paired = paired_medians(rounds)
+        runs, paired = joined_rounds(rounds), paired_medians(rounds)
         return [
             Measured(
-                name, Latency.of([*chain(*rounds[name])]), paired[name],
+                name, Latency.of(runs[name]), paired[name],
                 worst_error(expected, found), agreement(expected, found),
                 lanes[name].call(_beginning), lanes[name].call(_spent), lanes[name].call(_kept),
             )

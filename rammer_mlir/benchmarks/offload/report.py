@@ -58,15 +58,19 @@ def page(results: Results) -> str:
     """Return the whole page of results in Markdown."""
     parts = [
         *_heading(results),
-        *("## What is offloaded, and latency", SHARES, offload_table(results)),
+        *("## Offloaded share of each model, and latency", SHARES, offload_table(results)),
         "The paper on FPGAs: speedup, share of nodes and of multiply-adds in percent.",
         fpga_table(results),
         *("## Regions without and with cost-based partitioning", region_table(results)),
-        *("## Where the time goes, all offloaded", SPENT, time_table(results)),
-        *("## What happens once", BEGINNING.format(*INITIALISATION), beginning_table(results)),
+        *("## Time of a run by kind of work, all regions offloaded", SPENT, time_table(results)),
+        *(
+            "## Time to compile, and of the first run",
+            BEGINNING.format(*INITIALISATION),
+            beginning_table(results),
+        ),
         *("## Lines of an integration", line_table(results)),
         *("## Choice by cost", summary(results), RATIOS, verdict_table(results)),
-        *("## What differs, and why", DIFFERENCES),
+        *("## Differences from the paper's measurements, and their reasons", DIFFERENCES),
     ]
     if failed := failures(results):
         parts += ["## Not measured", "\n".join(failed)]
