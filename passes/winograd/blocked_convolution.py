@@ -49,6 +49,8 @@ class BlockedConvolution:
             then counts per group.
         result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
         epilogue: elementwise operations over the result's iteration space.
+        transposes: operations that transpose values of the epilogue, or the result, for readers of
+            another layout; each computes a returned value.
         expanded: the arguments of the epilogue that have rows or columns.
         window: rows and columns of the window.
     """
@@ -58,6 +60,7 @@ class BlockedConvolution:
     weight: int
     result: ir.Value
     epilogue: tuple[Structured, ...]
+    transposes: tuple[Structured, ...]
     expanded: frozenset[ir.Value]
     window: tuple[int, int]
 
@@ -65,6 +68,14 @@ class BlockedConvolution:
     def shape(self) -> list[int]:
         """The shape of the result."""
         return shape_of(self.result)
+
+    @property
+    def returned(self) -> list[ir.Value]:
+        """The values to compute: those that are returned as they are, or transposed."""
+        sources: dict[ir.Value, ir.Value] = {
+            op.op.operation.results[0]: op.inputs[0] for op in self.transposes
+        }
+        return list(dict.fromkeys(sources.get(v, v) for v in self.computation.returned))
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
@@ -76,7 +87,7 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     names = {op.operation.name for op in computation.operations}
     if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
         return None
-    convolution, *epilogue = generics
+    convolution, *others = generics
     arguments: list[ir.Value] = list(computation.block.arguments)
     image, weight = convolution.inputs
     if image not in arguments or weight not in arguments:
@@ -84,11 +95,20 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     result = convolution.op.operation.results[0]
     rank = len(shape_of(result))
     computed: set[ir.Value] = {result}
-    for op in epilogue:
-        if not _is_epilogue(op, rank, computed, arguments):
+    transposed: set[ir.Value] = set()
+    epilogue: list[Structured] = []
+    transposes: list[Structured] = []
+    for op in others:
+        results = op.op.operation.results
+        if _is_transpose(op, rank, computed):
+            transposes.append(op)
+            transposed.update(results)
+        elif _is_epilogue(op, rank, computed, arguments):
+            epilogue.append(op)
+            computed.update(results)
+        else:
             return None
-        computed.update(op.op.operation.results)
-    if not all(value in computed for value in computation.returned):
+    if not all(value in computed | transposed for value in computation.returned):
         return None
     shapes = [
         (value, map_) for op in epilogue for value, map_ in zip(op.inputs, op.maps, strict=False)
@@ -101,7 +121,7 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     window = shape_of(weight)[-4:-2]
     return BlockedConvolution(
         computation, arguments.index(image), arguments.index(weight), result,
-        tuple(epilogue), expanded, (window[0], window[1]),
+        tuple(epilogue), tuple(transposes), expanded, (window[0], window[1]),
     )  # fmt: skip
 
 
@@ -144,6 +164,17 @@ def _is_epilogue(
         if not known or any(plain_dim(expr) is None for expr in map_.results):
             return False
     return any(value in computed for value in op.inputs)
+
+
+def _is_transpose(op: Structured, rank: int, computed: set[ir.Value]) -> bool:
+    """Whether an operation only permutes the dimensions of a computed value of rank ``rank``."""
+    order = op.permutation
+    return (
+        order is not None
+        and order != list(range(rank))
+        and op.inputs[0] in computed
+        and not op.reads_output(0)
+    )
 
 
 def _is_whole(map_: ir.AffineMap, rank: int) -> bool:

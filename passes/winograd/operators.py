@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.cloning import ValueMap
+from rammer_mlir.passes.ir.generics import transposed
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
@@ -50,9 +51,31 @@ class WinogradOperators:
             )
             weight = _transformed(operands[convolution.weight], filtering, self.weights)
             emit = self._strips if self.form.strips else self._separate
+            computed = convolution.returned
             results = emit(call, image, weight, self._others(operands))
-            for old, new in zip(call.results, results, strict=True):
-                old.replace_all_uses_with(join_tiles(new, shape_of(old)))
+            joined = {
+                value: join_tiles(result, shape_of(value))
+                for value, result in zip(computed, results, strict=True)
+            }
+            for old, value in zip(call.results, convolution.computation.returned, strict=True):
+                new = joined[value] if value in joined else self._transposed(call, value, joined)
+                old.replace_all_uses_with(new)
+
+    def _transposed(
+        self, call: ir.Operation, value: ir.Value, joined: Mapping[ir.Value, ir.Value]
+    ) -> ir.Value:
+        """Emit an rOperator for a transposed value of the function, and return its result.
+
+        ``joined`` are the new values of the results of the convolution and its epilogue.
+        """
+        op = next(o for o in self.convolution.transposes if o.op.operation.results[0] == value)
+        read, written = op.operand_dims(0), op.operand_dims(1)
+        assert read is not None and written is not None
+
+        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            return [transposed(arguments[0], shape_of(value), read, written)]
+
+        return self._call("transpose", call, [joined[op.inputs[0]]], body)[0]
 
     def _strips(
         self, call: ir.Operation, image: ir.Value, weight: ir.Value, others: list[ir.Value]
@@ -108,7 +131,7 @@ class WinogradOperators:
             operands = [mapping[value] for value in op.inputs]
             results = follow(op, operands, shape_of(result), mapping)
             mapping.update(zip(op.op.operation.results, results, strict=True))
-        return [mapping[value] for value in convolution.computation.returned]
+        return [mapping[value] for value in convolution.returned]
 
     def _others(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Return a call's operands except image and weight.
