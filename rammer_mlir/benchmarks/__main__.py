@@ -29,6 +29,7 @@ from rammer_mlir.benchmarks.offload.measure import OffloadRequest, measure_offlo
 from rammer_mlir.benchmarks.offload.options import (
     add_codegen_options,
     chosen_codegens,
+    module_options,
     plugin_paths,
 )
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
@@ -193,13 +194,13 @@ def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
 
 def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
     codegens, names = chosen_codegens(options), select(options.models, ALL_MODELS)
-    plugins = plugin_paths(options)
+    plugins, given = plugin_paths(options), module_options(options, codegens)
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] offload {name} ...", file=sys.stderr, flush=True)
         for threads in options.threads:
             request = OffloadRequest(
                 name, codegens, plugins, options.scale, options.batch, threads, options.seconds,
-                options.timeout,
+                options.timeout, given,
             )  # fmt: skip
             found.offloads.append(measure_offload(request))
         report.write(found, options.output)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from rammer_mlir.benchmarks.child import Failure, in_child
-from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.comparison import ABSOLUTE, RELATIVE, Array, compare
 from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import CompileCost, Ours, Work
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
@@ -244,13 +244,25 @@ class _Measuring:
         return worst
 
 
-def worst_error(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+def worst_error(
+    expected: Mapping[str, Array],
+    found: Mapping[str, Array],
+    relative: float = RELATIVE,
+    absolute: float = ABSOLUTE,
+) -> float:
     """Return the largest error of any output element, divided by that element's tolerance.
 
     A result above 1 means that an output is wrong. The result is infinite if output names, shapes
-    or element types differ. Both arguments map names to outputs.
+    or element types differ.
+
+    Args:
+        expected: the expected outputs, by name.
+        found: the outputs to check, by name.
+        relative: tolerated error as a fraction of the expected element.
+        absolute: tolerated error as a fraction of the largest element of the expected output; the
+            tolerance is the sum of both.
     """
-    comparison = compare(expected, found)
+    comparison = compare(expected, found, relative, absolute)
     exact = comparison.worst.excess if comparison.worst else 0.0
     return float("inf") if comparison.mismatches else exact
 

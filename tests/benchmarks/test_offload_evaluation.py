@@ -33,7 +33,7 @@ from rammer_mlir.benchmarks.offload.measure import (
 from rammer_mlir.benchmarks.offload.paper import PUBLISHED
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
 from rammer_mlir.benchmarks.offload.report import page
-from rammer_mlir.benchmarks.offload.verdict import summary, verdict
+from rammer_mlir.benchmarks.offload.verdict import error_text, summary, verdict, verdict_table
 from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.support.interleaved_timing import paired_medians
 
@@ -222,6 +222,7 @@ def test_benchmarks_have_a_part_for_it(
     ("arguments", "message"),
     [
         (["--codegens", "nobody"], "--codegens: expected one of .*; found 'nobody'"),
+        (["--module-option", "other.a=1"], "--module-option 'other.a=1': expected NAME.OPTION=VAL"),
         (["alexnet"], "model: expected one of resnet18, .*; found 'alexnet'"),
         (["--threads", "0"], "--threads: expected at least 1, found 0"),
         (["-o", "/dev/null/page.md"], "--folder, --output: expected places to write to, found "),
@@ -249,7 +250,7 @@ def test_bad_arguments_are_one_line(
 
 
 def timed(name: str, seconds: float) -> Measured:
-    return Measured(name, Latency(seconds, seconds, seconds, 3), seconds, 0.0)
+    return Measured(name, Latency(seconds, seconds, seconds, 3), seconds, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -272,6 +273,19 @@ def test_choice_by_cost_against_the_better_of_both(
     result = OffloadResult(OffloadRequest("mlp", ("products",)), [outcome])
     assert f"in {int(is_acceptable)} of 1 cases" in summary([result])
     assert verdict(Outcome("products", runs=runs[:2])) is None
+
+
+def test_options_are_in_tables_and_errors_beyond_f32_are_shares() -> None:
+    request = OffloadRequest(
+        "mlp", ("products",), module_options={"products.form": "a", "others.form": "b"}
+    )
+    assert request.options_of("products") == {"products.form": "a"}
+    rough = replace(timed("always", 2.0), worst=40.0, scaled_error=0.004)
+    runs = [timed("host", 1.0), rough, timed("cost", 1.0)]
+    table = verdict_table([OffloadResult(request, [Outcome("products", runs=runs)])])
+    assert "| products form=a |" in table
+    assert "| 0.4 % of the largest element |" in table
+    assert error_text(timed("always", 2.0)) == "0 of the tolerance"
 
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:

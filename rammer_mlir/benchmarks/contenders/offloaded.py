@@ -74,6 +74,7 @@ class Offloaded:
         codegens: str = "",
         choice: str = "cost",
         plugins: Sequence[str] = (),
+        module_options: Mapping[str, str] | None = None,
     ) -> None:
         """Compile an ONNX file by measured costs, without the cache of programs.
 
@@ -84,12 +85,14 @@ class Offloaded:
                 rKernels only.
             choice: ``always`` or ``cost``, the option ``offload_choice``.
             plugins: modules or files that register code generators.
+            module_options: values of code generators' own options, by name.
         """
         load_plugins(plugins)
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
             model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice,
             costs="measured", offload_seconds=_SIMULATION_SECONDS,
+            module_options=module_options or {},
         )  # fmt: skip
         self._compiling = time.perf_counter() - begin
         self._first_run: float | None = None

@@ -21,6 +21,7 @@ from rammer_mlir.benchmarks.offload.measure import (
 from rammer_mlir.benchmarks.offload.options import (
     add_codegen_options,
     chosen_codegens,
+    module_options,
     plugin_paths,
 )
 from rammer_mlir.benchmarks.offload.paper import PUBLISHED
@@ -92,13 +93,15 @@ def _load(folder: Path, names: Iterable[str]) -> Iterator[OffloadResult]:
             ) from error
 
 
-def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) -> None:
+def _measure(
+    options: argparse.Namespace, codegens: tuple[str, ...], given: dict[str, str], name: str
+) -> None:
     print(f"{name} ...", end=" ", file=sys.stderr, flush=True)
     begin = time.perf_counter()
     result = measure_offload(
         OffloadRequest(
             name, codegens, plugin_paths(options), options.scale, 1, options.threads,
-            options.seconds, options.patience,
+            options.seconds, options.patience, given,
         )
     )  # fmt: skip
     text = json.dumps(dataclasses.asdict(result), indent=1)
@@ -116,10 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     codegens, names = chosen_codegens(options), _select(options.models)
+    given = module_options(options, codegens)
     _check(options)
     for name in names:
         if not (options.new and (options.folder / f"{name}.json").exists()):
-            _measure(options, codegens, name)
+            _measure(options, codegens, given, name)
         options.output.write_text(page(list(_load(options.folder, PUBLISHED))), encoding="utf-8")
     print(summary(list(_load(options.folder, names))))
     print(f"written to {options.output}", file=sys.stderr)

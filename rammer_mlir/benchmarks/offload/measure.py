@@ -45,6 +45,8 @@ class OffloadRequest:
         threads: threads of every contender, and vEUs of our programs.
         budget: seconds of timing for each code generator.
         patience: time limit in seconds to open each contender, and to count regions.
+        module_options: values of code generators' own options, by ``NAME.OPTION``; each code
+            generator gets its own.
     """
 
     model: str
@@ -55,6 +57,20 @@ class OffloadRequest:
     threads: int = 2
     budget: float = 3.0
     patience: float = 1200.0
+    module_options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def options_of(self, codegen: str) -> dict[str, str]:
+        """Return the options of a code generator, by their full names."""
+        return {
+            name: value
+            for name, value in self.module_options.items()
+            if name.startswith(f"{codegen}.")
+        }
+
+    def title(self, codegen: str) -> str:
+        """Return a code generator's name and options for tables, as "openvino precision=bf16"."""
+        options = self.options_of(codegen).items()
+        return " ".join([codegen, *(f"{n.partition('.')[2]}={value}" for n, value in options)])
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,7 @@ class Measured:
         paired_seconds: seconds of a run by ``paired_medians``, which compares the runs of each
             round; only comparable with those of the other ways of the same code generator.
         worst: largest error against the reference, divided by the tolerance.
+        scaled_error: largest error against the reference, divided by the output's largest element.
         agreement: fraction of the reference's detections that were found; None for other models.
         beginning: times to compile and of the first run; None for ONNX Runtime.
         spent: times of a run by kind of work; None for ONNX Runtime.
@@ -79,6 +96,7 @@ class Measured:
     latency: Latency
     paired_seconds: float
     worst: float
+    scaled_error: float
     agreement: float | None = None
     beginning: StartupSeconds | None = None
     spent: RunSeconds | None = None
@@ -191,8 +209,9 @@ class _Measuring:
         lanes: dict[str, Lane] = {}
         for choice in (ALWAYS, COST):
             opens = partial(
-                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins
-            )
+                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins,
+                module_options=self.request.options_of(codegen),
+            )  # fmt: skip
             try:
                 lanes[choice] = self.open(stack, opens, choice)
             except TargetError as error:
@@ -213,7 +232,9 @@ class _Measuring:
         return [
             Measured(
                 name, Latency.of(runs[name]), paired[name],
-                worst_error(expected, found), agreement(expected, found),
+                worst_error(expected, found),
+                worst_error(expected, found, relative=0.0, absolute=1.0),
+                agreement(expected, found),
                 lanes[name].call(_beginning), lanes[name].call(_spent), lanes[name].call(_kept),
             )
             for name, found in results.items()

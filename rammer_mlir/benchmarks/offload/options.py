@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.errors import OptionError
@@ -18,6 +19,10 @@ def add_codegen_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plugin", action="append", default=[], metavar="MODULE|FILE.py",
         help="Python module or file that registers code generators",
+    )  # fmt: skip
+    parser.add_argument(
+        "--module-option", action="append", default=[], metavar="NAME.OPTION=VALUE",
+        help="an option of a code generator or its engine, as openvino.precision=bf16",
     )  # fmt: skip
 
 
@@ -37,6 +42,26 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
             known = ", ".join(CODEGENS.names()) or "none; name a --plugin"
             raise OptionError(f"--codegens: expected one of {known}; found '{name}'")
     return names
+
+
+def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict[str, str]:
+    """Return the values of the code generators' own options, by name.
+
+    ``codegens`` are the requested code generators.
+
+    Raises:
+        OptionError: if an argument has another form, or names none of ``codegens``.
+    """
+    found: dict[str, str] = {}
+    for text in options.module_option:
+        name, equals, value = text.partition("=")
+        if not equals or name.partition(".")[0] not in codegens:
+            raise OptionError(
+                f"--module-option '{text}': expected NAME.OPTION=VALUE, where NAME is one of "
+                f"{', '.join(codegens)}"
+            )
+        found[name] = value
+    return found
 
 
 def plugin_paths(options: argparse.Namespace) -> tuple[str, ...]:

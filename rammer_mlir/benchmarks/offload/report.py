@@ -14,10 +14,10 @@ from rammer_mlir.benchmarks.offload.measure import (
     Outcome,
 )
 from rammer_mlir.benchmarks.offload.paper import INITIALISATION, INTEGRATIONS, PUBLISHED
-from rammer_mlir.benchmarks.offload.verdict import failures, summary, verdict_table
+from rammer_mlir.benchmarks.offload.verdict import error_text, failures, summary, verdict_table
 
 Results = list[OffloadResult]
-Pairs = Iterator[tuple[str, Outcome]]
+Triples = Iterator[tuple[str, str, Outcome]]
 
 DIFFERENCES = """\
 - The paper's accelerators are other devices than their hosts: a GPU under TensorRT beside untuned
@@ -90,8 +90,11 @@ def _heading(results: Results) -> list[str]:
     return ["# Code generators beside the paper's", how]
 
 
-def _pairs(results: Results) -> Pairs:
-    return ((result.request.model, o) for result in results for o in result.outcomes)
+def _triples(results: Results) -> Triples:
+    """Yield the model, the code generator with its options, and the outcome of each case."""
+    for result in results:
+        for outcome in result.outcomes:
+            yield result.request.model, result.request.title(outcome.codegen), outcome
 
 
 def _percent(part: float, whole: float) -> str:
@@ -107,12 +110,12 @@ def offload_table(results: Results) -> str:
         "model", "code generator", "known", "all", "MACs", f"{REFERENCE} ms", "host ms",
         "all offloaded ms", "speedup", "error", "paper: nodes", "paper: f32, f16",
     ]]  # fmt: skip
-    for model, outcome in _pairs(results):
+    for model, codegen, outcome in _triples(results):
         published = PUBLISHED.get(model)
         paper = ["-", "-"]
         if published is not None:
             paper = [str(published.nodes), "{:.2f}, {:.2f}".format(*published.jetson)]
-        rows.append([model, outcome.codegen, *_shares(outcome), *_latencies(outcome), *paper])
+        rows.append([model, codegen, *_shares(outcome), *_latencies(outcome), *paper])
     return table(rows)
 
 
@@ -132,16 +135,7 @@ def _latencies(outcome: Outcome) -> list[str]:
     cells = ["-" if run is None else str(run.latency) for run in runs]
     host, always = outcome.seconds(HOST), outcome.seconds(ALWAYS)
     speedup = "-" if host is None or always is None else f"{host / always:.2f}"
-    return [*cells, speedup, _error(outcome)]
-
-
-def _error(outcome: Outcome) -> str:
-    run = outcome.run(ALWAYS)
-    if run is None:
-        return "-"
-    if run.agreement is not None:
-        return f"{100 * run.agreement:.0f} % of detections agree"
-    return f"{run.worst:.2g} of the tolerance"
+    return [*cells, speedup, error_text(outcome.run(ALWAYS))]
 
 
 def fpga_table(results: Results) -> str:
@@ -163,7 +157,7 @@ def region_table(results: Results) -> str:
     The numbers are those without and with cost-based partitioning.
     """
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
-    for model, outcome in _pairs(results):
+    for model, codegen, outcome in _triples(results):
         found, published = outcome.partition, PUBLISHED.get(model)
         counts = ["-"] * 3
         if found is not None:
@@ -174,7 +168,7 @@ def region_table(results: Results) -> str:
                 f"{published.merged} to {published.split}",
                 f"{published.merged_ms:.2f} to {published.split_ms:.2f}",
             ]
-        rows.append([model, outcome.codegen, *counts, *paper])
+        rows.append([model, codegen, *counts, *paper])
     return table(rows)
 
 
@@ -185,10 +179,10 @@ def time_table(results: Results) -> str:
     """
     rows = [["model", "code generator", "ms", "generated", "host", "copies", "waits, launches",
              "between programs", "rTasks"]]  # fmt: skip
-    for model, outcome in _pairs(results):
+    for model, codegen, outcome in _triples(results):
         run = outcome.run(ALWAYS)
         if run is not None and run.spent is not None:
-            rows.append([model, outcome.codegen, *_spent_cells(run.spent)])
+            rows.append([model, codegen, *_spent_cells(run.spent)])
     return table(rows)
 
 
@@ -205,7 +199,7 @@ def beginning_table(results: Results) -> str:
     """
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip
-    for model, outcome in _pairs(results):
+    for model, codegen, outcome in _triples(results):
         made = "-" if outcome.partition is None else f"{outcome.partition.seconds:.1f}"
         host, always = outcome.run(HOST), outcome.run(ALWAYS)
         cells = ["-"] * 4
@@ -213,7 +207,7 @@ def beginning_table(results: Results) -> str:
             begun = always.beginning
             cells = [f"{begun.compiling:.1f}", f"{host.beginning.compiling:.1f}",
                      f"{begun.first_run:.3g}", f"{always.latency.median:.3g}"]  # fmt: skip
-        rows.append([model, outcome.codegen, made, *cells])
+        rows.append([model, codegen, made, *cells])
     return table(rows)
 
 
@@ -224,7 +218,7 @@ def line_table(results: Results) -> str:
     """
     own = {
         outcome.codegen: outcome.partition.lines
-        for _, outcome in _pairs(results)
+        for _, _, outcome in _triples(results)
         if outcome.partition is not None
     }
     rows = [["integration", "lines"], *([name, str(n)] for name, n in own.items())]

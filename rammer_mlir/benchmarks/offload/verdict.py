@@ -10,6 +10,7 @@ from rammer_mlir.benchmarks.offload.measure import (
     ALWAYS,
     COST,
     HOST,
+    Measured,
     OffloadResult,
     Outcome,
 )
@@ -78,15 +79,31 @@ def verdict(outcome: Outcome) -> Verdict | None:
     return Verdict((host if is_host else cost) / min(host, always), is_host)
 
 
+def error_text(run: Measured | None) -> str:
+    """Return the error of a run's results, a hyphen if nothing was measured.
+
+    Of detectors, the share of equal detections is returned. Errors beyond the tolerance for f32,
+    which code of lower precision has, are shares of the largest element.
+    """
+    if run is None:
+        return "-"
+    if run.agreement is not None:
+        return f"{100 * run.agreement:.0f} % of detections agree"
+    if run.worst > 1:
+        return f"{100 * run.scaled_error:.2g} % of the largest element"
+    return f"{run.worst:.2g} of the tolerance"
+
+
 def verdict_table(results: list[OffloadResult]) -> str:
     """Return a Markdown table with a row per model and code generator.
 
     A row has the latencies in ms with nothing, everything, and regions chosen by cost offloaded,
-    and the verdict on offloading by cost. The verdict compares the latencies within each round of
-    turns, so that it may differ from the quotient of the medians.
+    the verdict on offloading by cost, and the error with everything offloaded. The verdict compares
+    the latencies within each round of turns, so that it may differ from the quotient of the
+    medians.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
-    rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]
+    rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}", "error of all offloaded"]]
     for result in results:
         for outcome in result.outcomes:
             runs = [outcome.run(name) for name in CHOICES]
@@ -94,7 +111,8 @@ def verdict_table(results: list[OffloadResult]) -> str:
             found = verdict(outcome)
             last = "-" if found is None else str(found)
             where = [result.request.model, str(result.request.threads)]
-            rows.append([*where, outcome.codegen, *cells, last])
+            codegen, error = result.request.title(outcome.codegen), error_text(outcome.run(ALWAYS))
+            rows.append([*where, codegen, *cells, last, error])
     return table(rows)
 
 
