@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.passes.regions.expressions import COMMUTATIVE
 from rammer_mlir.passes.regions.match import Match
-from rammer_mlir.passes.regions.matching import ReadingGraph, find_composites, matches
+from rammer_mlir.passes.regions.matching import (
+    Composite,
+    ReadingGraph,
+    find_composites,
+    matches,
+)
 from rammer_mlir.passes.regions.patterns import (
     Alternatives,
     CompositePattern,
@@ -198,9 +204,15 @@ def parts(pattern: Pattern) -> Sequence[Pattern]:
     return pattern.operands or () if isinstance(pattern, Op) else ()
 
 
-def all_matches(graph: ReadingGraph, pattern: Pattern, root: int) -> set[tuple[int, ...]]:
-    """Return the operations of all matches, by trying all injective maps."""
-    found: set[tuple[int, ...]] = set()
+Names = frozenset[tuple[str, Hashable]]
+"""The values that a match gives to the names of a pattern's wildcards."""
+
+
+def all_matches(
+    graph: ReadingGraph, pattern: Pattern, root: int
+) -> set[tuple[tuple[int, ...], Names]]:
+    """Return operations and names of all matches, by trying all injective maps."""
+    found: set[tuple[tuple[int, ...], Names]] = set()
     for chosen in expansions(pattern):
 
         def resolved(each: Pattern, chosen: Mapping[Pattern, Pattern] = chosen) -> Pattern:
@@ -219,54 +231,60 @@ def all_matches(graph: ReadingGraph, pattern: Pattern, root: int) -> set[tuple[i
             continue
         for numbers in itertools.permutations(range(len(graph.readings)), len(ops)):
             image = dict(zip(ops, numbers, strict=True))
-            if image[top] == root and fits(graph, image, resolved):
-                found.add(tuple(sorted(numbers)))
+            if image[top] == root:
+                found |= {(tuple(sorted(numbers)), n) for n in names_of(graph, image, resolved)}
     return found
 
 
-def fits(graph: ReadingGraph, image: Mapping[Pattern, int], resolved: object) -> bool:
-    """Whether a map respects kinds, operands in some order, names, and lets nothing escape."""
+def names_of(
+    graph: ReadingGraph, image: Mapping[Pattern, int], resolved: object
+) -> Iterator[Names]:
+    """Yield what names stand for, for each order of operands that a map respects.
+
+    There is none if kinds or names differ, or if a value inside escapes.
+    """
     inside = set(image.values())
     for each, number in image.items():
         reading = graph.readings[number]
         assert isinstance(each, Op)
         if reading.kind not in each.kinds or len(reading.inputs) != len(each.operands or ()):
-            return False
+            return
     (top,) = [number for number in list(image.values())[:1]]
     if any(graph.escapes(number, inside) for number in inside - {top}):
-        return False
+        return
     orders = [
         [reading.inputs, reading.inputs[::-1]] if reading.kind in COMMUTATIVE else [reading.inputs]
         for reading in (graph.readings[number] for number in image.values())
     ]
-    return any(
-        agree(graph, image, resolved, dict(zip(image, order, strict=True)))
-        for order in itertools.product(*orders)
-    )
+    for order in itertools.product(*orders):
+        values = agreed(graph, image, resolved, dict(zip(image, order, strict=True)))
+        if values is not None:
+            yield frozenset((key, value) for key, value in values.items() if isinstance(key, str))
 
 
-def agree(
+def agreed(
     graph: ReadingGraph,
     image: Mapping[Pattern, int],
     resolved: object,
     order: Mapping[Pattern, Sequence[Operand]],
-) -> bool:
+) -> Mapping[object, Hashable] | None:
+    """Return the values of wildcards and of their names; None if the operands do not agree."""
     assert callable(resolved)
-    inside, values = set(image.values()), dict[object, object]()
+    inside, values = set(image.values()), dict[object, Hashable]()
     for each, inputs in order.items():
         assert isinstance(each, Op)
         for part, given in zip(map(resolved, each.operands or ()), inputs, strict=True):
             if isinstance(part, Op):
                 if graph.producer(given.value) != image[part]:
-                    return False
+                    return None
                 continue
             assert isinstance(part, Wildcard)
             if graph.producer(given.value) in inside or (part.is_constant > given.is_constant):
-                return False
+                return None
             for key in (part, part.name) if part.name else (part,):
                 if values.setdefault(key, given.value) != given.value:
-                    return False
-    return True
+                    return None
+    return values
 
 
 def random_graph(rng: random.Random) -> ReadingGraph:
@@ -280,9 +298,14 @@ def random_graph(rng: random.Random) -> ReadingGraph:
     return graph("\n".join(lines), *(rng.choice(known) for _ in range(rng.randint(0, 1))))
 
 
-def random_pattern(rng: random.Random) -> Pattern:
-    """Return a pattern of up to four operations, with shared parts and alternatives."""
-    leaves: list[Pattern] = [wildcard("x"), wildcard(), constant("w"), wildcard("y")]
+def random_pattern(rng: random.Random, alternating: float = 0.3) -> Pattern:
+    """Return a pattern of up to four operations, with shared parts and alternatives.
+
+    Two of its wildcards may have one name.
+    """
+    leaves: list[Pattern] = [
+        wildcard("x"), wildcard(), constant("w"), wildcard("y"), wildcard("x")
+    ]  # fmt: skip
     made: list[Pattern] = []
     for _ in range(rng.randint(1, 4)):
         choices = leaves + made * 2
@@ -292,19 +315,115 @@ def random_pattern(rng: random.Random) -> Pattern:
         inputs = [*made[-1:], *rng.choices(choices, k=count)][:count]
         rng.shuffle(inputs)
         each = op(kind, *inputs)
-        if rng.random() < 0.3 and made:
+        if rng.random() < alternating and made:
             each = alternatives(each, made[-1])
         made.append(each)
     return made[-1]
 
 
 def test_matching_equals_all_injective_maps() -> None:
+    """Operations and names."""
     rng = random.Random(5)
-    hits = 0
+    hits = named = 0
     for _ in range(1500):
         where, pattern = random_graph(rng), random_pattern(rng)
         for root in range(len(where.readings)):
-            found = {match.numbers for match in matches(where, pattern, root)}
+            found = {(each.numbers, bound(each)) for each in matches(where, pattern, root)}
             assert found == all_matches(where, pattern, root)
             hits += bool(found)
-    assert hits > 500
+            named += len({names for _, names in found}) > 1
+    assert hits > 500 and named > 20
+
+
+def bound(match: Match) -> Names:
+    """Return what names stand for."""
+    return frozenset((name, operand.value) for name, operand in match.operands.items())
+
+
+def random_table(rng: random.Random) -> list[CompositePattern]:
+    """Return patterns with priorities and checks, each of a fixed size or with optional steps."""
+    table: list[CompositePattern] = []
+    for number in range(rng.randint(1, 4)):
+        is_fixed = rng.random() < 0.6
+        pattern = random_pattern(rng, alternating=0) if is_fixed else random_chain(rng)
+        check = Refusing(rng.randrange(4)) if rng.random() < 0.4 else None
+        table.append(CompositePattern(f"acc.{number}", pattern, check, rng.randrange(2)))
+    return table
+
+
+def random_chain(rng: random.Random) -> Pattern:
+    """Return a pattern whose first match at a root is its largest there."""
+    pattern = op("add", wildcard("x"), wildcard("y"))
+    for _ in range(rng.randint(1, 3)):
+        if rng.random() < 0.5:
+            pattern = pattern.optional(lambda c: op("relu", c))
+        else:
+            pattern = pattern.optional(lambda c: op("sub", c, wildcard()))
+    return pattern
+
+
+@dataclass(frozen=True)
+class Refusing:
+    """A check that refuses about every fourth match."""
+
+    salt: int
+
+    def __call__(self, match: Match) -> bool:
+        return self.takes(match.numbers)
+
+    def takes(self, numbers: Sequence[int]) -> bool:
+        return (sum(numbers) + self.salt) % 4 != 0
+
+
+Key = tuple[int, int, int, int]
+"""Priority, size and root, all negative, and the place in the table: the least comes first."""
+
+
+def options_of(
+    graph: ReadingGraph, table: Sequence[CompositePattern]
+) -> set[tuple[Key, tuple[int, ...]]]:
+    """Return all matches of all patterns, and their keys."""
+    return {
+        ((-pattern.priority, -len(numbers), -root, place), numbers)
+        for place, pattern in enumerate(table)
+        for root in range(len(graph.readings))
+        for numbers, _ in all_matches(graph, pattern.pattern, root)
+        if not isinstance(pattern.check, Refusing) or pattern.check.takes(numbers)
+    }
+
+
+def check_greedy(
+    graph: ReadingGraph,
+    table: Sequence[CompositePattern],
+    taken: Collection[int],
+    chosen: Sequence[Composite],
+) -> None:
+    """Take the first of all matches that are left, again and again; they must be the chosen ones.
+
+    Of several matches of a pattern at one root, any may be chosen.
+    """
+    places = {pattern.name: place for place, pattern in enumerate(table)}
+    left = {(each.match.numbers[-1], places[each.name]): each.match.numbers for each in chosen}
+    assert len(left) == len(chosen)
+    used, options = set(taken), options_of(graph, table)
+    while free := {(key, numbers) for key, numbers in options if used.isdisjoint(numbers)}:
+        best = min(key for key, _ in free)
+        numbers = left.pop((-best[2], best[3]))
+        assert (best, numbers) in free
+        used |= set(numbers)
+    assert not left
+
+
+def test_composites_equal_a_greedy_choice_among_all_matches() -> None:
+    """By priority, then size, then the later root, then the earlier pattern."""
+    rng = random.Random(8)
+    several = 0
+    for _ in range(600):
+        where, table = random_graph(rng), random_table(rng)
+        taken = {n for n in range(len(where.readings)) if rng.random() < 0.1}
+        chosen = find_composites(where, table, taken)
+        roots = [each.match.numbers[-1] for each in chosen]
+        assert roots == sorted(roots)
+        check_greedy(where, table, taken, chosen)
+        several += len(chosen) > 1
+    assert several > 100
