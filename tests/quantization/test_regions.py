@@ -54,6 +54,72 @@ def test_the_noise_is_that_of_the_arithmetic() -> None:
     np.testing.assert_allclose(outputs, found, rtol=1e-5, atol=1e-4)
 
 
+CONVOLUTIONS = {
+    "plain": ("Conv(x, w)", (6, 4, 3, 2), {}),
+    "strides and pads": (
+        "Conv<strides=[2,1],pads=[1,0,1,1]>(x, w)",
+        (6, 4, 3, 2),
+        {"strides": (2, 1), "pads": (1, 0, 1, 1)},
+    ),
+    "groups": ("Conv<group=2,pads=[1,1,1,1]>(x, w)", (6, 2, 3, 3), {"pads": (1, 1, 1, 1)}),
+    "depthwise": ("Conv<group=4,dilations=[2,2]>(x, w)", (8, 1, 3, 3), {"dilations": (2, 2)}),
+}
+
+
+def convolution(
+    x: Array,
+    weight: Array,
+    strides: Any = (1, 1),
+    pads: Any = (0, 0, 0, 0),
+    dilations: Any = (1, 1),
+) -> Array:
+    """Return a convolution in float64; the weight's channels tell the number of groups."""
+    top, left, bottom, right = pads
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    extents = [(size - 1) * d + 1 for size, d in zip(weight.shape[2:], dilations, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, extents, (2, 3))
+    windows = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    groups = x.shape[1] // weight.shape[1]
+    parts = [
+        np.einsum("nchwkl,fckl->nfhw", part, filters)
+        for part, filters in zip(
+            np.split(windows, groups, 1), np.split(weight, groups, 0), strict=True
+        )
+    ]
+    return np.concatenate(parts, 1)
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_the_noise_of_a_convolution_is_that_of_the_arithmetic(name: str) -> None:
+    """A scale for each filter, a zero point that pads; all of it once more in float64."""
+    step, shape, options = CONVOLUTIONS[name]
+    rng = np.random.default_rng(6)
+    weight = rng.standard_normal(shape) * np.geomspace(1, 20, shape[0])[:, None, None, None]
+    weight = weight.astype(np.float32)
+    model = model_of(f"(float[2,4,9,8] x) => (float[n,f,h,w] y) {{ y = {step} }}", {"w": weight})
+    samples = samples_of(model)
+    samples["x"] += np.float32(0.7)  # so that the zero point is not in the middle
+    x = samples["x"].astype(np.float64)
+    low, high = x.min(), x.max()
+    scale = (high - low) / 255
+    data = rounded(x, scale, np.rint(-128 - low / scale))
+    wide = weight.astype(np.float64)
+    filters = rounded(wide, np.abs(wide).max(axis=(1, 2, 3), keepdims=True) / 127)
+    exact, found = (
+        np.stack([convolution(sample, kernel, **options) for sample in samples])
+        for samples, kernel in ((x, wide), (data, filters))
+    )
+    with quantized(model, samples, quantize_bound=20) as exe:
+        (region,) = exe.stats["quantize"]
+        outputs = np.stack([exe.run(feeds_of(samples, n))["y"] for n in range(8)])
+    assert region["bits"] == 8
+    assert decibels(exact, found) == pytest.approx(region["decibels"], abs=0.01)
+    np.testing.assert_allclose(outputs, found, rtol=1e-4, atol=1e-3)
+    coarse = rounded(wide, np.abs(wide).max() / 127)
+    single = np.stack([convolution(sample, coarse, **options) for sample in data])
+    assert decibels(exact, single) < region["decibels"] - 0.5
+
+
 def test_weights_have_a_scale_for_each_channel() -> None:
     model, weight = product(np.geomspace(1, 300, 10))
     samples = samples_of(model)

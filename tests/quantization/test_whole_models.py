@@ -52,6 +52,29 @@ def test_the_whole_way(name: str, tmp_path: Path) -> None:
                 np.testing.assert_array_equal(loaded.run(feeds)["y"], found)
 
 
+def test_every_quantized_region_keeps_the_bound() -> None:
+    """Whatever the bound is: what each region is measured to lose does not depend on it."""
+    model = model_of(LENET)
+    samples = samples_of(model)
+
+    def regions(bound: float) -> Any:
+        with quantized(model, samples, quantize_bound=bound) as exe:
+            return exe.stats["quantize"]
+
+    measured = [each["decibels"] for each in regions(-100)]
+    _, second, third, largest = sorted(measured)
+    for bound, kept in (((second + third) / 2, 2), (largest, 1)):
+        found = regions(bound)
+        assert [each["decibels"] for each in found] == pytest.approx(measured)
+        assert sum(each["bits"] == 8 for each in found) == kept
+        for region in found:
+            if region["bits"] == 8:
+                assert region["decibels"] >= bound and not region["reason"]
+            else:
+                assert region["bits"] == 32 and region["decibels"] < bound
+                assert region["reason"] == f"expected at least {bound:g} dB"
+
+
 @pytest.mark.parametrize("options", [{}, {"quantize_dynamic": True}, {"bits": 16}])
 def test_engines(options: dict[str, Any]) -> None:
     """Sums of integers are exact, so that only what is around them is rounded differently."""
