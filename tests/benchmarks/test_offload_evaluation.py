@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
 from rammer_mlir.benchmarks.models.ssd import OUTPUTS
-from rammer_mlir.benchmarks.offload.__main__ import main
+from rammer_mlir.benchmarks.offload.__main__ import PAGE, main
 from rammer_mlir.benchmarks.offload.agreement import agreement
 from rammer_mlir.benchmarks.offload.integration import integration_lines
 from rammer_mlir.benchmarks.offload.measure import (
@@ -30,7 +31,7 @@ from rammer_mlir.benchmarks.offload.measure import (
     Outcome,
     measure_offload,
 )
-from rammer_mlir.benchmarks.offload.paper import PUBLISHED
+from rammer_mlir.benchmarks.offload.paper import INTEGRATIONS, PUBLISHED
 from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
 from rammer_mlir.benchmarks.offload.report import page
 from rammer_mlir.benchmarks.offload.verdict import error_text, summary, verdict, verdict_table
@@ -179,6 +180,87 @@ def test_the_page_and_its_json(measured: OffloadResult) -> None:
         assert part in text
     assert "1.07, 2.06" not in text  # another model's
     assert decode(OffloadResult, json.loads(json.dumps(asdict(measured)))) == measured
+
+
+def cells_of(text: str, heading: str, first: str) -> list[list[str]]:
+    """Return the cells of a table's rows: the table behind a text that has this first column."""
+    lines = text[text.index(heading) :].splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} "))
+    rows = [*itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :])]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def numbers_in(cells: Sequence[str]) -> list[float]:
+    """Return the numbers in the text of some cells."""
+    return [float(number) for number in re.findall(r"[0-9.]+", " ".join(cells))]
+
+
+def check_tables(text: str, cases: list[tuple[str, str]]) -> None:
+    """Check that each table of models has a row for each case, and the paper's numbers with it.
+
+    A case is a model and the title of a code generator.
+    """
+    shares = cells_of(text, "## Offloaded share", "model")
+    regions = cells_of(text, "## Regions without", "model")
+    begun = cells_of(text, "## Time to compile", "model")
+    for found, column in (
+        (shares, 1), (regions, 1), (begun, 1), (cells_of(text, "## Choice by", "model"), 2)
+    ):  # fmt: skip
+        assert [(row[0], row[column]) for row in found] == cases
+    fpgas = {row[0]: row[1:] for row in cells_of(text, "The paper on FPGAs", "model")}
+    assert fpgas.keys() == PUBLISHED.keys() & {model for model, _ in cases}
+    for share, region in zip(shares, regions, strict=True):
+        cells = (*share[-2:], *region[-2:])
+        paper = PUBLISHED.get(share[0])
+        if paper is None:
+            assert cells == ("-",) * 4
+            continue
+        assert numbers_in(cells) == [
+            paper.nodes, *paper.jetson, paper.merged, paper.split, paper.merged_ms, paper.split_ms
+        ]  # fmt: skip
+        for cell, published in zip(fpgas[share[0]], (paper.u250, paper.zynq), strict=True):
+            assert numbers_in([cell]) == list(published or ()) and (published or cell == "-")
+    lines = dict(cells_of(text, "## Lines of an integration", "integration"))
+    assert {n: c for n, c in lines.items() if n.startswith("paper")} == {
+        f"paper: {name}": str(number) for name, number in INTEGRATIONS.items()
+    }
+
+
+def test_the_page_has_a_row_for_each_model_with_the_papers_numbers(
+    measured: OffloadResult,
+) -> None:
+    names = [*PUBLISHED, "squeezenet"]
+    text = page([replace(measured, request=replace(measured.request, model=n)) for n in names])
+    check_tables(text, [(n, codegen) for n in names for codegen in ("broken", "products")])
+
+
+def test_the_page_of_results_is_whole() -> None:
+    """The page in the repository: the models that were measured, and all differences."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = cells_of(text, "## Offloaded share", "model")
+    assert len({row[0] for row in rows}) >= 7
+    check_tables(text, [(row[0], row[1]) for row in rows])
+    assert differences_in(text) == differences_in(page([]))
+
+
+def differences_in(text: str) -> list[str]:
+    """Return the items of the section of differences from the paper."""
+    heading = "## Differences from the paper's measurements, and their reasons\n"
+    assert text.count(heading) == 1
+    section = text.partition(heading)[2].partition("\n## ")[0].strip()
+    assert section.startswith("- ")
+    return [" ".join(item.split()) for item in section.removeprefix("- ").split("\n- ")]
+
+
+def test_the_page_says_how_it_differs_from_the_paper_and_why(measured: OffloadResult) -> None:
+    """Each difference is an item; models without a result are named with the reason."""
+    failed = OffloadResult(replace(measured.request, model="resnet50"), error="no memory left")
+    text = page([measured, failed])
+    items = differences_in(text)
+    assert len(items) >= 9 and all(item.endswith(".") for item in items)
+    for subject in ("Weights are random", "quantized", "devices", "one rTask on one vEU", "Relay"):
+        assert any(subject in item for item in items), subject
+    assert "- resnet50: no memory left" in text.partition("## Not measured")[2]
 
 
 def test_the_command_keeps_results_and_goes_on(
