@@ -19,6 +19,7 @@ from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.runtime.executable import Executable
 from tests.external.providers import COLUMNS, ROWS, TRIPLED, TRIPLED_IR, Rows, compiled, offered
+from tests.runtime.test_without_compiler import python
 
 
 def tripled_object() -> bytes:
@@ -46,6 +47,25 @@ def test_each_form(rows: Rows, tmp_path: Path) -> None:
         for seed in range(200):
             x = random_x(seed)
             assert np.array_equal(executable.run({"x": x})["y"], 3 * x)
+
+
+LOADED = """
+import numpy as np, rammer_mlir
+model = rammer_mlir.load(sys.argv[1])
+print([module.form for module in model.image.modules])
+np.save(sys.argv[3], model.run({"x": np.load(sys.argv[2])})["y"])
+"""
+
+
+@pytest.mark.parametrize("rows", forms(), ids=lambda rows: rows.form)
+def test_loading_needs_no_compiler(rows: Rows, tmp_path: Path) -> None:
+    exe, x = compiled(rows), random_x()
+    exe.save(tmp_path / "rows.rammer")
+    np.save(tmp_path / "x.npy", x)
+    paths = [tmp_path / name for name in ("rows.rammer", "x.npy", "y.npy")]
+    assert python(LOADED, *paths) == (0, f"['{rows.form}']\n", "")
+    found = np.load(tmp_path / "y.npy")
+    assert np.array_equal(found, exe.run({"x": x})["y"]) and np.array_equal(found, 3 * x)
 
 
 @pytest.mark.parametrize("veus", [1, 2, 3])
@@ -88,8 +108,10 @@ def test_a_status_is_an_error(tmp_path: Path) -> None:
     wrong = x.copy()
     wrong[7, 0] = 1e7
     for executable in (exe, loaded):
-        with pytest.raises(TargetError, match=r"rows.*of rOperator 'Relu:y'.*status 0, found -3"):
+        message = r"rows.*of rOperator 'Relu:y'.*status 0, found -3"
+        with pytest.raises(TargetError, match=message) as found:
             executable.run({"x": wrong})
+        assert "\n" not in str(found.value)
         assert np.array_equal(executable.run({"x": x})["y"], 3 * x)
 
 

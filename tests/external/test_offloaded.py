@@ -20,6 +20,7 @@ from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.errors import OptionError, PassError, TargetError
 from rammer_mlir.runtime.executable import Executable
 from tests.external.conftest import EXAMPLE
+from tests.runtime.test_without_compiler import python
 
 
 def offloaded(
@@ -54,6 +55,31 @@ def test_a_model(policy: str, veus: int, products: Any, tmp_path: Path) -> None:
     first = exe.run(feeds)
     for _ in range(200):
         assert all(np.array_equal(exe.run(feeds)[name], first[name]) for name in names)
+
+
+LOADED = """
+import numpy as np, rammer_mlir
+given = dict(np.load(sys.argv[2]))
+model = rammer_mlir.load(sys.argv[1])
+assert {module.form for module in model.image.modules} == {"c"}
+np.savez(sys.argv[3], allow_pickle=False, **model.run(given))
+"""
+
+
+def test_c_code_needs_no_compiler(products: Any, tmp_path: Path) -> None:
+    """A process without MLIR loads the artifact, and computes the same bits."""
+    model = build("mlp")
+    feeds = random_feeds(model, 0)
+    exe = offloaded(model)
+    assert exe.image.modules
+    exe.save(tmp_path / "mlp.rammer")
+    np.savez(tmp_path / "x.npz", allow_pickle=False, **feeds)
+    paths = [tmp_path / name for name in ("mlp.rammer", "x.npz", "y.npz")]
+    assert python(LOADED, *paths) == (0, "", "")
+    loaded, wanted = np.load(tmp_path / "y.npz"), exe.run(feeds)
+    assert set(loaded.files) == set(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(loaded[name], value)
 
 
 def test_what_costs_more_is_the_hosts(products: Any) -> None:

@@ -27,6 +27,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
+from rammer_mlir.timeline.trace_events import rtask_range
 from tests.external.providers import Rows, compiled
 
 SLEEPING = """
@@ -102,6 +103,78 @@ def _runs_beside_ours(timeline: Timeline) -> bool:
         span.veu != foreign.veu and span.start < foreign.end and span.end > foreign.start
         for span in tasks
     )
+
+
+BESIDE = """<ir_version: 10, opset_import: ["": 20]>
+g (float[2048,512] x, double[640,640] a) => (float[2048,1024] y, double[640,640] c) {
+  m = MatMul(x, w)  y = Relu(m)  c = MatMul(a, a) }"""
+"""Two branches: f32, which libraries take, and f64, which they leave to the compiler."""
+
+Overlaps = dict[tuple[tuple[int, str], ...], float]
+"""Microseconds in which rTasks of foreign code and rTasks of ours run at the same time.
+
+Both are given by their vEU and their numbers.
+"""
+
+
+def overlaps_of(timeline: Timeline) -> Overlaps:
+    """Return the overlaps of a timeline."""
+    tasks = [span for span in timeline.spans if span.kind == "rtask"]
+    foreign = [span for span in tasks if span.module]
+    assert foreign
+    return {
+        ((one.veu, rtask_range(one)), (other.veu, rtask_range(other))): 1e6 * together
+        for one in foreign
+        for other in tasks
+        if not other.module and one.veu != other.veu
+        and (together := min(one.end, other.end) - max(one.start, other.start)) > 1e-6
+    }  # fmt: skip
+
+
+def overlaps_in(path: Path) -> Overlaps:
+    """Return the overlaps of a timeline in the JSON form."""
+    events = json.loads(path.read_text())["traceEvents"]
+    tasks = [event for event in events if event.get("cat", "").startswith("rtask")]
+
+    def place(event: dict[str, Any]) -> tuple[int, str]:
+        return event["tid"], event["args"]["rTasks"]
+
+    def end(event: dict[str, Any]) -> float:
+        return event["ts"] + event["dur"]
+
+    return {
+        (place(one), place(other)): together
+        for one in tasks
+        for other in tasks
+        if one["cat"] == "rtask,external" and other["cat"] == "rtask" and one["tid"] != other["tid"]
+        and (together := min(end(one), end(other)) - max(one["ts"], other["ts"])) > 1
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["onednn", "onnxruntime", "openvino"])
+def test_a_librarys_region_runs_beside_ours(library: str, tmp_path: Path) -> None:
+    """A recorded timeline shows both at the same time on two vEUs, and its JSON form the same."""
+    model = parser.parse_model(BESIDE)
+    rng = np.random.default_rng(3)
+    w = rng.standard_normal((512, 1024)).astype(np.float32) / 16
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    x, a = rng.standard_normal((2048, 512)).astype(np.float32), rng.standard_normal((640, 640))
+    feeds = {"x": x, "a": a}
+    exe = rammer_mlir.compile(
+        model, offload=library, offload_choice="always", num_veus=2, policy="list", cache=False
+    )
+    assert isinstance(exe, rammer_mlir.Executable)
+    with exe:
+        found = exe.run(feeds)
+        exact = np.maximum(x.astype(np.float64) @ w, 0)
+        np.testing.assert_allclose(found["y"], exact, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found["c"], a @ a, rtol=1e-9, atol=1e-9)
+        # A busy machine may let a vEU wait until another one is done, so one of several runs
+        # suffices.
+        timelines = (exe.record(feeds) for _ in range(20))
+        timeline = next(each for each in timelines if overlaps_of(each))
+    write_timelines(tmp_path / "trace.json", [timeline])
+    assert overlaps_in(tmp_path / "trace.json") == pytest.approx(overlaps_of(timeline), abs=1e-3)
 
 
 def test_timelines_name_modules(tmp_path: Path) -> None:

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import rammer_mlir
 from rammer_mlir.checker import verify
-from rammer_mlir.codegens import Requirement, register_codegen, register_engine
+from rammer_mlir.codegens import (
+    EntryHost,
+    OpenEntry,
+    Requirement,
+    register_codegen,
+    register_engine,
+)
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.errors import MissingPackageError, OptionError, PassError, TargetError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
 from tests.external.states import PackedProducts, Products, check, two_products
+from tests.runtime.test_without_compiler import python
 
 
 @pytest.fixture
@@ -63,6 +72,25 @@ def test_c_with_a_state(packed: PackedProducts, tmp_path: Path) -> None:
     exe.close()
 
 
+LOADED = """
+import numpy as np, rammer_mlir
+model = rammer_mlir.load(sys.argv[1])
+assert [module.form for module in model.image.modules] == ["c"]
+assert not {"mlir", "torch_mlir", "llvmlite", "onnx"} & set(sys.modules)
+np.save(sys.argv[3], model.run({"x": np.load(sys.argv[2])})["y"])
+"""
+
+
+def test_c_with_a_state_needs_no_compiler(packed: PackedProducts, tmp_path: Path) -> None:
+    exe = offloaded(num_veus=2)
+    exe.save(tmp_path / "products.rammer")
+    x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    paths = [tmp_path / name for name in ("products.rammer", "x.npy", "y.npy")]
+    assert python(LOADED, *paths) == (0, "", "")
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), exe.run({"x": x})["y"])
+
+
 def test_measured(packed: PackedProducts, engine: Products) -> None:
     """A function is opened with weights where it is measured, and closed after that."""
     for form in ("graph", "c"):
@@ -105,17 +133,92 @@ def test_a_forked_child_opens_its_own(engine: Products) -> None:
 def test_no_weights_where_functions_are_shared(packed: PackedProducts) -> None:
     """Two rOperators of one rKernel have other weights, so its state gets none."""
     packed.holds_weights = False
-    with pytest.raises(TargetError, match="'packed_0_open' to return 0, found 4"):
+    with pytest.raises(TargetError, match="'packed_0_open' to return 0, found 4") as found:
         offloaded().prepare()
+    assert "\n" not in str(found.value)
 
 
 def test_faults_of_opening(packed: PackedProducts) -> None:
     packed.filled = {"status": "-7"}
     exe = offloaded()
-    with pytest.raises(TargetError, match="'packed_0_open' to return 0, found -7"):
-        exe.prepare()
-    with pytest.raises(TargetError, match="found -7"):
-        exe.run({"x": np.zeros((6, 16), np.float32)})
+    for begin in (exe.prepare, lambda: exe.run({"x": np.zeros((6, 16), np.float32)})):
+        with pytest.raises(TargetError, match="'packed_0_open' to return 0, found -7") as found:
+            begin()
+        assert "\n" not in str(found.value)
+
+
+NO_MEMORY = """
+  void *volatile more = malloc((size_t)1 << 62);
+  if (!more) return 12;
+"""
+
+
+def test_out_of_memory_is_one_line(packed: PackedProducts, tmp_path: Path) -> None:
+    """`malloc` fails when a state is opened; the program says so each time, and can be closed."""
+    packed.filled = {"find": NO_MEMORY}
+    exe = offloaded()
+    exe.save(tmp_path / "large.rammer")
+    loaded = rammer_mlir.load(tmp_path / "large.rammer")
+    assert isinstance(loaded, Executable)
+    for executable in (exe, exe, loaded):
+        with pytest.raises(TargetError) as found:
+            executable.prepare()
+        assert str(found.value) == (
+            "module 'packed_0_code': expected 'packed_0_open' to return 0, found 12; the program "
+            "cannot run here"
+        )
+    exe.close()
+    loaded.close()
+
+
+def test_states_are_closed_when_a_later_one_lacks_memory(
+    engine: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_entry = engine.open
+
+    def fails_the_second_time(host: EntryHost) -> OpenEntry:
+        if engine.is_open:
+            raise TargetError(f"module '{host.module.name}': expected memory, found none")
+        return open_entry(host)
+
+    exe = offloaded()
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "open", fails_the_second_time)
+        with pytest.raises(TargetError, match=r"^module '\w+': expected memory, found none$"):
+            exe.prepare()
+        assert engine.is_open == []
+    check(exe)
+    assert len(engine.is_open) == 2
+    exe.close()
+
+
+MARK_AND_SLEEP = """
+  extern int nanosleep(const void *, void *);
+  long pause[2] = {0, 60000000};
+  ((volatile float *)buffers[2])[row * COLUMNS] = 7;
+  nanosleep(pause, 0);
+"""
+
+
+def test_closing_waits_for_a_region_that_runs(packed: PackedProducts) -> None:
+    """The run of the other thread finishes with right results, and the next one is refused."""
+    packed.filled = {"before": MARK_AND_SLEEP}
+    exe = offloaded(num_veus=2)
+    x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
+    v, w = (numpy_helper.to_array(each) for each in two_products().graph.initializer)
+    y = np.zeros((6, 16), np.float32)
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(exe.run, {"x": x}, {"y": y})
+        while not (y[:, 0] == 7).any():
+            assert not running.done()
+        exe.close()
+        found = y.copy()
+        running.result()
+    np.testing.assert_allclose(found, np.tanh(x @ v) @ w, rtol=1e-5, atol=1e-6)
+    for begin in (exe.prepare, lambda: exe.run({"x": x})):
+        with pytest.raises(TargetError) as raised:
+            begin()
+        assert str(raised.value) == "the executable is closed: compile or load it again"
 
 
 def test_what_a_module_needs(packed: PackedProducts, tmp_path: Path) -> None:
@@ -127,27 +230,43 @@ def test_what_a_module_needs(packed: PackedProducts, tmp_path: Path) -> None:
     packed.filled = {}
     packed.code = {"needs": (Requirement("numpy", "0.9", extra="offload-none"),)}
     exe = offloaded()
-    message = r"package numpy 0.9, found 2.*'pip install rammer-mlir\[offload-none\]'"
-    with pytest.raises(MissingPackageError, match=message):
-        exe.prepare()
     exe.save(tmp_path / "needs.rammer")
-    with pytest.raises(MissingPackageError, match=message):
-        rammer_mlir.load(tmp_path / "needs.rammer")
-    packed.code = {"needs": (Requirement("no-such-package"),)}
-    with pytest.raises(MissingPackageError, match="no-such-package, found none; install it"):
+    message = r"package numpy 0.9, found 2.*'pip install rammer-mlir\[offload-none\]'"
+    for begin in (exe.prepare, lambda: rammer_mlir.load(tmp_path / "needs.rammer")):
+        with pytest.raises(MissingPackageError, match=message) as found:
+            begin()
+        assert "\n" not in str(found.value)
+
+
+UNMET = {
+    "a package": (Requirement("no-such-package"), "no-such-package, found none; install it"),
+    "a library": (
+        Requirement("numpy", library="/libnone.so"),
+        "library /libnone.so of the package numpy to load",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMET)
+def test_what_is_not_installed_is_one_line(name: str, packed: PackedProducts) -> None:
+    need, message = UNMET[name]
+    packed.code = {"needs": (need,)}
+    error = MissingPackageError if name == "a package" else TargetError
+    with pytest.raises(error, match=message) as found:
         offloaded().prepare()
-    packed.code = {"needs": (Requirement("numpy", library="/libnone.so"),)}
-    with pytest.raises(TargetError, match=r"library /libnone.so of the package numpy to load"):
-        offloaded().prepare()
+    assert "\n" not in str(found.value)
 
 
 def test_faults_of_engines(packed: PackedProducts) -> None:
     packed.form = "graph"
-    with pytest.raises(PassError, match="the name of an engine for the form graph"):
+    with pytest.raises(PassError, match="the name of an engine for the form graph") as found:
         offloaded()
+    assert "\n" not in str(found.value)
     packed.code = {"engine": "nobody"}
-    with pytest.raises(OptionError, match="unknown engine 'nobody'"):
+    with pytest.raises(OptionError, match="unknown engine 'nobody'") as unknown:
         offloaded().prepare()
+    assert "\n" not in str(unknown.value)
     packed.form = "c"
-    with pytest.raises(PassError, match="expected no engine for the form c"):
+    with pytest.raises(PassError, match="expected no engine for the form c") as found:
         offloaded()
+    assert "\n" not in str(found.value)

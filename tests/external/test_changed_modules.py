@@ -1,0 +1,98 @@
+"""Artifacts whose foreign code was changed after they were written: one line, and never a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.errors import ArtifactError, RammerError
+from rammer_mlir.runtime.executable import Executable
+from tests.runtime.artifacts import contents, refusal, rewritten, write_members
+
+ENGINES = ["numpy", "onnxruntime", "openvino"]
+
+MODULE = "modules/0.bin"
+
+Change = Callable[[bytes], bytes]
+
+CHANGES: dict[str, Change] = {
+    "a bit": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "less": lambda data: data[:-1],
+    "more": lambda data: data + b" ",
+    "nothing": lambda data: b"",
+}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of an artifact with a region of an engine."""
+    path = tmp_path_factory.mktemp("artifacts") / "mlp.rammer"
+    with rammer_mlir.compile(
+        build("mlp", scale="small"), offload=request.param, offload_choice="always", cache=False
+    ) as exe:
+        exe.save(path)
+    assert MODULE in contents(path)
+    return path
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_module_is_refused(change: str, saved: Path, tmp_path: Path) -> None:
+    members = contents(saved)
+    members[MODULE] = CHANGES[change](members[MODULE])
+    path = write_members(tmp_path / "changed.rammer", members)
+    assert "was changed since it was compiled" in refusal(path)
+
+
+def test_a_missing_module_is_refused(saved: Path, tmp_path: Path) -> None:
+    members = contents(saved)
+    del members[MODULE]
+    refusal(write_members(tmp_path / "missing.rammer", members))
+
+
+def unchanged(_: dict[str, Any]) -> None:
+    """Leave the manifest unchanged."""
+
+
+BROKEN = {
+    "no JSON": b"{",
+    "another format": b'{"format": "pictures"}',
+    "no bytes": b"",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_module_that_an_engine_cannot_open_is_one_line(
+    content: str, saved: Path, tmp_path: Path
+) -> None:
+    """Also where the seal was written again, so that only the engine can tell."""
+    members: dict[str, Any] = {"modules/0": BROKEN[content]}
+    path = rewritten(saved, tmp_path / "broken.rammer", unchanged, **members)
+    with pytest.raises(RammerError, match=r"module '\w+_code': ") as found:
+        loaded = rammer_mlir.load(path)
+        assert isinstance(loaded, Executable)
+        loaded.prepare()
+    assert "\n" not in str(found.value) and not isinstance(found.value, ArtifactError)
+
+
+def test_c_code_is_sealed_too(products: Any, tmp_path: Path) -> None:
+    """It is linked into the program's library."""
+    path = tmp_path / "mlp.rammer"
+    model = build("mlp", scale="small")
+    with rammer_mlir.compile(
+        model, offload="products", offload_choice="always", cache=False
+    ) as exe:
+        exe.save(path)
+    members = contents(path)
+    assert MODULE not in members
+    (name,) = (name for name in members if name.startswith("code"))
+    middle = len(members[name]) // 2
+    code = np.frombuffer(members[name], np.uint8).copy()
+    code[middle] ^= 1
+    changed = write_members(tmp_path / "changed.rammer", {**members, name: code.tobytes()})
+    assert "was changed since it was compiled" in refusal(changed)
