@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper, parser
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build
@@ -78,6 +79,32 @@ def test_a_module_that_an_engine_cannot_open_is_one_line(
         assert isinstance(loaded, Executable)
         loaded.prepare()
     assert "\n" not in str(found.value) and not isinstance(found.value, ArtifactError)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_modules_stay_apart(engine: str, tmp_path: Path) -> None:
+    """Each is loaded as it was saved; exchanged ones are refused."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+      g (float[4,8] x, float[4,8] z) => (float[4,6] y, float[4,5] u) {
+        y = MatMul(x, v)  u = MatMul(z, w) }""")
+    rng = np.random.default_rng(2)
+    for name, columns in (("v", 6), ("w", 5)):
+        values = rng.standard_normal((8, columns)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    v, w = (numpy_helper.to_array(each).astype(np.float64) for each in model.graph.initializer)
+    x, z = (rng.standard_normal((4, 8)).astype(np.float32) for _ in range(2))
+    path = tmp_path / "two.rammer"
+    with rammer_mlir.compile(model, offload=engine, offload_choice="always", cache=False) as exe:
+        exe.save(path)
+    with rammer_mlir.load(path) as loaded:
+        found: dict[str, Any] = loaded.run({"x": x, "z": z})
+    np.testing.assert_allclose(found["y"], x @ v, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["u"], z @ w, rtol=1e-5, atol=1e-5)
+    members = contents(path)
+    first, second = (members[f"modules/{n}.bin"] for n in range(2))
+    exchanged = {**members, "modules/0.bin": second, "modules/1.bin": first}
+    path = write_members(tmp_path / "exchanged.rammer", exchanged)
+    assert "was changed since it was compiled" in refusal(path)
 
 
 def test_c_code_is_sealed_too(products: Any, tmp_path: Path) -> None:
