@@ -22,7 +22,8 @@ from rammer_mlir.engines.graphs.openvino_library import OpenVinoLibrary
 from rammer_mlir.errors import FallbackWarning, MissingPackageError, TargetError
 from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.runtime.executable import Executable
-from tests.codegens.test_graphs import MODELS, expected, model_of
+from tests.codegens.checks import exact
+from tests.codegens.test_graphs import MODELS, model_of
 from tests.codegens.test_native_engines import feeds_of, two_branches
 
 BINARY = {"openvino.form": "binary"}
@@ -46,7 +47,7 @@ def test_numbers(case: str, tmp_path: Path) -> None:
     verify(tmp_path / "model.rammer")
     with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
         again: dict[str, Any] = loaded.run(feeds)
-    for name, value in expected(model, feeds).items():
+    for name, value in exact(model, feeds).items():
         np.testing.assert_allclose(found[name], value, rtol=2e-5, atol=2e-5)
         np.testing.assert_array_equal(again[name], found[name])
 
@@ -55,7 +56,7 @@ def test_functions_of_one_module_have_their_own_weights() -> None:
     """Equal regions share a module, and each has a model in it."""
     model = two_branches(32)
     feeds = feeds_of(32)
-    wanted = expected(model, feeds)
+    wanted = exact(model, feeds)
     with compiled(model, policy="list") as exe:
         (module,) = exe.image.modules
         assert len(exe.image.entries) == 2 and len(module.kernels) == 2
@@ -146,7 +147,7 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         loaded = rammer_mlir.load(tmp_path / "fallback")
     for each in (loaded, rammer_mlir.load(tmp_path / "graph")):
         found: dict[str, Any] = each.run(feeds)
-        for key, value in expected(model, feeds).items():
+        for key, value in exact(model, feeds).items():
             np.testing.assert_allclose(found[key], value, rtol=1e-4, atol=1e-4)
 
 
@@ -192,6 +193,6 @@ def test_for_another_machine(tmp_path: Path) -> None:
     model, feeds = two_branches(8), feeds_of(8)
     with compiled(model, target="cpu:x86-64-v3") as exe:
         assert {module.form for module in exe.image.modules} == {"graph"}
-        wanted = expected(model, feeds)
+        wanted = exact(model, feeds)
         for key, value in exe.run(feeds).items():
             np.testing.assert_allclose(value, wanted[key], rtol=1e-4, atol=1e-4)
