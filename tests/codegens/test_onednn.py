@@ -15,7 +15,6 @@ import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper, parser
-from onnx.reference import ReferenceEvaluator
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
@@ -27,6 +26,7 @@ from rammer_mlir.codegens.table_code import TableCode
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.runtime.executable import Executable
+from tests.codegens.checks import exact, host_kernels, veus_with_modules
 from tests.runtime.test_without_compiler import python
 
 Arrays = dict[str, NDArray[Any]]
@@ -72,20 +72,6 @@ def feeds_of(model: Any, seed: int = 1) -> Arrays:
     }
 
 
-def wanted_of(model: Any, feeds: Arrays) -> list[NDArray[Any]]:
-    """Compute with numbers of 64 bits."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    for tensor in wide.graph.initializer:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            values = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
-    names = [each.name for each in model.graph.output]
-    wide_feeds = {name: value.astype(np.float64) for name, value in feeds.items()}
-    found: Any = ReferenceEvaluator(wide).run(names, wide_feeds)
-    return list(found)
-
-
 def compiled(model: Any, **options: Any) -> Executable:
     given: Any = {"offload": "onednn", "offload_choice": "always", "cache": False, **options}
     found = rammer_mlir.compile(model, **given)
@@ -96,8 +82,8 @@ def compiled(model: Any, **options: Any) -> Executable:
 def check(exe: Executable, model: Any, tolerance: float = 2e-5) -> None:
     feeds = feeds_of(model)
     found = exe.run(feeds)
-    for each, wanted in zip(model.graph.output, wanted_of(model, feeds), strict=True):
-        np.testing.assert_allclose(found[each.name], wanted, rtol=tolerance, atol=tolerance)
+    for name, wanted in exact(model, feeds).items():
+        np.testing.assert_allclose(found[name], wanted, rtol=tolerance, atol=tolerance)
 
 
 IMAGE = "float[2,5,13,17] x"
@@ -167,6 +153,16 @@ BEHIND = {
 }
 
 
+POOLED = {
+    "maxima": "max_pool",
+    "averages": "average_pool",
+    "averages with padding": "average_pool",
+    "softmax of channels": "softmax",
+    "softmax of columns": "softmax",
+}
+"""The second primitive of a region, beside the convolution."""
+
+
 @pytest.mark.parametrize("name", BEHIND)
 def test_steps_behind_a_convolution(name: str, taken: list[list[str]]) -> None:
     reads_another = "r)" in BEHIND[name] or "(r," in BEHIND[name]
@@ -180,6 +176,10 @@ def test_steps_behind_a_convolution(name: str, taken: list[list[str]]) -> None:
     assert len(taken) == 1 and len(exe.image.entries) == 1
     if name == "wide maxima":
         assert taken == [["onednn.convolution"]], "the library has no fast code of them"
+    else:
+        assert host_kernels(exe) == [], "the library computes all of the model"
+    if name in POOLED:
+        assert taken == [["onednn.convolution", POOLED[name]]]
     if name in ("bias and relu", "clip", "hard swish") or "added" in name:
         assert taken == [["onednn.convolution"]], "one primitive"
 
@@ -205,8 +205,10 @@ OTHERS = {
 def test_lines_volumes_and_products(name: str, taken: list[list[str]]) -> None:
     body, inputs, w, b = OTHERS[name]
     model = model_of(body, inputs, w=w, b=b, v=(9, 3))
-    check(compiled(model), model)
+    exe = compiled(model)
+    check(exe, model)
     assert len(taken) == 1
+    assert host_kernels(exe) == [], "the library computes all of the model"
 
 
 @pytest.mark.parametrize("name", ["mlp", "squeezenet", "mobilenet_v2"])
@@ -251,6 +253,7 @@ def test_two_regions_at_once(name: str) -> None:
     model = model_of(body, inputs, "y, float z", w=(16, 16, 3, 3), b=(16,))
     exe = compiled(model, num_veus=2)
     assert len(exe.image.entries) == states
+    assert veus_with_modules(exe) == 2, "both run code of the library"
     check(exe, model)
     feeds = feeds_of(model)
     first = exe.run(feeds)
