@@ -159,8 +159,9 @@ class Options(TypedDict, total=False):
         float,
         Option(
             60.0,
-            "most seconds for choosing regions by the predicted time; how much is not tried by "
-            "then is said",
+            "most seconds for choosing regions by the predicted time, and, with --costs measured, "
+            "as many again for compiling the programs to measure; how much is not tried by then is "
+            "said",
             metavar="SECONDS",
             only_for="the CPU or a GPU",
         ),

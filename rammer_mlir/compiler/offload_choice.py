@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.offload_search import HOST, Choice, Search
-from rammer_mlir.compiler.offload_timing import Finals, fastest
+from rammer_mlir.compiler.offload_timing import Finals, Measured, fastest
 from rammer_mlir.compiler.offload_units import gains, number_operations, restore_locations
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.region_forming import FormRegions
@@ -69,17 +69,16 @@ def choose_regions(passes: TrialPasses) -> Step:
 
     def choose(work: Work) -> None:
         trials = _Trials(work, passes)
-        begin, budget = time.perf_counter(), work.options.given["offload_seconds"]
+        budget = work.options.given["offload_seconds"]
         search = Search(
-            [partition.names for partition in trials.partitions],
-            trials.seconds,
-            lambda: time.perf_counter() - begin < budget,
+            [partition.names for partition in trials.partitions], trials.seconds, _timer(budget)
         )
         chosen = search.run()
-        measured: dict[Choice, float] = {}
+        measured = Measured()
         if passes.finals is not None:
-            measured = _measured(work, passes.finals, trials, search.finalists())
-            chosen = fastest(measured)
+            with Finals(work, passes.finals, _timer(budget)) as finals:
+                measured = _measured(finals, trials, search)
+            chosen = fastest(measured.seconds)
         work.module = trials.module(chosen)
         # The numbered names served only to match operators to regions in timelines.
         if trials.locations:
@@ -92,13 +91,23 @@ def choose_regions(passes: TrialPasses) -> Step:
                 "%d of %d; give more with offload_seconds",
                 budget, search.untried, search.untried + len(search.seconds),
             )  # fmt: skip
+        if measured.untried:
+            LOGGER.warning(
+                "offload: expected to compile all competing programs in %g s, found no time for "
+                "%d of %d; give more with offload_seconds",
+                budget, measured.untried, measured.untried + len(measured.seconds),
+            )  # fmt: skip
 
     return choose
 
 
-def _measured(
-    work: Work, stages: Sequence[Stage], trials: _Trials, finalists: Sequence[Choice]
-) -> dict[Choice, float]:
+def _timer(seconds: float) -> Callable[[], bool]:
+    """Return a function that says whether less than ``seconds`` have passed since this call."""
+    begin = time.perf_counter()
+    return lambda: time.perf_counter() - begin < seconds
+
+
+def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
     """Compile and time competing programs; return the seconds per run of each choice.
 
     The competitors are the finalists and some programs with fewer regions: they keep only the
@@ -106,27 +115,27 @@ def _measured(
     for the same operations in a run without regions.
 
     Args:
-        work: the model at the stage `regions`.
-        stages: the stages after `regions`, which compile a program.
+        finals: compiles and times programs.
         trials: makes the module of a program from a choice of regions.
-        finalists: the choices of regions with the least simulated times, and some others.
+        search: has found the choices of regions with the least simulated times.
     """
-    with Finals(work, stages) as finals:
-        for choice in finalists:
-            finals.enter(choice, trials.module(choice))
-        host = finals.seconds_by_origin(HOST)
-        for number, partition in enumerate(trials.partitions):
-            whole = Choice(number, frozenset(partition.names))
-            if whole not in finals:
-                continue
-            saved = gains(partition.module, host, finals.seconds_by_origin(whole))
-            # Two thresholds, since small savings may be noise, or be lost in layout conversions.
-            for least in _LEAST_SHARES:
-                limit = least * sum(host.values())
-                better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
-                if better.kept and better not in finals:
-                    finals.enter(better, trials.module(better))
-        return finals.medians()
+    for choice in (HOST, search.everything):
+        finals.enter(choice, partial(trials.module, choice), always=True)
+    for choice in search.finalists():
+        finals.enter(choice, partial(trials.module, choice))
+    host = finals.seconds_by_origin(HOST)
+    for number, partition in enumerate(trials.partitions):
+        whole = Choice(number, frozenset(partition.names))
+        if whole not in finals:
+            continue
+        saved = gains(partition.module, host, finals.seconds_by_origin(whole))
+        # Two thresholds, since small savings may be noise, or be lost in layout conversions.
+        for least in _LEAST_SHARES:
+            limit = least * sum(host.values())
+            better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
+            if better.kept:
+                finals.enter(better, partial(trials.module, better))
+    return Measured(finals.medians(), finals.untried)
 
 
 def _decision(
@@ -134,7 +143,7 @@ def _decision(
     trials: _Trials,
     search: Search,
     chosen: Choice,
-    measured: Mapping[Choice, float],
+    measured: Measured,
 ) -> OffloadDecision:
     decision = OffloadDecision(
         found=sum(trials.partitions[0].calls.values()),
@@ -144,10 +153,11 @@ def _decision(
         chosen_seconds=search.know(chosen),
         simulations=len(search.seconds),
         untried=search.untried,
-        measured=len(measured),
-        host_measured=measured.get(HOST),
-        all_measured=measured.get(search.everything),
-        chosen_measured=measured.get(chosen),
+        measured=len(measured.seconds),
+        unmeasured=measured.untried,
+        host_measured=measured.seconds.get(HOST),
+        all_measured=measured.seconds.get(search.everything),
+        chosen_measured=measured.seconds.get(chosen),
     )
     LOGGER.info("%s", " ".join(decision.summary.split()))
     return decision

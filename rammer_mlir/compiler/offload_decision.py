@@ -19,6 +19,7 @@ class OffloadDecision:
         simulations: number of programs simulated.
         untried: number of programs not simulated for lack of time or of remaining simulations.
         measured: number of programs compiled and timed; one within 2 % of the fastest is chosen.
+        unmeasured: number of programs not compiled for lack of time.
         host_measured: seconds per run of the program without regions; None if not timed.
         all_measured: seconds per run of the program with all regions; None if not timed.
         chosen_measured: seconds per run of the chosen program; None if not timed.
@@ -32,6 +33,7 @@ class OffloadDecision:
     simulations: int
     untried: int = 0
     measured: int = 0
+    unmeasured: int = 0
     host_measured: float | None = None
     all_measured: float | None = None
     chosen_measured: float | None = None
@@ -50,7 +52,8 @@ class OffloadDecision:
         if not self.measured:
             return found
         measured = _times(self.chosen_measured, self.host_measured, self.all_measured, "measured")
-        return f"{found}; {measured} ({self.measured} programs)"
+        unmeasured = f", {self.unmeasured} not tried" if self.unmeasured else ""
+        return f"{found}; {measured} ({self.measured} programs{unmeasured})"
 
 
 def _times(chosen: float | None, host: float | None, everything: float | None, how: str) -> str:

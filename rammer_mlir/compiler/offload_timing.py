@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rammer_mlir.bindings import ir
@@ -37,17 +37,32 @@ choose regions that happened to be timed in better moments.
 """
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Measured times of competing programs.
+
+    Attributes:
+        seconds: the seconds per run of each choice of regions.
+        untried: number of choices that were not compiled for lack of time.
+    """
+
+    seconds: Mapping[Choice, float] = field(default_factory=dict[Choice, float])
+    untried: int = 0
+
+
 class Finals:
     """Competing programs, compiled for this machine and kept until all are timed."""
 
-    def __init__(self, work: Work, stages: Sequence[Stage]) -> None:
+    def __init__(self, work: Work, stages: Sequence[Stage], has_time: Callable[[], bool]) -> None:
         """Begin with no program.
 
         Args:
             work: the model, whose options, signature and weights the programs share.
             stages: the stages after that of regions, in order.
+            has_time: whether time is left for compiling another program.
         """
-        self._work, self._stages = work, stages
+        self._work, self._stages, self._has_time = work, stages, has_time
+        self._untried: set[Choice] = set()
         self._feeds = random_feeds(work.signature, seed=0)
         self._programs: dict[Choice, Executable] = {}
         self._stack = ExitStack()
@@ -69,16 +84,33 @@ class Finals:
         """Whether the program of a choice of regions was added by ``enter``."""
         return choice in self._programs
 
-    def enter(self, choice: Choice, module: ir.Module) -> None:
-        """Compile the program of a choice of regions, and keep it for timing.
+    @property
+    def untried(self) -> int:
+        """The number of choices of regions for which there was no time."""
+        return len(self._untried)
 
-        ``module`` is the program at the stage `regions`.
+    def enter(
+        self, choice: Choice, module: Callable[[], ir.Module], *, always: bool = False
+    ) -> None:
+        """Compile the program of a choice of regions if time is left, and keep it for timing.
+
+        Nothing happens if the choice was entered before.
+
+        Args:
+            choice: the regions to keep.
+            module: returns the program at the stage `regions`.
+            always: whether to compile it even if no time is left.
 
         Raises:
             RammerError: if it cannot be compiled.
         """
+        if choice in self._programs:
+            return
+        if not always and not self._has_time():
+            self._untried.add(choice)
+            return
         trial = replace(
-            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, kernels=None,
+            self._work, module=module(), reached=[REGIONS], seconds={}, stats={}, kernels=None,
             known=KnownObjects(rkernels=self._work.known.rkernels),
         )  # fmt: skip
         run_stages(trial, self._stages, self._stages[-1].name)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.benchmarks.models.builder import GraphBuilder
 from rammer_mlir.codegens import Region, RegionCode
+from rammer_mlir.compiler import offload_choice
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.offload_search import HOST, Choice
 from rammer_mlir.compiler.offload_timing import Finals
@@ -283,13 +285,30 @@ def test_regions_that_save_time_in_a_run(
         )
 
     products.generate = slow_or_wrong
-    exe = compiled(wide_layers(), costs="measured", offload_seconds=0.0, num_veus=1)
+    # The simulations get no time, the measurements all they need.
+    has_time = iter((False, True))
+    monkeypatch.setattr(offload_choice, "_timer", lambda _: partial(bool, next(has_time)))
+    exe = compiled(wide_layers(), costs="measured", num_veus=1)
     found = exe.stats["offload"]
     assert found["simulations"] == 3 and found["kept"] == 2, found
     assert {m.name for m in exe.image.modules} == {"products_1_code", "products_2_code"}
     assert found["chosen_measured"] < min(found["host_measured"], found["all_measured"])
     names = [operator.name for operator in exe.image.program.operators]
     assert not any("rtask.unit" in name for name in names), names
+
+
+def test_programs_without_time_to_compile_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The programs without regions and with all regions are measured in any case."""
+    monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
+    with caplog.at_level(logging.WARNING, "rammer_mlir"):
+        exe = compiled(wide_layers(), costs="measured", offload_seconds=0.0)
+    found = exe.stats["offload"]
+    assert found["measured"] == 2 and found["unmeasured"] > 0
+    assert f"(2 programs, {found['unmeasured']} not tried)" in exe.summary
+    assert "expected to compile all competing programs in 0 s, found no time for" in caplog.text
+    check(exe, wide_layers())
 
 
 def test_nothing_is_measured_unless_costs_are() -> None:

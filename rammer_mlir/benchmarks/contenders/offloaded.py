@@ -21,8 +21,8 @@ from rammer_mlir.timeline.spans import Span, Timeline
 RECORDS = 5
 """Number of recorded runs; the fastest is evaluated."""
 
-_SIMULATION_SECONDS = 20.0
-"""Time limit of the search by simulation, which only proposes programs to compile and to time."""
+_CHOICE_SECONDS = 60.0
+"""Time limit of the search by simulation, and of compiling the programs that are timed."""
 
 _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
 """Prefixes of the names of rKernels that only move data."""
@@ -91,7 +91,7 @@ class Offloaded:
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
             model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice,
-            costs="measured", offload_seconds=_SIMULATION_SECONDS,
+            costs="measured", offload_seconds=_CHOICE_SECONDS,
             module_options=module_options or {},
         )  # fmt: skip
         self._compiling = time.perf_counter() - begin
