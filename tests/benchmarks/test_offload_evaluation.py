@@ -156,6 +156,7 @@ def test_each_way_is_timed_and_compared(measured: OffloadResult) -> None:
     assert parts == pytest.approx(spent.total)
     cost = outcome.run("cost")
     assert always.kept is None and cost is not None and cost.kept is not None
+    assert always.digest is not None and cost.digest is not None
     assert always.beginning.compiling > 0 and always.beginning.first_run > 0
 
 
@@ -380,6 +381,19 @@ def test_a_choice_of_no_region_is_the_hosts_program() -> None:
     wrong = [timed("host", 2.0), timed("always", 1.0), runs[2]]
     found = verdict(Outcome("products", runs=wrong))
     assert found is not None and str(found) == "2.000 no, host"
+
+
+def test_a_choice_of_all_regions_is_the_program_with_all_regions() -> None:
+    runs = [
+        timed("host", 2.0),
+        replace(timed("always", 1.0), digest="a"),
+        replace(timed("cost", 1.1), kept=3, digest="a"),
+    ]
+    assert str(verdict(Outcome("products", runs=runs))) == "1.000 yes, always"
+    other = replace(runs[2], digest="b")
+    assert str(verdict(Outcome("products", runs=[*runs[:2], other]))) == "1.100 no"
+    unknown = [replace(run, digest=None) for run in runs]
+    assert str(verdict(Outcome("products", runs=unknown))) == "1.100 no"
 
 
 def test_times_are_compared_within_rounds() -> None:

@@ -287,7 +287,11 @@ def test_regions_that_save_time_in_a_run(
     products.generate = slow_or_wrong
     # The simulations get no time, the measurements all they need.
     has_time = iter((False, True))
-    monkeypatch.setattr(offload_choice, "_timer", lambda _: partial(bool, next(has_time)))
+
+    def timer(_: float) -> Callable[[], bool]:
+        return partial(bool, next(has_time))
+
+    monkeypatch.setattr(offload_choice, "_timer", timer)
     exe = compiled(wide_layers(), costs="measured", num_veus=1)
     found = exe.stats["offload"]
     assert found["simulations"] == 3 and found["kept"] == 2, found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -119,6 +120,16 @@ class Offloaded:
         found = [part.stats.get("offload") for part in parts]
         chosen = [each["kept"] for each in found if each is not None]
         return sum(chosen) if len(chosen) == len(found) else None
+
+    def digest(self) -> str | None:
+        """Return a digest of the program; equal programs have equal digests.
+
+        None if the model is not a single program of fixed sizes.
+        """
+        if not isinstance(self._model, Executable):
+            return None
+        image = self._model.image
+        return hashlib.sha256(repr((image.program, image.modules)).encode()).hexdigest()
 
     def spent(self, feeds: Mapping[str, Array]) -> RunSeconds:
         """Record ``RECORDS`` runs, and return the times of the fastest."""

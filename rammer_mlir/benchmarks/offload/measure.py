@@ -90,6 +90,7 @@ class Measured:
         spent: times of a run by kind of work; None for ONNX Runtime.
         kept: number of regions that the choice by cost kept; None if it made no choice, or if the
             model is compiled for each size that occurs.
+        digest: a digest of the program; None for ONNX Runtime and for host programs.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Measured:
     beginning: StartupSeconds | None = None
     spent: RunSeconds | None = None
     kept: int | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True)
@@ -236,6 +238,7 @@ class _Measuring:
                 worst_error(expected, found, relative=0.0, absolute=1.0),
                 agreement(expected, found),
                 lanes[name].call(_beginning), lanes[name].call(_spent), lanes[name].call(_kept),
+                lanes[name].call(_digest),
             )
             for name, found in results.items()
         ]  # fmt: skip
@@ -247,6 +250,10 @@ def _beginning(contender: Contender, _: Feeds) -> StartupSeconds | None:
 
 def _kept(contender: Contender, _: Feeds) -> int | None:
     return contender.kept_regions() if isinstance(contender, Offloaded) else None
+
+
+def _digest(contender: Contender, _: Feeds) -> str | None:
+    return contender.digest() if isinstance(contender, Offloaded) else None
 
 
 def _spent(contender: Contender, feeds: Feeds) -> RunSeconds | None:

@@ -50,7 +50,10 @@ SPENT = (
     "of the host, those that only copy, waits and launches, and what happens between programs. "
     "Paper: U250 transfer 6, invocation about 20; Zynq 3 for both."
 )
-RATIOS = "The word host marks choices of no region; the host's latency counts."
+RATIOS = (
+    "The words host and always mark choices of no region and of all: the program is then that of "
+    "the other column, whose latency counts."
+)
 BEGINNING = "Seconds; the paper's TensorRT built an engine in {:.0f} to {:.0f}."
 
 

@@ -36,12 +36,12 @@ class Verdict:
 
     Attributes:
         ratio: the quotient of the latencies.
-        is_host: whether offloading by cost offloaded nothing. Its program is then that of the first
-            alternative, whose latency counts.
+        equal_to: the alternative whose program offloading by cost chose, ``HOST`` or ``ALWAYS``;
+            its latency then counts. Empty if the program is another one.
     """
 
     ratio: float
-    is_host: bool = False
+    equal_to: str = ""
 
     @property
     def is_acceptable(self) -> bool:
@@ -62,7 +62,7 @@ class Verdict:
     def __str__(self) -> str:
         """Return the ratio and whether it is acceptable, such as "0.980 yes", "1.000 yes, host"."""
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
-        return f"{self.ratio:.3f} {words}{', host' if self.is_host else ''}"
+        return f"{self.ratio:.3f} {words}{', ' if self.equal_to else ''}{self.equal_to}"
 
 
 def verdict(outcome: Outcome) -> Verdict | None:
@@ -74,9 +74,18 @@ def verdict(outcome: Outcome) -> Verdict | None:
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
         return None
-    run = outcome.run(COST)
-    is_host = run is not None and run.kept == 0
-    return Verdict((host if is_host else cost) / min(host, always), is_host)
+    same = _equal_alternative(outcome)
+    seconds = {HOST: host, ALWAYS: always, "": cost}[same]
+    return Verdict(seconds / min(host, always), same)
+
+
+def _equal_alternative(outcome: Outcome) -> str:
+    """Return the alternative whose program offloading by cost chose; empty if it is another."""
+    run, always = outcome.run(COST), outcome.run(ALWAYS)
+    if run is not None and run.kept == 0:
+        return HOST
+    is_all = run is not None and always is not None and run.digest == always.digest is not None
+    return ALWAYS if is_all else ""
 
 
 def error_text(run: Measured | None) -> str:
