@@ -78,7 +78,7 @@ def choose_regions(passes: TrialPasses) -> Step:
         if passes.finals is not None:
             with Finals(work, passes.finals, _timer(budget)) as finals:
                 measured = _measured(finals, trials, search)
-            chosen = fastest(measured.seconds)
+            chosen = fastest(measured.seconds, search.everything)
         work.module = trials.module(chosen)
         # The numbered names served only to match operators to regions in timelines.
         if trials.locations:

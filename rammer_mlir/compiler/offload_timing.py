@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -32,8 +33,8 @@ _RECORDS = 5
 _NOISE = 0.02
 """Relative difference below which two programs' times count as equal.
 
-The times of equal programs differ by as much on a machine with other processes. A lower value would
-choose regions that happened to be timed in better moments.
+The times of equal programs differ by as much on a machine with other processes. With a lower value,
+regions would be kept, or left out of many, that happened to be timed in better moments.
 """
 
 
@@ -171,13 +172,13 @@ def time_twice(
     return {choice: again.get(choice, scale * old) for choice, old in found.items()}
 
 
-def fastest(seconds: Mapping[Choice, float]) -> Choice:
+def fastest(seconds: Mapping[Choice, float], everything: Choice) -> Choice:
     """Return the choice of regions with the least time in ``seconds``.
 
-    Of choices with about equal times, return the choice with the fewest regions.
+    If the program without regions takes about as long, return ``HOST``; otherwise, if the program
+    with all regions does, return ``everything``.
     """
-    limit = min(seconds.values()) * (1 + _NOISE)
-    return min(
-        (choice for choice, found in seconds.items() if found <= limit),
-        key=lambda choice: (len(choice.kept), seconds[choice]),
-    )
+    best = min(seconds, key=seconds.__getitem__)
+    limit = seconds[best] * (1 + _NOISE)
+    simple = (choice for choice in (HOST, everything) if seconds.get(choice, math.inf) <= limit)
+    return next(simple, best)
