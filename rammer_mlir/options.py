@@ -159,9 +159,9 @@ class Options(TypedDict, total=False):
         float,
         Option(
             60.0,
-            "most seconds for choosing regions by the predicted time, and, with --costs measured, "
-            "as many again for compiling the programs to measure; how much is not tried by then is "
-            "said",
+            "seconds after which no further choice of regions is simulated and, with --costs "
+            "measured, counted anew, no further program is compiled; the numbers left out are "
+            "reported",
             metavar="SECONDS",
             only_for="the CPU or a GPU",
         ),

@@ -74,7 +74,7 @@ class Sizes:
         images, channels, filters: numbers of each; channels and filters per group.
         rows, columns: rows and columns of the result.
         groups: the number of groups.
-        transposed_bytes: bytes of transposed results, which an additional rOperator writes.
+        transposes: the number of transposed results, each written by an additional rOperator.
     """
 
     images: int
@@ -83,7 +83,7 @@ class Sizes:
     rows: int
     columns: int
     groups: int = 1
-    transposed_bytes: int = 0
+    transposes: int = 0
 
     @staticmethod
     def of(convolution: BlockedConvolution) -> Sizes:
@@ -91,10 +91,8 @@ class Sizes:
         images, *groups, blocks, rows, columns, lanes = convolution.shape
         weight = convolution.computation.block.arguments[convolution.weight]
         channels = shape_of(weight)[-5] * lanes
-        transposed_bytes = 4 * prod(convolution.shape) * len(convolution.transposes)
-        return Sizes(
-            images, channels, blocks * lanes, rows, columns, prod(groups), transposed_bytes
-        )
+        transposes = len(convolution.transposes)
+        return Sizes(images, channels, blocks * lanes, rows, columns, prod(groups), transposes)
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
@@ -146,8 +144,9 @@ def cycles(sizes: Sizes, form: Form) -> float:
     transformed = sizes.groups * strips * strip * size**2 * (sizes.channels + sizes.filters)
     arithmetic = strips * strip * weights / 4 / _MULTIPLY_ADDS * _PRODUCT
     total = arithmetic + transformed / 16 * _TRANSFORM + weights / _WEIGHT_BYTES
-    if sizes.transposed_bytes:  # the results are written, read and written again
-        total += _OPERATOR + 2 * sizes.transposed_bytes / _SHARED_BYTES
+    # A transposing rOperator reads the results, which Winograd's rOperators write first.
+    result = 4 * sizes.images * sizes.groups * sizes.filters * sizes.rows * sizes.columns
+    total += sizes.transposes * (_OPERATOR + 2 * result / _SHARED_BYTES)
     if not form.strips:  # sums and tiles are written once and read once
         moved = 2 * 4 * transformed
         return total + 3 * _OPERATOR + (moved / _SHARED_BYTES if moved > _OWN_CACHE else 0)

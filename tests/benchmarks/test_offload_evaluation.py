@@ -11,12 +11,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from rammer_mlir.benchmarks import __main__ as bench
 from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contenders.offloaded import Offloaded
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
@@ -157,6 +159,8 @@ def test_each_way_is_timed_and_compared(measured: OffloadResult) -> None:
     cost = outcome.run("cost")
     assert always.kept is None and cost is not None and cost.kept is not None
     assert always.digest is not None and cost.digest is not None
+    host = outcome.run("host")
+    assert host is not None and host.digest not in (None, always.digest)
     assert always.beginning.compiling > 0 and always.beginning.first_run > 0
 
 
@@ -306,6 +310,8 @@ def test_benchmarks_have_a_part_for_it(
     [
         (["--codegens", "nobody"], "--codegens: expected one of .*; found 'nobody'"),
         (["--module-option", "other.a=1"], "--module-option 'other.a=1': expected NAME.OPTION=VAL"),
+        (["--module-option", "products=1"], "--module-option 'products=1': expected NAME.OPTION=V"),
+        (["--module-option", "products.a=1"], "module_options: unknown option 'products.a'"),
         (["alexnet"], "model: expected one of resnet18, .*; found 'alexnet'"),
         (["--threads", "0"], "--threads: expected at least 1, found 0"),
         (["-o", "/dev/null/page.md"], "--folder, --output: expected places to write to, found "),
@@ -394,6 +400,22 @@ def test_a_choice_of_all_regions_is_the_program_with_all_regions() -> None:
     assert str(verdict(Outcome("products", runs=[*runs[:2], other]))) == "1.100 no"
     unknown = [replace(run, digest=None) for run in runs]
     assert str(verdict(Outcome("products", runs=unknown))) == "1.100 no"
+
+
+def digest(arguments: tuple[Path, str]) -> str | None:
+    path, codegens = arguments
+    return Offloaded(path, 1, codegens, "always", (EXAMPLE,)).digest()
+
+
+def test_equal_programs_have_equal_digests(tmp_path: Path) -> None:
+    """Each program is compiled in a process of its own."""
+    path = tmp_path / "mlp.onnx"
+    onnx.save(build("mlp", scale="small"), path)
+    first, second, host = (
+        in_child(digest, (path, name), 120) for name in ("products", "products", "")
+    )
+    assert isinstance(first, str) and first == second
+    assert isinstance(host, str) and host != first
 
 
 def test_times_are_compared_within_rounds() -> None:

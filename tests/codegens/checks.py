@@ -1,4 +1,4 @@
-"""What tests of code generators share: numbers in double precision, and who computes what."""
+"""Shared by tests of code generators: results in double precision, and foreign code's rKernels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _wide(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def host_kernels(exe: Executable) -> list[str]:
-    """Return the rKernel of each rOperator that the host computes beside code from elsewhere."""
+    """Return the rKernel of each rOperator that the host computes beside foreign code."""
     program, names = exe.image.program, exe.image.module_names
     return [
         program.kernels[operator.kernel].name
@@ -63,7 +63,7 @@ def host_kernels(exe: Executable) -> list[str]:
 
 
 def veus_with_modules(exe: Executable) -> int:
-    """Return the number of vEUs that run code from elsewhere."""
+    """Return the number of vEUs that run foreign code."""
     program, names = exe.image.program, exe.image.module_names
     runs = [
         [record for record in records if isinstance(record, RunRecord)]

@@ -170,7 +170,7 @@ CASES: dict[str, Callable[[], Executable]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_kinds_beside_double_precision(case: str) -> None:
-    """The host copies operands to aligned memory, and pads images; it computes nothing else."""
+    """The host aligns operands, pads images, and scales in ``norm``; IREE computes the rest."""
     kinds = {kernel.partition("_")[0] for kernel in host_kernels(CASES[case]())}
     scaled = {"elementwise"} if case == "norm" else set[str]()
     assert kinds <= {"copy", "border"} | scaled

@@ -53,7 +53,8 @@ def test_a_changed_module_is_refused(change: str, saved: Path, tmp_path: Path) -
 def test_a_missing_module_is_refused(saved: Path, tmp_path: Path) -> None:
     members = contents(saved)
     del members[MODULE]
-    refusal(write_members(tmp_path / "missing.rammer", members))
+    path = write_members(tmp_path / "missing.rammer", members)
+    assert "was changed since it was compiled" in refusal(path)
 
 
 def unchanged(_: dict[str, Any]) -> None:
@@ -77,7 +78,8 @@ def test_a_module_that_an_engine_cannot_open_is_one_line(
     with pytest.raises(RammerError, match=r"module '\w+_code': ") as found:
         loaded = rammer_mlir.load(path)
         assert isinstance(loaded, Executable)
-        loaded.prepare()
+        with loaded:
+            loaded.prepare()
     assert "\n" not in str(found.value) and not isinstance(found.value, ArtifactError)
 
 

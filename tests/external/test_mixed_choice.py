@@ -74,11 +74,11 @@ int32_t {name}(int64_t rtask, {arguments}, float *y) {{
     }}
   return 0;
 }}"""
-"""Counts to ten millions before it multiplies, which takes longer than the whole model."""
+"""Counts to ten million before it multiplies, which takes longer than the whole model."""
 
 
 class Mixed:
-    """Takes two products in a row, for which its code is fast, and single ones, for which not."""
+    """Takes two products in a row, with fast code, and single products, with slow code."""
 
     name: ClassVar[str] = "mixed"
 
@@ -162,7 +162,7 @@ def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
 def test_each_operator_by_whoever_is_faster(
     policy: str, mixed: Mixed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both codes are right; the difference in time is a factor of ten or more each way."""
+    """The code of both operators is right; its time differs from the host's by a factor of ten."""
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     model = layers()
     exe = compiled(model, policy=policy)

@@ -301,7 +301,7 @@ def test_regions_that_save_time_in_a_run(
     assert not any("rtask.unit" in name for name in names), names
 
 
-def test_programs_without_time_to_compile_are_said(
+def test_programs_without_time_to_compile_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The programs without regions and with all regions are measured in any case."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -211,6 +212,7 @@ def test_closing_waits_for_a_region_that_runs(packed: PackedProducts) -> None:
         running = threads.submit(exe.run, {"x": x}, {"y": y})
         while not (y[:, 0] == 7).any():
             assert not running.done()
+            time.sleep(0.001)
         exe.close()
         found = y.copy()
         running.result()

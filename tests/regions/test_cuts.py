@@ -51,7 +51,7 @@ def intervals(
 
 
 def test_cuts_are_as_good_as_the_best_of_all() -> None:
-    """The best one of all, too: of equally good cuts, that whose intervals begin first."""
+    """Of equally good cuts, the cut whose last interval begins first is found."""
     rng = random.Random(3)
     counts = [rng.randint(1, 10) for _ in range(200)] + [11] * 20 + [12] * 20
     for count in counts:

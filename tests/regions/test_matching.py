@@ -230,10 +230,11 @@ def all_matches(
                     pending.append(part)
         if not isinstance(top, Op):
             continue
-        for numbers in itertools.permutations(range(len(graph.readings)), len(ops)):
+        others = [number for number in range(len(graph.readings)) if number != root]
+        for rest in itertools.permutations(others, len(ops) - 1):
+            numbers = (root, *rest)
             image = dict(zip(ops, numbers, strict=True))
-            if image[top] == root:
-                found |= {(tuple(sorted(numbers)), n) for n in names_of(graph, image, resolved)}
+            found |= {(tuple(sorted(numbers)), n) for n in names_of(graph, image, resolved)}
     return found
 
 

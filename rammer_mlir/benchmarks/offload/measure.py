@@ -194,7 +194,8 @@ class _Measuring:
         timed again, in turns with the programs that use this code generator.
         """
         request = self.request
-        job = Job(self.path, codegen, request.plugins, request.threads)
+        options = request.options_of(codegen)
+        job = Job(self.path, codegen, request.plugins, request.threads, options)
         counted = in_child(partition, job, request.patience)
         reasons = [f"regions: {counted.message}"] if isinstance(counted, Failure) else []
         found = None if isinstance(counted, Failure) else counted

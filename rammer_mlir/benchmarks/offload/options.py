@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.passes.regions.declared_options import check_module_options
 from rammer_mlir.support.plugins import load_plugins
 
 
@@ -50,18 +51,20 @@ def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict
     ``codegens`` are the requested code generators.
 
     Raises:
-        OptionError: if an argument has another form, or names none of ``codegens``.
+        OptionError: if an argument has another form, names none of ``codegens``, or has an option
+            or a value that its code generator does not know.
     """
     found: dict[str, str] = {}
     for text in options.module_option:
         name, equals, value = text.partition("=")
-        if not equals or name.partition(".")[0] not in codegens:
+        owner, _, option = name.partition(".")
+        if not (equals and option) or owner not in codegens:
             raise OptionError(
                 f"--module-option '{text}': expected NAME.OPTION=VALUE, where NAME is one of "
                 f"{', '.join(codegens)}"
             )
         found[name] = value
-    return found
+    return check_module_options(found)
 
 
 def plugin_paths(options: argparse.Namespace) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rammer_mlir import dialects
@@ -43,12 +43,14 @@ class Job:
         codegen: name of the code generator.
         plugins: modules or files that may define it.
         num_veus: vEUs of the program.
+        module_options: values of the code generator's own options, by ``NAME.OPTION``.
     """
 
     model: Path
     codegen: str
     plugins: tuple[str, ...] = ()
     num_veus: int = 1
+    module_options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,9 @@ def _passes(job: Job) -> list[str]:
     be inspected there. Each pipeline begins with the pass after the end of the previous pipeline.
     """
     options = check_options(
-        "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
-    )
+        "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus,
+        module_options=dict(job.module_options),
+    )  # fmt: skip
     (regions,) = (stage for stage in options.portable_stages() if stage.name == REGIONS)
     found: list[str] = []
     begin = 0

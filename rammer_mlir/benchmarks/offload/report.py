@@ -86,7 +86,7 @@ def _heading(results: Results) -> list[str]:
     scales = ", ".join(sorted({result.request.scale for result in results}))
     how = (
         f"`make offload-evaluation`; {ran}; threads {threads}, {scales} size. Latencies are "
-        "medians [quartiles] in ms, everyone in turns, each in a process of its own. Ratios "
+        "medians [quartiles] in ms, all contenders in turns, each in a process of its own. Ratios "
         "compare runs of the same round of turns, so that they may differ from quotients of the "
         "medians. All programs are compiled with `--costs measured`."
     )
