@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
@@ -49,8 +49,8 @@ class BlockedConvolution:
             then counts per group.
         result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
         epilogue: elementwise operations over the result's iteration space.
-        transposes: operations that transpose values of the epilogue, or the result, for readers of
-            another layout; each computes a returned value.
+        transposes: for each returned value that is transposed for readers of another layout, the
+            operation that transposes a value of the epilogue, or the result.
         expanded: the arguments of the epilogue that have rows or columns.
         window: rows and columns of the window.
     """
@@ -60,7 +60,7 @@ class BlockedConvolution:
     weight: int
     result: ir.Value
     epilogue: tuple[Structured, ...]
-    transposes: tuple[Structured, ...]
+    transposes: Mapping[ir.Value, Structured]
     expanded: frozenset[ir.Value]
     window: tuple[int, int]
 
@@ -72,9 +72,7 @@ class BlockedConvolution:
     @property
     def returned(self) -> list[ir.Value]:
         """The values to compute: those that are returned as they are, or transposed."""
-        sources: dict[ir.Value, ir.Value] = {
-            op.op.operation.results[0]: op.inputs[0] for op in self.transposes
-        }
+        sources = {value: op.inputs[0] for value, op in self.transposes.items()}
         return list(dict.fromkeys(sources.get(v, v) for v in self.computation.returned))
 
 
@@ -95,20 +93,18 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     result = convolution.op.operation.results[0]
     rank = len(shape_of(result))
     computed: set[ir.Value] = {result}
-    transposed: set[ir.Value] = set()
     epilogue: list[Structured] = []
-    transposes: list[Structured] = []
+    transposes: dict[ir.Value, Structured] = {}
     for op in others:
         results = op.op.operation.results
         if _is_transpose(op, rank, computed):
-            transposes.append(op)
-            transposed.update(results)
+            transposes[results[0]] = op
         elif _is_epilogue(op, rank, computed, arguments):
             epilogue.append(op)
             computed.update(results)
         else:
             return None
-    if not all(value in computed | transposed for value in computation.returned):
+    if not all(value in computed or value in transposes for value in computation.returned):
         return None
     shapes = [
         (value, map_) for op in epilogue for value, map_ in zip(op.inputs, op.maps, strict=False)
@@ -121,7 +117,7 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
     window = shape_of(weight)[-4:-2]
     return BlockedConvolution(
         computation, arguments.index(image), arguments.index(weight), result,
-        tuple(epilogue), tuple(transposes), expanded, (window[0], window[1]),
+        tuple(epilogue), transposes, expanded, (window[0], window[1]),
     )  # fmt: skip
 
 

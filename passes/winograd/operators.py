@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.cloning import ValueMap
 from rammer_mlir.passes.ir.generics import transposed
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
-from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.ir.structured import Structured, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.winograd.blocked_convolution import BlockedConvolution
 from rammer_mlir.passes.winograd.choice import Form
@@ -58,24 +58,23 @@ class WinogradOperators:
                 for value, result in zip(computed, results, strict=True)
             }
             for old, value in zip(call.results, convolution.computation.returned, strict=True):
-                new = joined[value] if value in joined else self._transposed(call, value, joined)
+                if value in joined:
+                    new = joined[value]
+                else:
+                    op = convolution.transposes[value]
+                    new = self._transposed(call, op, joined[op.inputs[0]])
                 old.replace_all_uses_with(new)
 
-    def _transposed(
-        self, call: ir.Operation, value: ir.Value, joined: Mapping[ir.Value, ir.Value]
-    ) -> ir.Value:
-        """Emit an rOperator for a transposed value of the function, and return its result.
-
-        ``joined`` are the new values of the results of the convolution and its epilogue.
-        """
-        op = next(o for o in self.convolution.transposes if o.op.operation.results[0] == value)
+    def _transposed(self, call: ir.Operation, op: Structured, source: ir.Value) -> ir.Value:
+        """Emit an rOperator that transposes ``source`` as ``op`` does, and return its result."""
+        shape = shape_of(op.op.operation.results[0])
         read, written = op.operand_dims(0), op.operand_dims(1)
         assert read is not None and written is not None
 
         def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
-            return [transposed(arguments[0], shape_of(value), read, written)]
+            return [transposed(arguments[0], shape, read, written)]
 
-        return self._call("transpose", call, [joined[op.inputs[0]]], body)[0]
+        return self._call("transpose", call, [source], body)[0]
 
     def _strips(
         self, call: ir.Operation, image: ir.Value, weight: ir.Value, others: list[ir.Value]

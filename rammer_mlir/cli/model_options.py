@@ -181,14 +181,16 @@ def given_options(options: argparse.Namespace) -> Options:
     found = {name: value for name, value in values.items() if value is not None}
     for declared in declared_options():
         if declared.kind is Mapping and declared.name in found:
-            found[declared.name] = _parse_pairs(declared, found[declared.name])
+            found[declared.name] = parse_pairs(
+                declared.flag, declared.option.metavar, found[declared.name]
+            )
     return Options(**found)
 
 
-def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
+def parse_pairs(flag: str, metavar: str, given: Sequence[str]) -> dict[str, str]:
     """Return values by name from ``given``, arguments ``NAME=VALUE`` of a repeatable option.
 
-    ``declared`` describes the option, for messages.
+    ``flag`` and ``metavar`` describe the option in messages.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.
@@ -197,9 +199,9 @@ def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise OptionError(f"{declared.flag} '{text}': expected {declared.option.metavar}")
+            raise OptionError(f"{flag} '{text}': expected {metavar}")
         if name in found:
-            raise OptionError(f"{declared.flag} '{text}': '{name}' has a value; give it once")
+            raise OptionError(f"{flag} '{text}': '{name}' has a value; give it once")
         found[name] = value
     return found
 

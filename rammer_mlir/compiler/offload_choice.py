@@ -85,18 +85,16 @@ def choose_regions(passes: TrialPasses) -> Step:
             restore_locations(work.module, trials.locations)
         work.quantized = trials.partitions[chosen.partition].quantized
         work.decision = _decision(work.module, trials, search, chosen, measured)
-        if search.untried:
-            LOGGER.warning(
-                "offload: expected to simulate all choices of regions in %g s, found no time for "
-                "%d of %d; give more with offload_seconds",
-                budget, search.untried, search.untried + len(search.seconds),
-            )  # fmt: skip
-        if measured.untried:
-            LOGGER.warning(
-                "offload: expected to compile all competing programs in %g s, found no time for "
-                "%d of %d; give more with offload_seconds",
-                budget, measured.untried, measured.untried + len(measured.seconds),
-            )  # fmt: skip
+        for work_left, tried in (
+            ("simulate all choices of regions", search),
+            ("compile all competing programs", measured),
+        ):
+            if tried.untried:
+                LOGGER.warning(
+                    "offload: expected to %s in %g s, found no time for %d of %d; give more with "
+                    "offload_seconds",
+                    work_left, budget, tried.untried, tried.untried + len(tried.seconds),
+                )  # fmt: skip
 
     return choose
 

@@ -188,7 +188,10 @@ def test_the_page_and_its_json(measured: OffloadResult) -> None:
 
 
 def cells_of(text: str, heading: str, first: str) -> list[list[str]]:
-    """Return the cells of a table's rows: the table behind a text that has this first column."""
+    """Return the cells of each row of a table.
+
+    It is the first table after ``heading`` in ``text`` whose first column is ``first``.
+    """
     lines = text[text.index(heading) :].splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} "))
     rows = [*itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :])]

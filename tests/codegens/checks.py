@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from rammer_mlir.codegens import Region, RegionCode
+from rammer_mlir.codegens.onednn.codegen import OneDnn
 from rammer_mlir.programs.records import RunRecord
 from rammer_mlir.runtime.executable import Executable
 
@@ -50,6 +53,19 @@ def _tensors(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 def _wide(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+def count_converted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that receives the bytes that each of oneDNN's regions converts."""
+    counts: list[int] = []
+    generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
+
+    def spied(self: OneDnn, region: Region) -> RegionCode | None:
+        counts.append(self.converted_bytes(region))
+        return generate(self, region)
+
+    monkeypatch.setattr(OneDnn, "generate", spied)
+    return counts
 
 
 def host_kernels(exe: Executable) -> list[str]:

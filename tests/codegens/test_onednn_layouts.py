@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -11,11 +9,12 @@ import pytest
 from onnx import numpy_helper, parser, shape_inference
 
 import rammer_mlir
-from rammer_mlir.codegens import Layouts, Limits, Region, RegionCode
+from rammer_mlir.codegens import Layouts, Limits, Region
 from rammer_mlir.codegens.onednn.codegen import OneDnn
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.llvm.machine import host_machine
+from tests.codegens.checks import count_converted_bytes
 
 BODY = """
 a = Conv<pads=[1,1,1,1]>(x, w)  b = Relu(a)  c = Erf(b)  d = Conv<pads=[1,1,1,1]>(c, v)  e = Relu(d)
@@ -75,14 +74,7 @@ def test_no_bytes_are_converted_between_regions(
     body: str, between: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the model's own input and output, which have no blocks, may be converted."""
-    counts: list[int] = []
-    generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
-
-    def spied(self: OneDnn, region: Region) -> RegionCode | None:
-        counts.append(self.converted_bytes(region))
-        return generate(self, region)
-
-    monkeypatch.setattr(OneDnn, "generate", spied)
+    counts = count_converted_bytes(monkeypatch)
     monkeypatch.setattr(OneDnn, "limits", one_operation)
     given, tensor = model(batch, body=body), 4 * batch * 24 * 20
     assert len(operators(given)) == 3 + between, "the host converts nothing, either"

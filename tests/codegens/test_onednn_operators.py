@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.codegens.onednn.codegen import OneDnn
+from tests.codegens.checks import count_converted_bytes
 from tests.codegens.test_onednn import check, compiled, feeds_of, model_of, taken
 
 __all__ = ["taken"]
@@ -160,14 +161,7 @@ CONVERTED = {
 @pytest.mark.parametrize("name", CONVERTED)
 def test_bytes_converted_at_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs and outputs count, weights and values between operations do not."""
-    counts: list[int] = []
-    generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
-
-    def spied(self: OneDnn, region: Region) -> RegionCode | None:
-        counts.append(self.converted_bytes(region))
-        return generate(self, region)
-
-    monkeypatch.setattr(OneDnn, "generate", spied)
+    counts = count_converted_bytes(monkeypatch)
     body, most = CONVERTED[name]
     compiled(model_of(body, "float[1,16,24,24] x", w=(16, 16, 3, 3), p=(16, 16, 1, 1)))
     tensor = 4 * 16 * 24 * 24

@@ -186,7 +186,7 @@ def test_each_operator_by_whoever_is_faster(
 
 
 def test_code_of_both_operators_is_right(mixed: Mixed) -> None:
-    """What the measured choice rejects is rejected for its time alone."""
+    """The measured choice rejects the code of single products for its time alone."""
     model = layers()
     found = rammer_mlir.compile(
         model, offload="mixed", offload_choice="always", num_veus=2, cache=False

@@ -53,7 +53,7 @@ def test_the_whole_way(name: str, tmp_path: Path) -> None:
 
 
 def test_every_quantized_region_keeps_the_bound() -> None:
-    """Whatever the bound is: what each region is measured to lose does not depend on it."""
+    """The measured noise of a region is the same for each bound."""
     model = model_of(LENET)
     samples = samples_of(model)
 

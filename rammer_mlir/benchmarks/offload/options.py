@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from rammer_mlir.cli.model_options import parse_pairs
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.passes.regions.declared_options import check_module_options
 from rammer_mlir.support.plugins import load_plugins
+
+_FLAG, _METAVAR = "--module-option", "NAME.OPTION=VALUE"
 
 
 def add_codegen_options(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +25,7 @@ def add_codegen_options(parser: argparse.ArgumentParser) -> None:
         help="Python module or file that registers code generators",
     )  # fmt: skip
     parser.add_argument(
-        "--module-option", action="append", default=[], metavar="NAME.OPTION=VALUE",
+        _FLAG, action="append", default=[], metavar=_METAVAR,
         help="an option of a code generator or its engine, as openvino.precision=bf16",
     )  # fmt: skip
 
@@ -51,19 +54,17 @@ def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict
     ``codegens`` are the requested code generators.
 
     Raises:
-        OptionError: if an argument has another form, names none of ``codegens``, or has an option
-            or a value that its code generator does not know.
+        OptionError: if an argument has another form, repeats a name, names none of ``codegens``, or
+            has an option or a value that its code generator does not know.
     """
-    found: dict[str, str] = {}
-    for text in options.module_option:
-        name, equals, value = text.partition("=")
+    found = parse_pairs(_FLAG, _METAVAR, options.module_option)
+    for name, value in found.items():
         owner, _, option = name.partition(".")
-        if not (equals and option) or owner not in codegens:
+        if not option or owner not in codegens:
             raise OptionError(
-                f"--module-option '{text}': expected NAME.OPTION=VALUE, where NAME is one of "
+                f"{_FLAG} '{name}={value}': expected {_METAVAR}, where NAME is one of "
                 f"{', '.join(codegens)}"
             )
-        found[name] = value
     return check_module_options(found)
 
 
