@@ -18,7 +18,7 @@ from rammer_mlir.benchmarks import __main__ as bench
 from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contenders.offloaded import Offloaded
+from rammer_mlir.benchmarks.contenders.offloaded import Offloaded, run_seconds
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.models import ALL_MODELS, build
 from rammer_mlir.benchmarks.models.counts import count
@@ -39,6 +39,7 @@ from rammer_mlir.benchmarks.offload.report import page
 from rammer_mlir.benchmarks.offload.verdict import error_text, summary, verdict, verdict_table
 from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.support.interleaved_timing import paired_medians
+from rammer_mlir.timeline.spans import Span, Timeline
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples/your_own_codegen.py")
 
@@ -243,10 +244,12 @@ def test_the_page_has_a_row_for_each_model_with_the_papers_numbers(
 
 
 def test_the_page_of_results_is_whole() -> None:
-    """The page in the repository: the models that were measured, and all differences."""
+    """The page in the repository: all models of the paper, and all differences."""
     text = PAGE.read_text(encoding="utf-8")
     rows = cells_of(text, "## Offloaded share", "model")
-    assert len({row[0] for row in rows}) >= 7
+    assert {row[0] for row in rows} == {*PUBLISHED}
+    times = cells_of(text, "## Time of a run", "model")
+    assert len(times) == len(rows) and all(int(row[-1]) > 0 for row in times), "nothing offloaded"
     check_tables(text, [(row[0], row[1]) for row in rows])
     assert differences_in(text) == differences_in(page([]))
 
@@ -419,6 +422,18 @@ def test_equal_programs_have_equal_digests(tmp_path: Path) -> None:
     )
     assert isinstance(first, str) and first == second
     assert isinstance(host, str) and host != first
+
+
+def test_time_of_a_region_that_was_split_is_the_code_generators() -> None:
+    first = (
+        Span(0, 0.0, 0.003, "rtask", "first", "maker_1_0_x0_b", count=1),
+        Span(0, 0.003, 0.004, "rtask", "second", "maker_2_x0_b", count=1),
+        Span(0, 0.004, 0.006, "rtask", "third", "matmul_1_t0_b", count=4),
+    )
+    second = (Span(1, 0.0, 0.006, "barrier", "barrier"),)
+    found = run_seconds(0.006, [Timeline("a run", (first, second))], "other,maker")
+    assert found.foreign == pytest.approx(0.002) and found.rtasks == 2
+    assert found.own == pytest.approx(0.001) and found.invocation == pytest.approx(0.003)
 
 
 def test_times_are_compared_within_rounds() -> None:

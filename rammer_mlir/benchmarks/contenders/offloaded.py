@@ -97,7 +97,7 @@ class Offloaded:
         )  # fmt: skip
         self._compiling = time.perf_counter() - begin
         self._first_run: float | None = None
-        self._foreign = _foreign_names(codegens)
+        self._codegens = codegens
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run the model on ``feeds``, inputs by name; return the outputs by name."""
@@ -135,7 +135,7 @@ class Offloaded:
         """Record ``RECORDS`` runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
-        return _spent(total, lines, self._foreign)
+        return run_seconds(total, lines, self._codegens)
 
     def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
         """Return the seconds of a run on ``feeds``, and the timeline of each program that ran."""
@@ -179,18 +179,19 @@ def _foreign_names(codegens: str) -> re.Pattern[str]:
     matches no name.
     """
     names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
-    # "$^" matches no name.
-    return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
+    # A region that was split has several numbers. "$^" matches no name.
+    return re.compile(rf"(?:{names})(?:_\d+)+_x\d+") if codegens else re.compile("$^")
 
 
-def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> RunSeconds:
+def run_seconds(total: float, lines: Sequence[Timeline], codegens: str) -> RunSeconds:
     """Return the times of a run by kind of work.
 
     Args:
         total: seconds of the run without recording.
         lines: timelines of the run's programs; recording may have made them slower than the run.
-        foreign: pattern of the names of external rKernels.
+        codegens: names of the code generators, separated by commas.
     """
+    foreign = _foreign_names(codegens)
     inside = sum(line.seconds for line in lines)
     # The recorded runs may have been slower than the timed run.
     total = max(total, inside)
