@@ -67,7 +67,7 @@ RESULT = FusionResult(
         way(DEFAULT, 0.0015),
         way(COST, 0.0008),
     ],
-    optimization=Optimization(first=2.0, graph=0.5, hashed=0.015, cached=0.025),
+    optimization=Optimization(first=2.0, graph=0.5, hashed=0.015, cached=0.025, same=0.002),
 )
 
 
@@ -92,7 +92,7 @@ def test_a_known_program_takes_less_than_a_new_one(measured: FusionResult) -> No
     found = measured.optimization
     assert found is not None
     assert 0 < found.graph < found.first
-    assert found.hashed > 0 and found.cached > 0
+    assert found.hashed > 0 and found.cached > 0 and 0 < found.same < found.first
     assert found.saving == found.first / (found.hashed + found.cached)
 
 
@@ -127,8 +127,8 @@ def test_a_model_that_the_paper_lacks_has_no_ratios_of_it() -> None:
 
 def test_optimization_is_beside_the_papers() -> None:
     rows = optimization_table([RESULT])
-    assert cells(rows, "mlstm", "ours")[2:] == ["2e+03", "500", "25", "15", "1.5", "50"]
-    assert cells(rows, "mLSTM", "Dali")[2:] == ["795", "795", "40.6", "25.8", "1.44e+03", "12"]
+    assert cells(rows, "mlstm", "ours")[2:] == ["2e+03", "500", "25", "15", "1.5", "50", "2"]
+    assert cells(rows, "mLSTM", "Dali")[2:] == ["795", "795", "40.6", "25.8", "1.44e+03", "12", "-"]
 
 
 def test_savings_of_the_paper() -> None:
