@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -207,15 +208,22 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    domains = [TiledDomain(space, tiling) for tiling in _tilings(computation, wanted)]
+
+    # The search asks for the cost of a tiling repeatedly.
+    @cache
+    def cost(tiling: Tiling) -> TileCost:
+        return tile_cost(computation, TiledDomain(space, tiling))
+
+    tilings = _tilings(computation, wanted, cost)
+    domains = [TiledDomain(space, tiling) for tiling in tilings]
     check_number_of_rtasks(limit.op, min(domain.num_rtasks for domain in domains))
-    for domain in domains:
+    for domain, tiling in zip(domains, tilings, strict=True):
         if domain.num_rtasks > MOST_RTASKS:
             continue  # a coarser one is left
-        limit.check(tile_cost(computation, domain))
+        limit.check(cost(tiling))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)
-        _describe(kernel, domain.num_rtasks, reads, writes, tile_cost(computation, domain))
+        _describe(kernel, domain.num_rtasks, reads, writes, cost(tiling))
         names.append(symbol_name(kernel))
     return names
 
@@ -280,17 +288,15 @@ class _Wanted:
         return replace(self, candidates=self.candidates + 1) if one_more else self
 
 
-def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
+def _tilings(
+    computation: Computation, wanted: _Wanted, cost: Callable[[Tiling], TileCost]
+) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
     limits = loop_limits(computation.outside, space)
     if wanted.memory or wanted.device:  # allow the small tiles that a limit or a GPU's threads need
         limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
-
-    def cost(tiling: Tiling) -> TileCost:
-        return tile_cost(computation, TiledDomain(space, tiling))
-
     if wanted.device is not None:
         return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
     memory = wanted.memory or _l1_limit(computation, cost(tuple(extents)))
