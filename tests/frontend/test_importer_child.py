@@ -10,8 +10,9 @@ from onnx import TensorProto, helper
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.importer_child import ImporterDied, ImportWorker, import_in_child
-from rammer_mlir.frontends.onnx.importer_messages import HEADER
+from rammer_mlir.frontends.onnx.importer_child import IMPORTER, import_in_child
+from rammer_mlir.support.worker_messages import HEADER
+from rammer_mlir.support.worker_process import WorkerDied, WorkerProcess
 
 
 def one_node(operator: str, opset: int = 17) -> bytes:
@@ -22,14 +23,14 @@ def one_node(operator: str, opset: int = 17) -> bytes:
     return model.SerializeToString()
 
 
-def misbehaving(code: str) -> ImportWorker:
+def misbehaving(code: str) -> WorkerProcess:
     """Return a worker whose child reads a request and then executes the Python code ``code``."""
     reading = f"import os, sys, time; sys.stdin.buffer.read({HEADER.size}); "
-    return ImportWorker([sys.executable, "-c", reading + code])
+    return WorkerProcess([sys.executable, "-c", reading + code])
 
 
 def test_one_child_serves_many_models() -> None:
-    worker = ImportWorker()
+    worker = WorkerProcess(IMPORTER)
     try:
         for operator in ("Relu", "Exp", "Relu"):
             bytecode = import_in_child(one_node(operator), worker)
@@ -41,7 +42,7 @@ def test_one_child_serves_many_models() -> None:
 
 
 def test_what_it_lacks_is_one_line() -> None:
-    worker = ImportWorker()
+    worker = WorkerProcess(IMPORTER)
     try:
         with pytest.raises(UnsupportedError) as error:
             import_in_child(one_node("NoSuchOperator"), worker)
@@ -67,14 +68,14 @@ def test_an_exit_without_a_word_is_an_error() -> None:
 def test_a_hang_is_an_error() -> None:
     worker = misbehaving("time.sleep(600)")
     begin = time.monotonic()
-    with pytest.raises(ImporterDied, match=r"did not finish in 0\.5 s"):
+    with pytest.raises(WorkerDied, match=r"did not finish in 0\.5 s"):
         worker.request(one_node("Relu"), 0.5)
     assert time.monotonic() - begin < 30
 
 
 def test_a_large_request_to_a_dead_child_is_an_error() -> None:
     content = bytes(1 << 22)
-    with pytest.raises(ImporterDied):
+    with pytest.raises(WorkerDied):
         misbehaving("os._exit(1)").request(content, 30)
 
 
@@ -85,7 +86,7 @@ def test_chatter_does_not_get_between_the_answers() -> None:
         "importer_worker.import_graph = lambda model: (print('chatter', flush=True), "
         "os.write(1, b'more'), serve(model))[2]; importer_worker.main()"
     )
-    worker = ImportWorker([sys.executable, "-c", code])
+    worker = WorkerProcess([sys.executable, "-c", code])
     try:
         assert import_in_child(one_node("Relu"), worker)
     finally:

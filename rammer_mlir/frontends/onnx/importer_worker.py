@@ -7,37 +7,23 @@ requests on standard input until that is closed.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from typing import IO
 
 import onnx
 
 from rammer_mlir.frontends.onnx.importer import import_graph
-from rammer_mlir.frontends.onnx.importer_messages import FAILED, HEADER, OK
+from rammer_mlir.support.worker_messages import serve
 
 _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
-def main() -> int:
-    """Answer each model with bytecode or a one-line error until the input ends; return 0."""
-    # Text that the importer prints must not mix with the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while header := sys.stdin.buffer.read(HEADER.size):
-        _, length = HEADER.unpack(header)
-        _serve(sys.stdin.buffer.read(length), answers)
-    return 0
+def main() -> None:
+    """Answer each model with bytecode or a one-line error until the input ends."""
+    serve(_imported, _one_line)
 
 
-def _serve(content: bytes, answers: IO[bytes]) -> None:
-    try:
-        status, answer = OK, import_graph(onnx.ModelProto.FromString(content))
-    except Exception as error:  # the importer raises any type
-        status, answer = FAILED, _one_line(error).encode()
-    answers.write(HEADER.pack(status, len(answer)) + answer)
-    answers.flush()
+def _imported(content: bytes) -> bytes:
+    return import_graph(onnx.ModelProto.FromString(content))
 
 
 def _one_line(error: Exception) -> str:
@@ -50,4 +36,4 @@ def _one_line(error: Exception) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,56 @@
+"""Messages between a process and its worker, status, length and content, and the worker's loop.
+
+Requests have the status 0.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+HEADER = struct.Struct("<BQ")
+"""Encoding of a message's header: status, and number of content bytes."""
+
+OK, FAILED = 0, 1
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The worker's answer.
+
+    Attributes:
+        status: OK or FAILED.
+        content: the result if ``status`` is OK, else a line with the error.
+    """
+
+    status: int
+    content: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request succeeded."""
+        return self.status == OK
+
+
+def serve(handle: Callable[[bytes], bytes], error_line: Callable[[Exception], str]) -> None:
+    """Answer requests on standard input until it is closed.
+
+    Args:
+        handle: returns the result of a request; an exception of any type is a failure.
+        error_line: returns the line that the client gets for such an exception.
+    """
+    # Text that libraries print must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while header := sys.stdin.buffer.read(HEADER.size):
+        _, length = HEADER.unpack(header)
+        content = sys.stdin.buffer.read(length)
+        try:
+            reply = Reply(OK, handle(content))
+        except Exception as error:
+            reply = Reply(FAILED, error_line(error).encode())
+        answers.write(HEADER.pack(reply.status, len(reply.content)) + reply.content)
+        answers.flush()
