@@ -302,15 +302,19 @@ def compile(
 
     Options:
     """
+    from rammer_mlir.support.garbage import paused_collector
     from rammer_mlir.support.packages import told_if_missing
 
     with told_if_missing():
-        from rammer_mlir.compiler.options import (
-            check_dims,
-            check_options,
-            check_shapes,
-            check_specializations,
-        )
+        with paused_collector():
+            from rammer_mlir.compiler.models import Request, compile_any
+            from rammer_mlir.compiler.options import (
+                check_dims,
+                check_options,
+                check_shapes,
+                check_specializations,
+            )
+            from rammer_mlir.compiler.requests import given_source
 
         checked = check_options(target, **options)
         shapes, dims = check_shapes(shapes), check_dims(dims)
@@ -321,9 +325,6 @@ def compile(
             raise OptionError("check: expected emulation, found none; emulate as well")
         if emulate:
             checked = checked.emulated(checked=check)
-        from rammer_mlir.compiler.models import Request, compile_any
-        from rammer_mlir.compiler.requests import given_source
-
         source = given_source(
             model, external_data, entry, constants, inputs=inputs, dynamic_shapes=dynamic_shapes
         )

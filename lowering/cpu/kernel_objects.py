@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
 from typing import Protocol
 
 from rammer_mlir.lowering.cpu.separate_kernels import SeparateKernel
-from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.llvm.object_compiler import ObjectCompiler
+from rammer_mlir.lowering.llvm.object_messages import CompiledObject
 
 
 class ObjectStore(Protocol):
@@ -31,36 +31,21 @@ class ObjectStore(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Compiled:
-    """An object file, and the seconds of processor time that LLVM took for it."""
-
-    object: bytes
-    seconds: float
-
-
-def _compile(text: str, machine: Machine) -> _Compiled:
-    # Processor time of this thread, because other threads compile or lower meanwhile.
-    begin = time.thread_time()
-    made = emit_object(text, machine)
-    return _Compiled(made, time.thread_time() - begin)
-
-
 class KernelObjects:
     """The object files of a program's rKernels.
 
     The caller's thread lowers an rKernel from MLIR to LLVM IR, which takes about as long as LLVM
-    takes to compile the result. So a second thread compiles an rKernel while the caller lowers the
-    next: calls of LLVM release the interpreter's lock.
+    takes to compile the result. So another process compiles an rKernel while the caller lowers the
+    next.
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
         """Begin without rKernels, for a target machine and a cache of object files, if any."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
-        self._compiled: dict[str, Future[_Compiled]] = {}
+        self._compiled: dict[str, Future[CompiledObject]] = {}
         self._seconds = 0.0
-        self._compiler = ThreadPoolExecutor(1, thread_name_prefix="rammer-objects")
+        self._compiler: ObjectCompiler | None = None
 
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
         """Look up the object files of rKernels in the cache, and begin to compile those not found.
@@ -71,36 +56,33 @@ class KernelObjects:
         distinct = {kernel.identity: kernel for kernel in kernels}
         if self._store is not None and distinct:
             self._found |= self._store.find(tuple(distinct))
+        missing = {i: kernel for i, kernel in distinct.items() if i not in self._found}
+        self._compiler = ObjectCompiler(self._machine, len(missing))
         try:
             begin = time.thread_time()
-            for identity, kernel in distinct.items():
-                if identity not in self._found:
-                    text = kernel.llvm_ir(self._machine)
-                    future = self._compiler.submit(_compile, text, self._machine)
-                    self._compiled[identity] = future
+            for identity, kernel in missing.items():
+                self._compiled[identity] = self._compiler.submit(kernel.llvm_ir(self._machine))
             self._seconds += time.thread_time() - begin
         except BaseException:
-            self._cancel()
+            self._compiler.stop()
             raise
 
     def collect(self) -> tuple[bytes, ...]:
-        """Wait for the compilations, cache the new object files, and return all object files.
+        """Complete the compilations, cache the new object files, and return all object files.
 
         Equal rKernels share an object file. The order is not that of the rKernels.
 
         Raises:
             TargetError: if LLVM refuses an rKernel's IR.
         """
+        assert self._compiler is not None, "begin comes first"
         try:
+            self._compiler.help()
             made = {identity: each.result() for identity, each in self._compiled.items()}
         finally:
-            self._cancel()
+            self._compiler.stop()
         objects = {identity: each.object for identity, each in made.items()}
         if objects and self._store is not None:
             seconds = self._seconds + sum(each.seconds for each in made.values())
             self._store.keep(objects, seconds)
         return (*self._found.values(), *objects.values())
-
-    def _cancel(self) -> None:
-        """Cancel compilations that have not begun."""
-        self._compiler.shutdown(wait=False, cancel_futures=True)

@@ -12,8 +12,8 @@ from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.builders import hide
-from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 
 _SYMBOL = re.compile(r'@("[^"]+"|[\w.$-]+)')

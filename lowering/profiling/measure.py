@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
 from rammer_mlir.lowering.profiling.native_kernel import define_if_external, open_states
 from rammer_mlir.passes.ir.entry import functions

@@ -14,9 +14,10 @@ from rammer_mlir.engines.table import OpenModules
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.external.calls import ExternalKernel, define_external_kernels
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
 from rammer_mlir.passes.ir.entry import functions
 from rammer_mlir.programs.modules import ModuleEntry

@@ -34,9 +34,10 @@ from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.call_list import call_list_module
 from rammer_mlir.lowering.external.code import ForeignCode
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.passes.regions.codegen import CODEGENS, register_codegen
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.programs.json_graph import Graph, GraphNode, GraphTensor

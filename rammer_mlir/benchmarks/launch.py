@@ -18,10 +18,11 @@ import numpy as np
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.executable import Executable

@@ -45,6 +45,7 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.replay import simulate_repeated
 from rammer_mlir.scheduling.simulated_plan import executed_plan
+from rammer_mlir.support.garbage import paused_collector
 from rammer_mlir.support.log import LOGGER, log_seconds
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
@@ -85,24 +86,26 @@ def compile_any_model(
         RammerError: as ``compile_model`` does.
     """
     _log_begin(options)
-    begin = time.perf_counter()
-    prepared = prepare_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
-    if isinstance(prepared, HostedGraph):
-        refuse_samples(options)
-        return prepared
-    key = None if programs is None else programs.key(prepared)
-    if programs is not None and key is not None:
-        taken = time.perf_counter() - begin
-        found = programs.find(key, prepared)
-        if found is not None:
-            found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
-            return found
-    compilation = Compilation.of_import(import_prepared(prepared), options, begin)
-    compilation.use_known(known)
-    made = _executable(compilation, device, executor)
-    if programs is not None and key is not None:
-        programs.keep(key, made, compilation.recipes)
-    return made
+    # The programs that are compiled to choose regions are garbage before the compilation ends.
+    with paused_collector(not options.offload):
+        begin = time.perf_counter()
+        prepared = prepare_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
+        if isinstance(prepared, HostedGraph):
+            refuse_samples(options)
+            return prepared
+        key = None if programs is None else programs.key(prepared)
+        if programs is not None and key is not None:
+            taken = time.perf_counter() - begin
+            found = programs.find(key, prepared)
+            if found is not None:
+                found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
+                return found
+        compilation = Compilation.of_import(import_prepared(prepared), options, begin)
+        compilation.use_known(known)
+        made = _executable(compilation, device, executor)
+        if programs is not None and key is not None:
+            programs.keep(key, made, compilation.recipes)
+        return made
 
 
 def _executable(compilation: Compilation, device: int, executor: Executor | None) -> CompiledModel:

@@ -19,9 +19,10 @@ from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.nvvm.cuda_compiler import device_ptx
 from rammer_mlir.lowering.nvvm.device_functions import with_device_functions
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm

@@ -1,7 +1,7 @@
 """Pauses of Python's cyclic garbage collector while many lasting objects are created.
 
 The collector would visit all these objects repeatedly, which takes a fifth of the time of importing
-a large model.
+a large model, and a tenth of the time of compiling one.
 """
 
 from __future__ import annotations

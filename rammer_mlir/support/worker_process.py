@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import IO
 
 from rammer_mlir.support.worker_messages import HEADER, Reply
@@ -20,6 +21,12 @@ from rammer_mlir.support.worker_messages import HEADER, Reply
 
 class WorkerDied(Exception):
     """Raised if a worker process ends or has to be killed; the message says how."""
+
+
+def can_start_python() -> bool:
+    """Whether this process can start another Python interpreter; a host application cannot."""
+    name = Path(sys.executable or "").name
+    return name.startswith("python") and not getattr(sys, "frozen", False)
 
 
 def module_command(module: str) -> list[str]:

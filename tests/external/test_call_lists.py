@@ -14,9 +14,10 @@ import pytest
 from rammer_mlir.bindings import ir
 from rammer_mlir.engines.call_list import ANY_BIT, LOW_HALF, Bound, Call, CallList, Word
 from rammer_mlir.lowering.external import call_list
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_LIST, RUN_CALLS
 
 Run = Callable[[CallList, Sequence[int]], int]

@@ -10,9 +10,10 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.llvm.codegen import emit_assembly, emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_assembly, emit_object
 from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kernel = Callable[..., None]

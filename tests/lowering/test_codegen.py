@@ -19,9 +19,10 @@ from machines import AARCH64, X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm import link, machine
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.float_literals import literal_bits, rewrite_float_literals
 from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 _DOUBLE_IT = """
 declare float @llvm.exp.f32(float)

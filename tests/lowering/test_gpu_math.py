@@ -13,9 +13,10 @@ from kernel_harness import kernel_of
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import EXPANSIONS, expand_libm_functions
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,10 +14,11 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.llvm.index_width import LIMIT, index_width
 from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.llvm.steps import llvm_steps
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl

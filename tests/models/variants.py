@@ -22,10 +22,11 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import read_plan

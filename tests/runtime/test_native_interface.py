@@ -20,9 +20,10 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.cpu import runtime
 from rammer_mlir.lowering.cpu.native_image import build_image, lower_program
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs import native_interface as interface
 from rammer_mlir.programs.cpu_image import CpuImage

@@ -9,10 +9,10 @@ from rammer_mlir.errors import PassError, UnsupportedError
 from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"

@@ -14,7 +14,8 @@ from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED
 from rammer_mlir.cli.opt_tool.inputs import name_locations
 from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.lowering.cpu.rtask_lower_to_cpu import MACHINE, machine_of
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,11 @@ from rammer_mlir.emulation.records import (
 )
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""

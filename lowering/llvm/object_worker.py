@@ -1,0 +1,36 @@
+"""The worker process that compiles LLVM IR to objects; its client is `object_compiler.py`."""
+
+from __future__ import annotations
+
+import time
+
+import llvmlite.binding as llvm
+
+from rammer_mlir.lowering.llvm.codegen import emit_object
+from rammer_mlir.lowering.llvm.object_messages import CompiledObject, request_of
+from rammer_mlir.support.worker_messages import serve
+
+_SKIPPED_PASS = "loop-load-elim"
+"""A pass that takes half the time of all passes: it compares all pairs of a loop's accesses.
+
+rKernels keep values in registers from one iteration to the next, so the pass finds no loads.
+"""
+
+
+def main() -> None:
+    """Answer each request with an object or a one-line error until the input ends."""
+    # Options of LLVM apply to the whole process; in a process of the user's, they would also
+    # change the code of other users of llvmlite.
+    llvm.set_option("rammer", f"-opt-disable={_SKIPPED_PASS}")
+    serve(_compiled, str)
+
+
+def _compiled(content: bytes) -> bytes:
+    text, machine = request_of(content)
+    begin = time.thread_time()
+    made = emit_object(text, machine)
+    return CompiledObject(made, time.thread_time() - begin).encode()
+
+
+if __name__ == "__main__":
+    main()
