@@ -1,22 +1,26 @@
 """Cost of micro tiles on a core with two loads and two arithmetic operations per cycle.
 
 The loops of a ``LoopNest`` have numbers. In all functions, ``points`` maps the number of each tiled
-loop to the number of its iterations in a micro tile, which is smaller for tiles at an edge.
+loop to the number of its iterations in a micro tile, which is smaller for tiles at an edge. Costs
+without cache misses are computed for many micro tiles at once, as arrays (``TileArrays``).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from itertools import product
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.lowering.cpu.vectorize.tile import (
     Access,
     LoopNest,
     TilePlan,
     loop_order,
-    registers_of,
-    vectors_of,
 )
 
 _LATENCY = 4.0  # cycles from a fused multiply-add to its result's use by the next
@@ -63,23 +67,6 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     ]
 
 
-def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
-    """Return the full micro tiles of a plan, the first group of the result of ``tiles_of``.
-
-    The result is the number of these tiles, and a dict from each tiled loop to its iterations in a
-    tile. Along a loop with fewer trips than the tile has points, the tile is cut to those trips.
-    """
-    count, points = 1, dict[int, int]()
-    for loop in nest.parallels:
-        trips, size = nest.loops[loop].trips, plan.points(loop)
-        if size > 1:
-            points[loop] = min(size, trips)
-            count *= max(1, trips // size)
-        else:
-            count *= trips
-    return count, points
-
-
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
     """Return pairs (size, count) of the tiles that cut a loop of ``trips`` iterations.
 
@@ -90,65 +77,184 @@ def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
     return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
 
 
+Integers, Floats, Booleans = NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TileArrays:
+    """Micro tiles of plans with a common vector loop; arrays have an element or a row per tile.
+
+    Attributes:
+        vector, lanes, vectors: as in ``TilePlan``.
+        count: how many such micro tiles there are.
+        size: points along the vector loop, 1 without one.
+        unrolled: whether each loop (a column) is unrolled.
+        points: points along each loop (a column) that is unrolled; 1 along the other loops.
+        full: number of inner reduction loops that are unrolled completely.
+    """
+
+    vector: int | None
+    lanes: int
+    vectors: int
+    count: Integers
+    size: Integers
+    unrolled: Booleans
+    points: Integers
+    full: Integers
+
+    @classmethod
+    def of_plan(cls, nest: LoopNest, plan: TilePlan, tiles: Tiles) -> Self:
+        """Return the micro tiles ``tiles`` of a plan."""
+        unrolled = np.zeros((len(tiles), len(nest.loops)), np.bool_)
+        points = np.ones(unrolled.shape, np.int64)
+        for loop, factor in plan.unroll:
+            unrolled[:, loop] = True
+            points[:, loop] = [tile.get(loop, factor) for _, tile in tiles]
+        size = [1] * len(tiles)
+        if plan.vector is not None:
+            along = plan.points(plan.vector)
+            size = [tile.get(plan.vector, along) for _, tile in tiles]
+        return cls(
+            plan.vector, plan.lanes, plan.vectors,
+            np.array([count for count, _ in tiles], np.int64),
+            np.array(size, np.int64),
+            unrolled, points, np.full(len(tiles), len(plan.full), np.int64),
+        )  # fmt: skip
+
+    def registers_of(self, access: Access) -> Integers:
+        """Return the number of registers that an operand occupies in a step of each tile."""
+        found = self._vectors_of(access)
+        for loop, stride in enumerate(access.strides):
+            if stride != 0:
+                found = found * self.points[:, loop]
+        return found
+
+    def cycles_in_cache(self, nest: LoopNest) -> Floats:
+        """Return the cycles of all tiles of each kind, ``count`` included, without cache misses.
+
+        Every operand is assumed to be in the first-level cache.
+        """
+        return self.count * self._tile_cycles(nest)
+
+    def _tile_cycles(self, nest: LoopNest) -> Floats:
+        instances = np.prod(self.points, axis=1) * -(-self.size // self.lanes)
+        loads = sum(
+            (self.loads(nest, a) * self._load_cost(nest, a) for a in nest.inputs),
+            start=np.zeros(len(self.size)),
+        )
+        step = np.maximum(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
+        ends = sum(
+            (self._output_cost(nest, a) for a in nest.outputs), start=np.zeros(len(self.size))
+        )
+        if not nest.reductions:
+            return step + ends + _TILE_OVERHEAD
+        step = np.maximum(step, _LATENCY) + 0.5
+        steps = _reduction_steps(nest, self.vector, self.lanes * self.vectors)
+        return step * steps + ends + _TILE_OVERHEAD
+
+    def _vectors_of(self, access: Access) -> Integers:
+        """Return the number of an operand's registers along the vector loop of each tile."""
+        if self.vector is None or access.invariant(self.vector):
+            return np.ones_like(self.size)
+        return -(-self.size // self.lanes)
+
+    def loads(self, nest: LoopNest, access: Access) -> Floats:
+        """Return how many registers of an operand each tile loads per step of the reduction.
+
+        A register that several unrolled steps share counts as an equal fraction in each of them, so
+        the results may not be integers.
+        """
+        found = self._vectors_of(access).astype(np.float64)
+        for loop, stride in enumerate(access.strides):
+            if stride != 0 and self.unrolled[:, loop].any():
+                found *= self._distinct(nest, access, loop)
+        return found
+
+    def _distinct(self, nest: LoopNest, access: Access, loop: int) -> Floats:
+        """Return how many elements along an unrolled loop each tile loads per reduction step.
+
+        The result is an average over the steps. It is less than the number of points if the windows
+        of the points overlap along a completely unrolled reduction loop, because the steps of that
+        loop then share loads: 4 adjacent points with windows of height 3 load 6 rows, not 12, in 3
+        steps, so that the result is 2.
+        """
+        count = self.points[:, loop].astype(np.float64)
+        stride = access.strides[loop]
+        for number, other in enumerate(reversed(nest.reductions)):
+            step = access.strides[other]
+            if stride is not None and step and stride % step == 0:
+                apart, trips = abs(stride // step), nest.loops[other].trips
+                if apart < trips:
+                    shared = ((count - 1) * apart + trips) / trips
+                    return np.where(self.full > number, shared, count)
+        return count
+
+    def _load_cost(self, nest: LoopNest, access: Access) -> Floats | float:
+        """Return the cost of loading a register of an operand, relative to an aligned load.
+
+        If the lanes of a register are far apart in memory, and enough registers are adjacent, rows
+        are loaded and transposed in registers.
+        """
+        cost = _access_cost(nest, access, self.vector, self.lanes)
+        if self.vector is not None and needs_gather_or_transpose(access.strides[self.vector]):
+            rows = self._transposed_rows(access)
+            return np.where(rows >= MIN_TRANSPOSED, self._transpose_cost(rows), cost)
+        return cost
+
+    def _transposed_rows(self, access: Access) -> Integers:
+        """Return the number of registers that a transpose loads or stores together for an operand.
+
+        These registers are adjacent in memory: the tile's points of the first unrolled loop with
+        stride 1. The result is 1 if no unrolled loop has stride 1.
+        """
+        found, missing = np.ones_like(self.size), np.ones(len(self.size), np.bool_)
+        for loop, stride in enumerate(access.strides):
+            if stride == 1:
+                found = np.where(missing & self.unrolled[:, loop], self.points[:, loop], found)
+                missing &= ~self.unrolled[:, loop]
+        return found
+
+    def _transpose_cost(self, rows: Integers) -> Floats:
+        """Return the cycles per register to transpose registers and load or store ``rows`` rows."""
+        table = [_transpose_cycles(number, self.lanes) for number in range(1, self.lanes + 1)]
+        return np.array(table)[np.minimum(rows, self.lanes) - 1]
+
+    def _output_cost(self, nest: LoopNest, access: Access) -> Floats:
+        """Return the cycles to store all results of a tile in an output, and to read old values.
+
+        Old values are read if ``nest.reads_init``.
+        """
+        cost = np.asarray(self._store_cost(nest, access), np.float64)
+        if nest.reads_init:
+            cost = cost + _access_cost(nest, access, self.vector, self.lanes)
+        if self.vector is not None and nest.loops[self.vector].reduction:
+            cost = cost + _HORIZONTAL * self.vectors
+        return cost * self.registers_of(access)
+
+    def _store_cost(self, nest: LoopNest, access: Access) -> Floats | float:
+        """Return the cycles to store a single register of results of an output.
+
+        The store is contiguous, interleaved with those of other registers, a row of a transpose of
+        several registers, or a scatter.
+        """
+        stride = 0 if self.vector is None else access.strides[self.vector]
+        if stride in (0, 1):
+            return 1.0
+        rows = self._transposed_rows(access)
+        apart = np.where(
+            rows >= MIN_TRANSPOSED, self._transpose_cost(rows), _strided_cost(nest, self.lanes)
+        )
+        if stride is None or stride > MAX_STRIDE:
+            return apart
+        return np.where(rows == stride, rows, apart)  # interleaved with the other registers
+
+
 def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
     """Return the cycles of all micro tiles of ``tiles`` together, without cache misses.
 
     Every operand is assumed to be in the first-level cache.
     """
-    return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
-
-
-def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles of a micro tile with all operands in cache.
-
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
-    """
-    instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
-    if plan.vector is not None:
-        size = points.get(plan.vector, plan.points(plan.vector))
-        instances *= -(-size // plan.lanes)
-    loads = sum(
-        _loads(nest, a, plan, points) * _load_cost(nest, a, plan, points) for a in nest.inputs
-    )
-    step = max(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
-    ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
-    if not nest.reductions:
-        return step + ends + _TILE_OVERHEAD
-    step = max(step, _LATENCY) + 0.5
-    return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
-
-
-def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return how many registers of an operand a micro tile loads per step of the reduction.
-
-    A register that several unrolled steps share counts as an equal fraction in each of them, so the
-    result may not be an integer. ``points`` maps each tiled loop to its number of iterations in the
-    micro tile.
-    """
-    loads = float(vectors_of(access, plan, points))
-    for loop, factor in plan.unroll:
-        if not access.invariant(loop):
-            loads *= _distinct(nest, access, plan, loop, points.get(loop, factor))
-    return loads
-
-
-def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
-    """Return how many elements along an unrolled loop a micro tile loads per reduction step.
-
-    ``loop`` is the unrolled loop, and ``count`` is the number of its points in the micro tile. The
-    result is an average over the steps. It is less than ``count`` if the windows of the points
-    overlap along a completely unrolled reduction loop, because the steps of that loop then share
-    loads: 4 adjacent points with windows of height 3 load 6 rows, not 12, in 3 steps, so that the
-    result is 2.
-    """
-    stride = access.strides[loop]
-    for other in plan.full:
-        step = access.strides[other]
-        if stride is not None and step and stride % step == 0:
-            apart, trips = abs(stride // step), nest.loops[other].trips
-            if apart < trips:
-                return ((count - 1) * apart + trips) / trips
-    return count
+    return float(sum(TileArrays.of_plan(nest, plan, tiles).cycles_in_cache(nest).tolist()))
 
 
 def needs_gather_or_transpose(stride: object) -> bool:
@@ -159,96 +265,40 @@ def needs_gather_or_transpose(stride: object) -> bool:
     return not isinstance(stride, int) or not 0 <= stride <= MAX_STRIDE
 
 
-def _load_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cost of loading a register of an operand, relative to an aligned load.
-
-    If the lanes of a register are far apart in memory, and enough registers are adjacent, rows are
-    loaded and transposed in registers. ``points`` maps each tiled loop to its number of iterations
-    in the micro tile.
-    """
-    if plan.vector is not None and needs_gather_or_transpose(access.strides[plan.vector]):
-        rows = _transposed_rows(access, plan, points)
-        if rows >= MIN_TRANSPOSED:
-            return _transpose_cost(rows, plan)
-    return _access_cost(nest, access, plan)
-
-
-def _transposed_rows(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Return the number of registers that a transpose loads or stores together for an operand.
-
-    These registers are adjacent in memory: the micro tile's points of the first unrolled loop with
-    stride 1. The result is 1 if no unrolled loop has stride 1. ``points`` maps each tiled loop to
-    its number of iterations in the micro tile.
-    """
-    return next((points.get(i, n) for i, n in plan.unroll if access.strides[i] == 1), 1)
-
-
-def _transpose_cost(rows: int, plan: TilePlan) -> float:
+def _transpose_cycles(rows: int, lanes: int) -> float:
     """Return the cycles per register to transpose ``rows`` registers and load or store the rows."""
-    rows = min(rows, plan.lanes)
     stages = (rows - 1).bit_length()
-    return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
+    return ((1 << stages) * stages + 1.5 * lanes) / rows
 
 
-def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
+def _access_cost(nest: LoopNest, access: Access, vector: int | None, lanes: int) -> float:
     """Return the cost of loading a register without a transpose, relative to an aligned load."""
-    stride = 0 if plan.vector is None else access.strides[plan.vector]
+    stride = 0 if vector is None else access.strides[vector]
     if stride == 0:
         return 1.0
     if stride == 1:
-        steps = [access.strides[loop] for loop in nest.reductions if loop != plan.vector]
-        aligned = all(step is not None and step % plan.lanes == 0 for step in steps)
+        steps = [access.strides[loop] for loop in nest.reductions if loop != vector]
+        aligned = all(step is not None and step % lanes == 0 for step in steps)
         return 1.0 if aligned else 1.5  # loads that cross cache lines mostly count twice
     if stride is not None and 1 < stride <= MAX_STRIDE:
         return 1.5 * stride
-    return _strided_cost(nest, plan) if stride is not None else 2.0 * plan.lanes
+    return _strided_cost(nest, lanes) if stride is not None else 2.0 * lanes
 
 
-def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
+def _strided_cost(nest: LoopNest, lanes: int) -> float:
     """Return the cycles to load or store a register whose lanes are not contiguous in memory."""
-    return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * plan.lanes
+    return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * lanes
 
 
-def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store all results of a micro tile in an output, and to read old values.
-
-    Old values are read if ``nest.reads_init``. ``points`` maps each tiled loop to its number of
-    iterations in the micro tile.
-    """
-    registers = registers_of(access, plan, points)
-    cost = _store_cost(nest, access, plan, points)
-    if nest.reads_init:
-        cost += _access_cost(nest, access, plan)
-    if plan.vector is not None and nest.loops[plan.vector].reduction:
-        cost += _HORIZONTAL * plan.vectors
-    return cost * registers
-
-
-def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles to store a single register of results of an output.
-
-    The store is contiguous, interleaved with those of other registers, a row of a transpose of
-    several registers, or a scatter. ``points`` maps each tiled loop to its number of iterations in
-    the micro tile.
-    """
-    stride = 0 if plan.vector is None else access.strides[plan.vector]
-    if stride in (0, 1):
-        return 1.0
-    rows = _transposed_rows(access, plan, points)
-    if rows == stride and rows <= MAX_STRIDE:
-        return float(rows)  # interleaved with the other registers
-    return _transpose_cost(rows, plan) if rows >= MIN_TRANSPOSED else _strided_cost(nest, plan)
-
-
-def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
+def _reduction_steps(nest: LoopNest, vector: int | None, points: int) -> int:
     """Return the number of steps in which a micro tile iterates over all reduction loops.
 
-    A step along the vector loop processes as many points as the micro tile has along that loop.
+    A step along the vector loop processes ``points`` points.
     """
     steps = 1
     for loop in nest.reductions:
         trips = nest.loops[loop].trips
-        steps *= -(-trips // plan.points(loop)) if loop == plan.vector else trips
+        steps *= -(-trips // points) if loop == vector else trips
     return steps
 
 
@@ -276,7 +326,8 @@ def _cycles_of_lines(
     micro tile.
     """
     if conflicts(nest, access, plan, points):
-        loads = _loads(nest, access, plan, points) * _reduction_steps(nest, plan)
+        loads = float(TileArrays.of_plan(nest, plan, [(1, points)]).loads(nest, access)[0])
+        loads *= _reduction_steps(nest, plan.vector, plan.lanes * plan.vectors)
         return _CONFLICT_COST * max(loads, _lines_of(nest, access, plan, points))
     return _LINE_COST * _lines_loaded(nest, access, plan, points)
 

@@ -7,16 +7,22 @@ The plan is the cheapest of a small set of micro tiles (``tile``) under a model 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from rammer_mlir.lowering.cpu.vectorize.cost import (
+    Integers,
+    TileArrays,
     cost_in_cache,
-    full_tiles_of,
     miss_cost,
     tiles_of,
 )
 from rammer_mlir.lowering.cpu.vectorize.tile import LoopNest, TilePlan, loop_order, registers_of
+
+Unroll = tuple[tuple[int, int], ...]
 
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vector loop
@@ -28,27 +34,31 @@ _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the micro tile with the least estimated cost in cycles for ``nest``."""
-    best = _cheapest(nest, list(_candidates(nest)))
+    best = _cheapest(nest, _candidates(nest))
     return replace(best, unroll=_instance_order(nest, best), order=loop_order(nest, best))
 
 
-def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
+def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
     """Return the first plan with the least cost in cycles.
 
     For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
     best plan; only for the remaining plans are edge tiles and misses computed.
     """
-    bounds = [cost_in_cache(nest, plan, [full_tiles_of(nest, plan)]) for plan in plans]
-    best = math.inf, 0
-    for number in sorted(range(len(plans)), key=bounds.__getitem__):
+    bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in candidates])
+    starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
+    best = math.inf, 0, TilePlan(None, 1)
+    for number in np.argsort(bounds, kind="stable").tolist():
         if bounds[number] > best[0]:
             break
-        plan = plans[number]
+        group = int(np.searchsorted(starts, number, side="right")) - 1
+        plan = candidates[group].plan(number - int(starts[group]))
         tiles = tiles_of(nest, plan)
         in_cache = cost_in_cache(nest, plan, tiles)
         if in_cache <= best[0]:
-            best = min(best, (in_cache + miss_cost(nest, plan, tiles), number))
-    return plans[best[1]]
+            cost = in_cache + miss_cost(nest, plan, tiles)
+            if (cost, number) < best[:2]:
+                best = cost, number, plan
+    return best[2]
 
 
 def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
@@ -63,76 +73,134 @@ def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ..
     return tuple(sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0])))
 
 
-def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
-    scalar = TilePlan(None, 1)
-    yield _with_full(nest, scalar, _registers(nest, scalar))
+@dataclass(frozen=True)
+class _Candidates:
+    """Plans that differ only in the unrolled loops.
+
+    Attributes:
+        nest: the loop nest.
+        vector, lanes, vectors: as in ``TilePlan``.
+        unrolls: the pairs (loop, factor) of each plan's unrolled loops, by ascending loop.
+        registers: the number of live registers of each plan in a step of the reduction.
+    """
+
+    nest: LoopNest
+    vector: int | None
+    lanes: int
+    vectors: int
+    unrolls: Sequence[Unroll]
+    registers: Sequence[int]
+
+    def plan(self, number: int) -> TilePlan:
+        """Return a plan, without the order of the loops around it."""
+        full = self.nest.reductions[::-1][: int(self._full[number])]
+        unroll = self.unrolls[number]
+        return TilePlan(self.vector, self.lanes, self.vectors, unroll, full=tuple(full))
+
+    @cached_property
+    def _points(self) -> Integers:
+        """The points along each loop (a column) that each plan (a row) unrolls; 1 along others."""
+        found = np.ones((len(self.unrolls), len(self.nest.loops)), np.int64)
+        for row, unroll in enumerate(self.unrolls):
+            for loop, factor in unroll:
+                found[row, loop] = factor
+        return found
+
+    @cached_property
+    def full_tiles(self) -> TileArrays:
+        """The full micro tiles of each plan.
+
+        Along a loop with fewer trips than a tile has points, the tile is cut to those trips.
+        """
+        nest, points = self.nest, self._points
+        trips = np.array([1 if loop.reduction else loop.trips for loop in nest.loops], np.int64)
+        sizes = points
+        size = 1 if self.vector is None else self.lanes * self.vectors
+        if self.vector is not None and not nest.loops[self.vector].reduction:
+            sizes = points.copy()
+            sizes[:, self.vector] = size
+            size = min(size, int(trips[self.vector]))
+        count = np.prod(np.maximum(1, trips // sizes), axis=1)
+        return TileArrays(
+            self.vector, self.lanes, self.vectors, count, np.full(len(points), size, np.int64),
+            points > 1, points, self._full,
+        )  # fmt: skip
+
+    @cached_property
+    def _full(self) -> Integers:
+        """The number of inner reduction loops that each plan unrolls completely.
+
+        It is 0 if few registers are free besides the plan's: LLVM would keep values that unrolled
+        steps share, such as the common columns of adjacent windows, in registers, and spill.
+        """
+        nest, points = self.nest, self._points
+        found = np.zeros(len(points), np.int64)
+        free = np.array(self.registers) <= nest.registers * (1 - _SHARED_REGISTERS)
+        size = np.prod(points, axis=1) * self.vectors * max(1.0, nest.work)
+        for loop in reversed(nest.reductions):
+            if not nest.loops[loop].static or loop == self.vector:
+                break
+            size = size * nest.loops[loop].trips
+            free &= size <= _UNROLLED_OPERATIONS
+            found += free
+        return found
+
+
+def _candidates(nest: LoopNest) -> list[_Candidates]:
+    found = [_unrolled(nest, TilePlan(None, 1), {})]
     if not nest.vectorizable:
-        return
+        return found
+    factors = {
+        loop: [
+            factor
+            for factor in sorted({min(f, nest.loops[loop].trips) for f in _FACTORS} - {1})
+            if nest.loops[loop].allows(factor)
+        ]
+        for loop in nest.parallels
+    }
     for vector, loop in enumerate(nest.loops):
         if (loop.reduction and not nest.combinable) or loop.trips == 1:
             continue
         needed = -(-loop.trips // nest.lanes)
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
-            if not loop.allows(vectors * nest.lanes):
-                continue
-            plan = TilePlan(vector, nest.lanes, vectors)
-            yield _with_full(nest, plan, _registers(nest, plan))
-            others = [loop for loop in nest.parallels if loop != vector]
-            yield from _all_unrolled(nest, plan, others, _MOST_UNROLLED)
+            if loop.allows(vectors * nest.lanes):
+                plan = TilePlan(vector, nest.lanes, vectors)
+                found.append(_unrolled(nest, plan, {**factors, vector: []}))
+    return found
 
 
-def _all_unrolled(
-    nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
-) -> Iterator[TilePlan]:
-    """Yield copies of ``plan`` that unroll 1 to ``most`` loops of ``loops`` by various factors."""
-    for number, loop in enumerate(loops if most else ()):
-        for wider in _unrolled(nest, plan, loop):
-            yield wider
-            yield from _all_unrolled(nest, wider, loops[number + 1 :], most - 1)
+def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int]]) -> _Candidates:
+    """Return ``plan`` and plans that also unroll up to ``_MOST_UNROLLED`` loops.
 
-
-def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
-    trips = nest.loops[loop].trips
-    for factor in sorted({min(f, trips) for f in _FACTORS} - {1}):
-        unroll = (*plan.unroll, (loop, factor))
-        wider = TilePlan(plan.vector, plan.lanes, plan.vectors, unroll)
-        registers = _registers(nest, wider)
-        if registers > nest.registers:
-            return  # larger factors need more registers still
-        if nest.loops[loop].allows(factor):
-            yield _with_full(nest, wider, registers)
-
-
-def _registers(nest: LoopNest, plan: TilePlan) -> int:
-    """Return the number of registers that are live in a step of the reduction of a micro tile.
-
-    These are the accumulators, and the registers of the operand with the fewest registers, all of
-    which are loaded first.
+    Plans that need more registers than there are are left out, except for ``plan`` itself.
+    ``factors`` are the factors by which each loop may be unrolled, in ascending order.
     """
-    results = plan.accumulators * max(1, len(nest.outputs))
-    operands = [registers_of(access, plan, {}) for access in nest.inputs]
-    return results + (min(operands) if nest.reductions and operands else 0)
+    outputs = max(1, len(nest.outputs))
+    loops = [(loop, each) for loop, each in factors.items() if each]
+    varies = [[access.strides[loop] != 0 for access in nest.inputs] for loop, _ in loops]
+    unrolls: list[Unroll] = []
+    registers: list[int] = []
 
+    def live(accumulators: int, operands: Sequence[int]) -> int:
+        # All registers of the operand with the fewest registers are loaded first.
+        held = min(operands) if nest.reductions and operands else 0
+        return accumulators * outputs + held
 
-def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
-    full = _unrolled_reductions(nest, plan, registers)
-    return TilePlan(plan.vector, plan.lanes, plan.vectors, plan.unroll, full=full)
+    def add(unroll: Unroll, accumulators: int, operands: Sequence[int], first: int) -> None:
+        unrolls.append(unroll)
+        registers.append(live(accumulators, operands))
+        if len(unroll) == _MOST_UNROLLED:
+            return
+        for number in range(first, len(loops)):
+            loop, each = loops[number]
+            for factor in each:
+                results = accumulators * factor
+                wider = [
+                    n * factor if v else n for n, v in zip(operands, varies[number], strict=True)
+                ]
+                if live(results, wider) > nest.registers:
+                    break  # larger factors need more registers still
+                add((*unroll, (loop, factor)), results, wider, number + 1)
 
-
-def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
-    """Return the inner reduction loops to unroll completely, innermost first.
-
-    Empty if few registers are free besides the plan's ``registers``: LLVM would keep values that
-    unrolled steps share, such as the common columns of adjacent windows, in registers, and spill.
-    """
-    if registers > nest.registers * (1 - _SHARED_REGISTERS):
-        return ()
-    size = plan.accumulators * max(1.0, nest.work)
-    chosen: list[int] = []
-    for loop in reversed(nest.reductions):
-        trips = nest.loops[loop].trips
-        size *= trips
-        if not nest.loops[loop].static or loop == plan.vector or size > _UNROLLED_OPERATIONS:
-            break
-        chosen.append(loop)
-    return tuple(chosen)
+    add((), plan.accumulators, [registers_of(a, plan, {}) for a in nest.inputs], 0)
+    return _Candidates(nest, plan.vector, plan.lanes, plan.vectors, unrolls, registers)
