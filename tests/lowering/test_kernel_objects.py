@@ -21,9 +21,9 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.compiler.shared_code import KnownObjects
 from rammer_mlir.errors import TargetError
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.lowering.cpu import kernel_objects
 from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects
 from rammer_mlir.lowering.cpu.separate_kernels import SeparateKernel, take_kernels
+from rammer_mlir.lowering.llvm import object_compiler
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.base import OperationError
@@ -179,7 +179,7 @@ def test_an_object_that_llvm_refuses_ends_the_compilation(monkeypatch: pytest.Mo
     def refuse(*_: object) -> bytes:
         raise TargetError("no object")
 
-    monkeypatch.setattr(kernel_objects, "emit_object", refuse)
+    monkeypatch.setattr(object_compiler, "emit_object", refuse)
     compilation = Compilation.of_model(build("mlp", scale="small"), check_options())
     with pytest.raises(TargetError, match="no object"):
         compilation.code()
