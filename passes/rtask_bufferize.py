@@ -64,7 +64,8 @@ class Bufferize(Pass):
                 "place: expected no such operand, run rtask-insert-copies first"
             )
         _Bufferizer(module, placement).run()
-        run(module, *_BUFFERIZE_KERNELS)
+        # The module is verified after this pass, and the verifier of rKernels takes a while.
+        run(module, *_BUFFERIZE_KERNELS, is_verified=False)
 
 
 class _Bufferizer:

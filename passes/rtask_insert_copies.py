@@ -10,8 +10,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.effects import PLACED
 from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.grouping import is_cloned
-from rammer_mlir.passes.fusion.placement import Conflict, Placement, place
+from rammer_mlir.passes.fusion.placement import Conflict, Placement, Storage, place
 from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, symbol_name
+from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.tiling.generated import generated_alignment
@@ -50,8 +51,9 @@ class InsertCopies(Pass):
                         "rtask-form-operators first",
                     )
                 copies[use] = _copy_operand(conflict, outliner)
+        placement = place(entry_block(module))
         for op, alignment in _with_alignment(module):
-            _align(op, alignment, place(entry_block(module)), outliner)
+            _align(op, alignment, placement, outliner)
         # Otherwise cse would merge two copies that must be in different places.
         entry_function(module).operation.attributes[PLACED] = ir.UnitAttr.get(module.context)
 
@@ -78,7 +80,9 @@ def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outlin
     """Copy the operands and results of an rOperator that are not dense or not aligned.
 
     Alignment means a multiple of ``alignment`` bytes. An operand is copied before the rOperator; a
-    result is computed in a temporary buffer and copied to its place.
+    result is computed in a temporary buffer and copied to its place. The storage of copies and of
+    temporary buffers is added to ``placement``, since computing all anew for each rOperator takes
+    minutes if there are thousands.
     """
 
     def is_off(value: ir.Value) -> bool:
@@ -89,13 +93,20 @@ def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outlin
 
     for index, value in enumerate(op.operation.operands):
         if is_off(value):
-            _copy_operand(Conflict(op, index), outliner)
-    for result in filter(is_off, op.operation.results):
+            copied = _copy_operand(Conflict(op, index), outliner).results[0]
+            placement.storage[copied] = _own_buffer(copied)
+    for result in [each for each in op.operation.results if is_off(each)]:
         kernel = outliner.function("copy", [result.type], list)
         uses = list(result.uses)
         copy = create_operator(kernel, [result], [result.type], op.location, _behind(op))
         for use in uses:
             use.owner.operation.operands[use.operand_number] = copy.results[0]
+        placement.storage[copy.results[0]] = placement.storage[result]
+        placement.storage[result] = _own_buffer(result)
+
+
+def _own_buffer(value: ir.Value) -> Storage:
+    return Storage(value, Layout.row_major(shape_of(value)))
 
 
 def _behind(op: ir.OpView) -> ir.InsertionPoint:

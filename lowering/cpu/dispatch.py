@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, llvm
-from rammer_mlir.lowering.cpu.entry_frame import EntryFrame, Span
+from rammer_mlir.lowering.cpu.entry_frame import EntryFrame, Span, run_tasks
 from rammer_mlir.lowering.cpu.runtime import NANOSECONDS
 from rammer_mlir.lowering.llvm.builders import (
     add,
@@ -20,6 +20,7 @@ from rammer_mlir.lowering.llvm.builders import (
     branch_if,
     call_for,
     constant,
+    define,
     element,
     i32,
     i64,
@@ -46,17 +47,55 @@ Measured: a record takes about 4 ms to compile and saves a few nanoseconds per r
 programs would pay a second of compile time for a microsecond.
 """
 
+_MOST_INLINE = 32
+"""Largest number of rKernels whose loops over rTasks are in the dispatch loop itself.
+
+LLVM's passes take time in proportion to the product of a function's size and its number of loops:
+with 1,000 rKernels, half a minute. The loops of more rKernels are separate functions.
+"""
+
 _PLACE_BITS = 32
 """Number of low bits of a resume position, which have a record's index in words."""
 
 
-def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
+def define_dispatch_loop(
+    name: str, kernels: Sequence[KernelSymbol], runners: Sequence[str] = (), *, traced: bool
+) -> None:
     """Define the LLVM function ``name``, which executes a vEU's records of the task table.
 
     With ``traced``, the function writes the start and end of every record, in nanoseconds, to the
-    context's array of traces; else it takes no times.
+    context's array of traces; else it takes no times. ``runners`` are the results of
+    ``define_runners``.
     """
-    _DispatchLoop(EntryFrame(name), kernels, traced=traced).build()
+    _DispatchLoop(EntryFrame(name), kernels, runners, traced=traced).build()
+
+
+def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
+    """Define for each rKernel an LLVM function that executes rTasks, and return their names.
+
+    If there are so few rKernels that dispatch loops contain their loops over rTasks, define none,
+    and return an empty list. The functions have the arguments first rTask, limit, step counter,
+    address of the step counter, address of the buffers' addresses, and address of the numbers of
+    the rKernel's buffers; the result is the new step counter.
+    """
+    if len(kernels) <= _MOST_INLINE:
+        return []
+    names = [f"rammer_run_{number}" for number in range(len(kernels))]
+    for name, kernel in zip(names, kernels, strict=True):
+        arguments = (i64(), i64(), i64(), pointer(), pointer(), pointer())
+        entry = define(name, *arguments, result=i64())
+        function = entry.owner.operation
+        function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        function.attributes["no_inline"] = ir.UnitAttr.get()
+        first, limit, done, counter, pointers, numbers = entry.arguments
+        leave = entry.create_after(i64())
+        with ir.InsertionPoint(leave):
+            llvm.ReturnOp(arg=leave.arguments[0])
+        with ir.InsertionPoint(entry):
+            slots = [number_at(numbers, n) for n in range(kernel.num_arguments)]
+            buffers = [load_element(pointers, slot, pointer()) for slot in slots]
+            run_tasks(kernel, buffers, Span(first, limit, done), counter, leave)
+    return names
 
 
 class _DispatchLoop:
@@ -70,8 +109,15 @@ class _DispatchLoop:
     which only a trace uses.
     """
 
-    def __init__(self, frame: EntryFrame, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
-        self._frame, self._kernels = frame, kernels
+    def __init__(
+        self,
+        frame: EntryFrame,
+        kernels: Sequence[KernelSymbol],
+        runners: Sequence[str],
+        *,
+        traced: bool,
+    ) -> None:
+        self._frame, self._kernels, self._runners = frame, kernels, runners
         with ir.InsertionPoint(frame.entry):
             self._records = frame.array(ContextWord.RECORDS)
             self._arguments = frame.array(ContextWord.ARGUMENTS)
@@ -146,9 +192,15 @@ class _DispatchLoop:
             arguments = element(self._arguments, number_at(record, 3), i32())
             following = add(self._pc, RUN_WORDS)
         cases: list[ir.Block] = []
-        for kernel in self._kernels:
+        for number, kernel in enumerate(self._kernels):
             cases.append(self._next.create_before())
             with ir.InsertionPoint(cases[-1]):
+                if self._runners:
+                    operands = (self._frame.counter, self._frame.pointers, arguments)
+                    runner = self._runners[number]
+                    done = call_for(i64(), runner, first, limit, self._done, *operands)
+                    branch(self._next, following, done)
+                    continue
                 places = range(kernel.num_arguments)
                 buffers = [self._frame.buffer(number_at(arguments, n)) for n in places]
                 span = Span(first, limit, self._done)

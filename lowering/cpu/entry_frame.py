@@ -65,6 +65,8 @@ class EntryFrame:
         position: the resume position, an integer: 0 if the vEU has not begun, else the argument
             ``position`` of the ``wait`` that suspended it.
         base: the vEU's step counter before this run.
+        counter: address of the vEU's step counter.
+        pointers: address of the table of the buffers' addresses.
     """
 
     def __init__(self, name: str) -> None:
@@ -79,13 +81,13 @@ class EntryFrame:
         with ir.InsertionPoint(self.finish):
             llvm.ReturnOp(arg=constant(1, i1()))
         with ir.InsertionPoint(self.entry):
-            self._pointers = self.array(ContextWord.POINTERS)
+            self.pointers = self.array(ContextWord.POINTERS)
             self._steps = self.array(ContextWord.STEPS)
             self._totals = self.array(ContextWord.TOTALS)
             self._run = load_element(self._context, ContextWord.RUN, i64())
             self._spins = load_element(self._context, ContextWord.SPINS, i64())
             self.base = self._before(self.veu)
-            self._counter = self._counter_of(self.veu)
+            self.counter = self._counter_of(self.veu)
             self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
@@ -99,7 +101,7 @@ class EntryFrame:
 
     def buffer(self, slot: Number) -> ir.Value:
         """Emit the load of the address of buffer number ``slot`` from the pointer table."""
-        return load_element(self._pointers, slot, self._context.type)
+        return load_element(self.pointers, slot, self._context.type)
 
     def _before(self, veu: Number) -> ir.Value:
         """Emit the value that a vEU's step counter had before this run."""
@@ -114,7 +116,7 @@ class EntryFrame:
 
     def done(self) -> ir.Value:
         """Emit the load of the current value of the executed vEU's step counter."""
-        return load(i64(), self._counter)
+        return load(i64(), self.counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
         """Emit a wait until ``veu`` has completed ``steps`` steps of this run.
@@ -142,16 +144,28 @@ class EntryFrame:
         terminates the block under construction. After it, control continues in ``following``, whose
         arguments are ``values`` and then the step counter.
         """
-        loop, body = following.create_before(i64(), i64()), following.create_before()
-        task, done = loop.arguments
-        branch(loop, span.first, span.done)
-        with ir.InsertionPoint(loop):
-            branch_if(is_less(task, span.limit), body, following, *values, done)
-        with ir.InsertionPoint(body):
-            call(kernel.name, task, *buffers)
-            step = add(done, 1)
-            store_release(step, self._counter)
-            branch(loop, add(task, 1), step)
+        run_tasks(kernel, buffers, span, self.counter, following, *values)
+
+
+def run_tasks(
+    kernel: KernelSymbol,
+    buffers: Sequence[ir.Value],
+    span: Span,
+    counter: ir.Value,
+    following: ir.Block,
+    *values: ir.Value,
+) -> None:
+    """Emit the loop of ``EntryFrame.run``; ``counter`` is the address of the step counter."""
+    loop, body = following.create_before(i64(), i64()), following.create_before()
+    task, done = loop.arguments
+    branch(loop, span.first, span.done)
+    with ir.InsertionPoint(loop):
+        branch_if(is_less(task, span.limit), body, following, *values, done)
+    with ir.InsertionPoint(body):
+        call(kernel.name, task, *buffers)
+        step = add(done, 1)
+        store_release(step, counter)
+        branch(loop, add(task, 1), step)
 
 
 def _byte() -> ir.Type:

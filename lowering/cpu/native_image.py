@@ -15,6 +15,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
     define_dispatch_loop,
+    define_runners,
     define_straight_line,
 )
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
@@ -168,11 +169,12 @@ def _define_entries(module: ir.Module, program: Program, straight_line_limit: in
     """
     (launch,) = program.launches
     with ir.InsertionPoint(module.body):
+        runners = define_runners(program.kernels)
         if launch.num_records <= straight_line_limit:
             define_straight_line(ENTRY, program)
         else:
-            define_dispatch_loop(ENTRY, program.kernels, traced=False)
-        define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
+            define_dispatch_loop(ENTRY, program.kernels, runners, traced=False)
+        define_dispatch_loop(TRACED_ENTRY, program.kernels, runners, traced=True)
 
 
 def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, str]) -> Program:

@@ -40,15 +40,19 @@ def uses_dialect(module: ir.Module, dialect: str) -> bool:
     return any(op.name.startswith(f"{dialect}.") for op in nested_operations(module.operation))
 
 
-def run(module: ir.Module, *passes: str) -> None:
+def run(module: ir.Module, *passes: str, is_verified: bool = True) -> None:
     """Run passes of MLIR, given in the syntax of pipelines, on a module.
+
+    With ``is_verified``, the module is verified after each pass; else the caller has to verify it.
 
     Raises:
         FindingsError: with the diagnostics of the pass that fails.
     """
     text = f"builtin.module({','.join(passes)})"
+    manager = passmanager.PassManager.parse(text)
+    manager.enable_verifier(is_verified)
     try:
-        passmanager.PassManager.parse(text).run(module.operation)
+        manager.run(module.operation)
     except ir.MLIRError as error:
         raise FindingsError(
             [
