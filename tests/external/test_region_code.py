@@ -31,6 +31,8 @@ from rammer_mlir.codegens import (
 from rammer_mlir.errors import OptionError, PassError, RammerError, TargetError
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.passes import rtask_insert_copies
+from rammer_mlir.passes.fusion.placement import Placement, place
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.runtime.executable import Executable
@@ -169,6 +171,27 @@ def test_operands_are_aligned(
     exe.run({"x": shifted(x, offset)}, out={"y": out})
     wanted = rammer_mlir.compile(model, cache=False).run({"x": x})["y"]
     np.testing.assert_allclose(np.asarray(out, np.float32), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_copies_of_many_regions_take_one_placement(
+    doubled: Doubled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of regions would otherwise take minutes: the placement is of the whole program."""
+    places: list[Placement] = []
+
+    def counted(block: ir.Block) -> Placement:
+        places.append(place(block))
+        return places[-1]
+
+    monkeypatch.setattr(rtask_insert_copies, "place", counted)
+    parts = "".join(f"a{n} = MatMul(t{n}, w)  b{n} = Mul(a{n}, two)" for n in range(6))
+    rows, results = (", ".join(f"{name}{n}" for n in range(6)) for name in "tb")
+    body = f"{rows} = Split<num_outputs=6, axis=0>(x)  {parts}  y = Concat<axis=0>({results})"
+    exe = compiled(model_of(body))
+    assert len(places) <= 2
+    x = np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)
+    weights = numpy_helper.to_array(model_of(body).graph.initializer[0])
+    np.testing.assert_allclose(exe.run({"x": x})["y"], 2 * x @ weights, rtol=1e-5, atol=1e-5)
 
 
 def test_without_an_alignment_nothing_is_copied(doubled: Doubled) -> None:

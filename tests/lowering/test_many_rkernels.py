@@ -1,0 +1,45 @@
+"""Loops over the rTasks of many rKernels: functions outside of the dispatch loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.contenders import onnx_runtime
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.lowering.cpu import dispatch
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.feeds import random_feeds
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+@pytest.mark.parametrize("name", ["nas_cell", "transformer_4_layers", "lstm_bidirectional"])
+def test_numbers_and_records(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_MOST_INLINE", most)
+    model = build(name, scale="small")
+    exe = rammer_mlir.compile(model, num_veus=2, cache=False)
+    assert isinstance(exe, Executable)
+    feeds = random_feeds(exe.signature, 0)
+    wanted = onnx_runtime.run(model, feeds)
+    for found in (exe.run(feeds), exe.run(feeds)):
+        for key, value in wanted.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-4)
+    (launch,) = exe.image.program.launches
+    tasks = sum(span.count for span in exe.record(feeds).spans)
+    assert tasks == sum(
+        record.count for veu in launch.veus for record in veu if hasattr(record, "count")
+    )
+
+
+@pytest.mark.parametrize(("most", "is_apart"), [(0, True), (1000, False)])
+def test_functions_are_defined_for_many(
+    most: int, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "_MOST_INLINE", most)
+    compilation = Compilation.of_model(build("mlp", scale="small"), check_options())
+    text = compilation.emit("llvm").decode()
+    assert ("@rammer_run_0(" in text) == is_apart
+    assert ("noinline" in text) == is_apart
