@@ -211,19 +211,19 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
     # The search asks for the cost of a tiling repeatedly.
     @cache
-    def cost(tiling: Tiling) -> TileCost:
+    def cost_of(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    tilings = _tilings(computation, wanted, cost)
+    tilings = _tilings(computation, wanted, cost_of)
     domains = [TiledDomain(space, tiling) for tiling in tilings]
     check_number_of_rtasks(limit.op, min(domain.num_rtasks for domain in domains))
     for domain, tiling in zip(domains, tilings, strict=True):
         if domain.num_rtasks > MOST_RTASKS:
             continue  # a coarser one is left
-        limit.check(cost(tiling))
+        limit.check(cost_of(tiling))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)
-        _describe(kernel, domain.num_rtasks, reads, writes, cost(tiling))
+        _describe(kernel, domain.num_rtasks, reads, writes, cost_of(tiling))
         names.append(symbol_name(kernel))
     return names
 

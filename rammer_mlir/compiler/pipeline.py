@@ -59,6 +59,8 @@ _BLOCKED_CHANNELS = (
     "cse",
     "rtask-pad-channels",
     "rtask-block-channels",
+    "linalg-generalize-named-ops",
+    *_SIMPLIFIED,
 )
 
 
@@ -111,9 +113,7 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
         *_right_sides(options),
-        *_blocked_channels(options),
-        "linalg-generalize-named-ops",
-        *_SIMPLIFIED,
+        *_BLOCKED_CHANNELS,
         *(("rtask-block-reductions",) if machine.byte_products else ()),
         formed_operators(options, _occupying(options.num_veus)),
     )
@@ -125,7 +125,7 @@ def _occupying(num_veus: int) -> int:
 
 
 def _cpu_shaped(options: CompileOptions) -> tuple[str, ...]:
-    return (*_blocked_weights(options), *_winograd(options), *_fused_bodies(options))
+    return ("rtask-block-weights", *_winograd(options), *_fused_bodies(options))
 
 
 def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
@@ -333,15 +333,6 @@ def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
 def _right_sides(options: CompileOptions) -> tuple[str, ...]:
     # On a bulk-synchronous device, a copy is one more step of the schedule.
     return () if options.tile_bytes else ("rtask-transpose-right-sides",)
-
-
-def _blocked_channels(options: CompileOptions) -> tuple[str, ...]:
-    # On a bulk-synchronous device, a tile of an image's blocks exceeds the memory of a vEU.
-    return () if options.tile_bytes else _BLOCKED_CHANNELS
-
-
-def _blocked_weights(options: CompileOptions) -> tuple[str, ...]:
-    return () if options.tile_bytes else ("rtask-block-weights",)
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:
