@@ -35,8 +35,8 @@ class KernelObjects:
     """The object files of a program's rKernels.
 
     The caller's thread lowers an rKernel from MLIR to LLVM IR, which takes about as long as LLVM
-    takes to compile the result. So another process compiles an rKernel while the caller lowers the
-    next.
+    takes to compile the result. So other processes, or a thread if there are few rKernels, compile
+    an rKernel while the caller lowers the next.
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
@@ -86,3 +86,8 @@ class KernelObjects:
             seconds = self._seconds + sum(each.seconds for each in made.values())
             self._store.keep(objects, seconds)
         return (*self._found.values(), *objects.values())
+
+    def stop(self) -> None:
+        """Cancel the compilations, after an error elsewhere."""
+        if self._compiler is not None:
+            self._compiler.stop()

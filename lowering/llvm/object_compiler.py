@@ -89,8 +89,9 @@ class ObjectCompiler:
             pass
 
     def stop(self) -> None:
-        """Cancel jobs that have not begun, and end the worker processes."""
-        self._jobs.clear()
+        """Cancel jobs that have not begun, and end the worker processes, also during a job."""
+        while self._jobs:
+            self._jobs.pop().future.cancel()
         self._stop()
 
     def _work(self) -> None:
@@ -130,7 +131,9 @@ class ObjectCompiler:
         except WorkerDied as error:
             if not self._stop.alive:
                 raise
-            LOGGER.info("compiling in this process, since the worker process ended: %s", error)
+            if not worker.is_closed:
+                LOGGER.info("compiling in this process, since the worker process ended: %s", error)
+                worker.close()
             return self._compile_here(text)
         if not reply.ok:
             raise TargetError(reply.content.decode())
@@ -140,4 +143,4 @@ class ObjectCompiler:
 def _stop(workers: Sequence[WorkerProcess], threads: ThreadPoolExecutor) -> None:
     threads.shutdown(wait=False, cancel_futures=True)
     for worker in workers:
-        worker.stop()
+        worker.close()

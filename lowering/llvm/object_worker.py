@@ -6,6 +6,7 @@ import time
 
 import llvmlite.binding as llvm
 
+from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.object_messages import CompiledObject, request_of
 from rammer_mlir.support.worker_messages import serve
@@ -13,7 +14,8 @@ from rammer_mlir.support.worker_messages import serve
 _SKIPPED_PASS = "loop-load-elim"
 """A pass that takes half the time of all passes: it compares all pairs of a loop's accesses.
 
-rKernels keep values in registers from one iteration to the next, so the pass finds no loads.
+Most rKernels keep values in registers from one iteration to the next, so that the pass finds no
+loads to replace. The code of others, such as running sums, differs, but computes the same numbers.
 """
 
 
@@ -22,7 +24,13 @@ def main() -> None:
     # Options of LLVM apply to the whole process; in a process of the user's, they would also
     # change the code of other users of llvmlite.
     llvm.set_option("rammer", f"-opt-disable={_SKIPPED_PASS}")
-    serve(_compiled, str)
+    serve(_compiled, _error_line)
+
+
+def _error_line(error: Exception) -> str:
+    if isinstance(error, TargetError):
+        return str(error)
+    return " ".join(f"internal error ({type(error).__name__}: {error})".split())
 
 
 def _compiled(content: bytes) -> bytes:

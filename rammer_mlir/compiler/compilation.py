@@ -264,8 +264,13 @@ class Compilation:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
         self._work.is_separate = True
-        with self._places():
-            return self._backend.compile(self._work)
+        try:
+            with self._places():
+                return self._backend.compile(self._work)
+        except BaseException:
+            if self._work.kernels is not None:
+                self._work.kernels.stop()
+            raise
 
     @contextmanager
     def _places(self) -> Generator[None]:

@@ -25,8 +25,12 @@ class WorkerDied(Exception):
 
 def can_start_python() -> bool:
     """Whether this process can start another Python interpreter; a host application cannot."""
-    name = Path(sys.executable or "").name
-    return name.startswith("python") and not getattr(sys, "frozen", False)
+    if not sys.executable or getattr(sys, "frozen", False):
+        return False
+    # An application that embeds Python may have the name of any Python on the search path.
+    executable, prefixes = Path(sys.executable), {sys.prefix, sys.exec_prefix, sys.base_prefix}
+    is_own = any(executable.is_relative_to(prefix) for prefix in prefixes)
+    return executable.name.startswith("python") and is_own
 
 
 def module_command(module: str) -> list[str]:
@@ -42,6 +46,7 @@ class WorkerProcess:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._closed = False
         self._log: IO[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -60,32 +65,48 @@ class WorkerProcess:
                 raise WorkerDied(f"it did not finish in {seconds:g} s") from error
             except (OSError, EOFError) as error:
                 raise WorkerDied(self._last_words(process)) from error
+            except BaseException:
+                # The answer that is still to come must not become that of the next request.
+                self._stop()
+                raise
 
-    def start(self) -> None:
-        """Start the child process unless it runs, so that it is ready for the first request.
-
-        Raises:
-            WorkerDied: if the child does not start.
-        """
-        with self._lock:
-            self._started()
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._closed
 
     def stop(self) -> None:
-        """End the child process, if it is running."""
+        """End the child process, if it is running, after the request of another thread."""
+        # The copy in a forked process has nothing to stop, and its lock may never be released.
+        if self._owner != os.getpid():
+            return
         with self._lock:
             self._stop()
 
+    def close(self) -> None:
+        """End the child process for good, even during a request of another thread.
+
+        That request, and all later ones, raise ``WorkerDied``.
+        """
+        self._closed = True
+        process = self._process
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+        self.stop()
+
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            raise WorkerDied("it was closed")
         if self._process is not None and self._owner == os.getpid():
             if self._process.poll() is None:
                 return self._process
             self._stop()
         # After a fork, the copy of this object must not touch the parent's child.
         self._owner = os.getpid()
-        self._log = tempfile.TemporaryFile(prefix="rammer-worker-")
         # ``-P`` keeps the working directory off the path; pass the parent's path on instead.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         try:
+            self._log = tempfile.TemporaryFile(prefix="rammer-worker-")
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -95,8 +116,12 @@ class WorkerProcess:
                 bufsize=0,
             )
         except OSError as error:
-            self._log.close()
+            if self._log is not None:
+                self._log.close()
             raise WorkerDied(f"it did not start: {error}") from error
+        if self._closed:  # meanwhile, by a thread that found no process yet
+            self._stop()
+            raise WorkerDied("it was closed")
         return self._process
 
     def _stop(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.contenders import onnx_runtime
 from rammer_mlir.benchmarks.models import build
+from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.cpu import dispatch
@@ -20,6 +23,9 @@ from rammer_mlir.runtime.feeds import random_feeds
 @pytest.mark.parametrize("name", ["nas_cell", "transformer_4_layers", "lstm_bidirectional"])
 def test_numbers_and_records(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "_MOST_INLINE", most)
+    # Short programs have no dispatch loop otherwise.
+    tabled = partial(steps.lower_program, straight_line_limit=0)
+    monkeypatch.setattr(steps, "lower_program", tabled)
     model = build(name, scale="small")
     exe = rammer_mlir.compile(model, num_veus=2, cache=False)
     assert isinstance(exe, Executable)

@@ -121,6 +121,13 @@ def test_scalar_code_where_nothing_is_contiguous_and_short() -> None:
     assert plan_tile(nest).vector is None
 
 
+@pytest.mark.parametrize("trips", [(0, 64), (10, 0)])
+def test_a_nest_without_iterations_has_scalar_code(trips: tuple[int, int]) -> None:
+    rows, columns = trips
+    nest = _nest({"i": rows, "j": columns}, "", [{"i": columns, "j": 1}], {"i": columns, "j": 1})
+    assert plan_tile(nest).vector is None
+
+
 def test_not_vectorizable() -> None:
     nest = _matmul(64, 64, 64)
     plan = plan_tile(

@@ -1,8 +1,8 @@
 """Cost of micro tiles on a core with two loads and two arithmetic operations per cycle.
 
-The loops of a ``LoopNest`` have numbers. In all functions, ``points`` maps the number of each tiled
-loop to the number of its iterations in a micro tile, which is smaller for tiles at an edge. Costs
-without cache misses are computed for many micro tiles at once, as arrays (``TileArrays``).
+The loops of a ``LoopNest`` have numbers. Costs without cache misses are computed for many micro
+tiles at once, as arrays (``TileArrays``). In functions of a single micro tile, ``points`` maps the
+number of each tiled loop to the number of its iterations, which is smaller for tiles at an edge.
 """
 
 from __future__ import annotations
@@ -290,15 +290,15 @@ def _strided_cost(nest: LoopNest, lanes: int) -> float:
     return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * lanes
 
 
-def _reduction_steps(nest: LoopNest, vector: int | None, points: int) -> int:
+def _reduction_steps(nest: LoopNest, vector: int | None, size: int) -> int:
     """Return the number of steps in which a micro tile iterates over all reduction loops.
 
-    A step along the vector loop processes ``points`` points.
+    A step along the vector loop processes ``size`` points.
     """
     steps = 1
     for loop in nest.reductions:
         trips = nest.loops[loop].trips
-        steps *= -(-trips // points) if loop == vector else trips
+        steps *= -(-trips // size) if loop == vector else trips
     return steps
 
 

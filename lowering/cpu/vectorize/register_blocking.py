@@ -1,4 +1,4 @@
-"""Choice of the micro tile of a loop nest: plain Python, without IR.
+"""Choice of the micro tile of a loop nest, without IR.
 
 The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core
 (``cost``).
@@ -34,7 +34,9 @@ _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the micro tile with the least estimated cost in cycles for ``nest``."""
-    best = _cheapest(nest, _candidates(nest))
+    candidates = _candidates(nest)
+    is_empty = any(loop.trips == 0 for loop in nest.loops)
+    best = candidates[0].plan(0) if is_empty else _cheapest(nest, candidates)
     return replace(best, unroll=_instance_order(nest, best), order=loop_order(nest, best))
 
 
