@@ -12,7 +12,6 @@ from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.fusion.placement import Conflict, Placement, Storage, place
 from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, symbol_name
-from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.tiling.generated import generated_alignment
@@ -94,7 +93,7 @@ def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outlin
     for index, value in enumerate(op.operation.operands):
         if is_off(value):
             copied = _copy_operand(Conflict(op, index), outliner).results[0]
-            placement.storage[copied] = _own_buffer(copied)
+            placement.storage[copied] = Storage.own(copied)
     for result in [each for each in op.operation.results if is_off(each)]:
         kernel = outliner.function("copy", [result.type], list)
         uses = list(result.uses)
@@ -102,11 +101,7 @@ def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outlin
         for use in uses:
             use.owner.operation.operands[use.operand_number] = copy.results[0]
         placement.storage[copy.results[0]] = placement.storage[result]
-        placement.storage[result] = _own_buffer(result)
-
-
-def _own_buffer(value: ir.Value) -> Storage:
-    return Storage(value, Layout.row_major(shape_of(value)))
+        placement.storage[result] = Storage.own(result)
 
 
 def _behind(op: ir.OpView) -> ir.InsertionPoint:

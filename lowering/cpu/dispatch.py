@@ -59,7 +59,7 @@ _PLACE_BITS = 32
 
 
 def define_dispatch_loop(
-    name: str, kernels: Sequence[KernelSymbol], runners: Sequence[str] = (), *, traced: bool
+    name: str, kernels: Sequence[KernelSymbol], runners: Sequence[str], *, traced: bool
 ) -> None:
     """Define the LLVM function ``name``, which executes a vEU's records of the task table.
 
@@ -200,11 +200,11 @@ class _DispatchLoop:
                     runner = self._runners[number]
                     done = call_for(i64(), runner, first, limit, self._done, *operands)
                     branch(self._next, following, done)
-                    continue
-                places = range(kernel.num_arguments)
-                buffers = [self._frame.buffer(number_at(arguments, n)) for n in places]
-                span = Span(first, limit, self._done)
-                self._frame.run(kernel, buffers, span, self._next, following)
+                else:
+                    places = range(kernel.num_arguments)
+                    buffers = [self._frame.buffer(number_at(arguments, n)) for n in places]
+                    span = Span(first, limit, self._done)
+                    self._frame.run(kernel, buffers, span, self._next, following)
         with ir.InsertionPoint(self._run):
             switch(kind, cases, self._frame.finish)
 

@@ -50,6 +50,8 @@ class KernelObjects:
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
         """Look up the object files of rKernels in the cache, and begin to compile those not found.
 
+        After an error here or elsewhere, the caller has to call ``stop``.
+
         Raises:
             OperationError, TargetError: if an rKernel cannot be lowered.
         """
@@ -58,14 +60,10 @@ class KernelObjects:
             self._found |= self._store.find(tuple(distinct))
         missing = {i: kernel for i, kernel in distinct.items() if i not in self._found}
         self._compiler = ObjectCompiler(self._machine, len(missing))
-        try:
-            begin = time.thread_time()
-            for identity, kernel in missing.items():
-                self._compiled[identity] = self._compiler.submit(kernel.llvm_ir(self._machine))
-            self._seconds += time.thread_time() - begin
-        except BaseException:
-            self._compiler.stop()
-            raise
+        begin = time.thread_time()
+        for identity, kernel in missing.items():
+            self._compiled[identity] = self._compiler.submit(kernel.llvm_ir(self._machine))
+        self._seconds += time.thread_time() - begin
 
     def collect(self) -> tuple[bytes, ...]:
         """Complete the compilations, cache the new object files, and return all object files.
@@ -88,6 +86,6 @@ class KernelObjects:
         return (*self._found.values(), *objects.values())
 
     def stop(self) -> None:
-        """Cancel the compilations, after an error elsewhere."""
+        """Cancel the compilations, after an error."""
         if self._compiler is not None:
             self._compiler.stop()

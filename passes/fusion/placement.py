@@ -8,6 +8,7 @@ whose layout cannot be expressed by strides, or a value that would have to be st
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import CONCAT, VIEWS, is_cloned
@@ -29,6 +30,11 @@ class Storage:
 
     root: ir.Value | int
     layout: Layout
+
+    @classmethod
+    def own(cls, value: ir.Value) -> Self:
+        """Return the storage of a tensor in a dense buffer of its own."""
+        return cls(value, Layout.row_major(shape_of(value)))
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def place(block: ir.Block) -> Placement:
     for op in reversed(operations):
         _request(op, requested, placement)
     for argument in block.arguments:
-        placement.storage[argument] = Storage(argument, Layout.row_major(shape_of(argument)))
+        placement.storage[argument] = Storage.own(argument)
     for op in operations[:-1]:
         _resolve(op, requested, placement)
     return placement
@@ -110,7 +116,7 @@ def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
             _ask(op, index, storage, requested, placement)
     elif name == CONCAT:
         result = op.operation.results[0]
-        whole = requested.setdefault(result, Storage(result, Layout.row_major(shape_of(result))))
+        whole = requested.setdefault(result, Storage.own(result))
         for index, layout in enumerate(_parts(op, whole.layout)):
             _ask(op, index, Storage(whole.root, layout), requested, placement)
     elif name in RESHAPES:
@@ -170,8 +176,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
                 placement.report(op, index)
     if name in ("rtask.operator", CONCAT):
         for result in op.operation.results:
-            fresh = Storage(result, Layout.row_major(shape_of(result)))
-            storage[result] = requested.get(result, fresh)
+            storage[result] = requested.get(result, Storage.own(result))
         return
     source = storage.get(op.operation.operands[0]) if len(op.operation.operands) == 1 else None
     if source is None:

@@ -12,7 +12,6 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
 from rammer_mlir.passes.ir.constant_pad import find_constant_pad
-from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
@@ -109,8 +108,7 @@ def _storage(placement: Placement, value: ir.Value) -> Storage:
 
     A tensor to which ``placement`` gives no buffer is copied later, to a dense buffer of its own.
     """
-    own = Storage(value, Layout.row_major(shape_of(value)))
-    return placement.storage.get(value, own)
+    return placement.storage.get(value, Storage.own(value))
 
 
 def _value(root: Root, value: ir.Value) -> Value:

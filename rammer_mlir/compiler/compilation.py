@@ -264,13 +264,8 @@ class Compilation:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
         self._work.is_separate = True
-        try:
-            with self._places():
-                return self._backend.compile(self._work)
-        except BaseException:
-            if self._work.kernels is not None:
-                self._work.kernels.stop()
-            raise
+        with self._places():
+            return self._backend.compile(self._work)
 
     @contextmanager
     def _places(self) -> Generator[None]:

@@ -169,8 +169,16 @@ def _size_text(module: ir.Module) -> str:
 
 
 def run_stages(work: Work, stages: Sequence[Stage], last: str) -> None:
-    """Run the stages up to ``last`` that a model has not reached yet."""
+    """Run the stages up to ``last`` that a model has not reached yet.
+
+    After an error, no rKernels are compiled in the background any more.
+    """
     names = [stage.name for stage in stages]
-    for stage in stages[: names.index(last) + 1]:
-        if stage.name not in work.reached:
-            stage.run(work)
+    try:
+        for stage in stages[: names.index(last) + 1]:
+            if stage.name not in work.reached:
+                stage.run(work)
+    except BaseException:
+        if work.kernels is not None:
+            work.kernels.stop()
+        raise

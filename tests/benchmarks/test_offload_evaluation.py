@@ -426,12 +426,12 @@ def test_equal_programs_have_equal_digests(tmp_path: Path) -> None:
 
 def test_time_of_a_region_that_was_split_is_the_code_generators() -> None:
     first = (
-        Span(0, 0.0, 0.003, "rtask", "first", "maker_1_0_x0_b", count=1),
-        Span(0, 0.003, 0.004, "rtask", "second", "maker_2_x0_b", count=1),
+        Span(0, 0.0, 0.003, "rtask", "first", "maker_1_0_x0_b", count=1, module="maker_1_0"),
+        Span(0, 0.003, 0.004, "rtask", "second", "maker_2_x0_b", count=1, module="maker_2"),
         Span(0, 0.004, 0.006, "rtask", "third", "matmul_1_t0_b", count=4),
     )
     second = (Span(1, 0.0, 0.006, "barrier", "barrier"),)
-    found = run_seconds(0.006, [Timeline("a run", (first, second))], "other,maker")
+    found = run_seconds(0.006, [Timeline("a run", (first, second))])
     assert found.foreign == pytest.approx(0.002) and found.rtasks == 2
     assert found.own == pytest.approx(0.001) and found.invocation == pytest.approx(0.003)
 

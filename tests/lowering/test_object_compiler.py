@@ -25,7 +25,12 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.llvm.object_compiler import ObjectCompiler
 from rammer_mlir.lowering.llvm.object_messages import CompiledObject, request
 from rammer_mlir.support import worker_process
-from rammer_mlir.support.worker_process import WorkerDied, WorkerProcess, can_start_python
+from rammer_mlir.support.worker_process import (
+    WorkerDied,
+    WorkerProcess,
+    can_start_python,
+    module_command,
+)
 
 MACHINE = host_machine()
 
@@ -160,15 +165,14 @@ def test_workers_leave_out_a_pass_that_changes_nothing(monkeypatch: pytest.Monke
         found.append(text)
         return submit(self, text)
 
-    monkeypatch.setattr(ObjectCompiler, "submit", kept)
-    for name in ("nas_cell", "attention", "depthwise_net"):
-        Compilation.of_model(build(name, scale="small"), check_options()).code()
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectCompiler, "submit", kept)
+        for name in ("nas_cell", "attention", "depthwise_net"):
+            Compilation.of_model(build(name, scale="small"), check_options()).code()
     assert len(found) > 15 and any("br i1" in text for text in found)
     compiler = ObjectCompiler(MACHINE, len(found), workers=1)
-    made = [compiler.submit(text) for text in list(found)]
-    assert [each.result().object for each in made] == [
-        emit_object(text, MACHINE) for text in found[: len(made)]
-    ]
+    made = [compiler.submit(text) for text in found]
+    assert [each.result().object for each in made] == [emit_object(t, MACHINE) for t in found]
     compiler.stop()
 
 
@@ -196,7 +200,7 @@ def test_a_program_without_a_main_guard_compiles_in_workers(tmp_path: Path) -> N
 
 
 def test_a_worker_answers_requests_in_order_after_an_error() -> None:
-    worker = WorkerProcess([sys.executable, "-P", "-m", "rammer_mlir.lowering.llvm.object_worker"])
+    worker = WorkerProcess(module_command("rammer_mlir.lowering.llvm.object_worker"))
     try:
         for wrong in (b"no machine", b"{}\n"):
             reply = worker.request(wrong, 60)
@@ -210,7 +214,7 @@ def test_a_worker_answers_requests_in_order_after_an_error() -> None:
 
 def test_an_interrupted_request_leaves_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the next request would get it."""
-    worker = WorkerProcess([sys.executable, "-P", "-m", "rammer_mlir.lowering.llvm.object_worker"])
+    worker = WorkerProcess(module_command("rammer_mlir.lowering.llvm.object_worker"))
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -71,7 +71,7 @@ def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ..
     """
     if not nest.inputs:
         return plan.unroll
-    held = min(nest.inputs, key=lambda access: registers_of(access, plan, {}))
+    held = min(nest.inputs, key=lambda access: registers_of(access, plan))
     return tuple(sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0])))
 
 
@@ -204,5 +204,5 @@ def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int
                     break  # larger factors need more registers still
                 add((*unroll, (loop, factor)), results, wider, number + 1)
 
-    add((), plan.accumulators, [registers_of(a, plan, {}) for a in nest.inputs], 0)
+    add((), plan.accumulators, [registers_of(a, plan) for a in nest.inputs], 0)
     return _Candidates(nest, plan.vector, plan.lanes, plan.vectors, unrolls, registers)

@@ -124,25 +124,11 @@ class TilePlan:
         return self.vectors * math.prod(factor for _, factor in self.unroll)
 
 
-def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Return the number of registers that an operand occupies in a step of a micro tile.
-
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
-    """
-    count = math.prod(
-        points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
-    )
-    return count * vectors_of(access, plan, points)
-
-
-def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Return the number of an operand's registers along the vector loop: 1 if it is invariant.
-
-    ``points`` maps each tiled loop to its number of iterations in a micro tile.
-    """
-    if plan.vector is None or access.invariant(plan.vector):
-        return 1
-    return -(-points.get(plan.vector, plan.points(plan.vector)) // plan.lanes)
+def registers_of(access: Access, plan: TilePlan) -> int:
+    """Return the number of registers that an operand occupies in a step of a full micro tile."""
+    count = math.prod(factor for loop, factor in plan.unroll if not access.invariant(loop))
+    is_along = plan.vector is not None and not access.invariant(plan.vector)
+    return count * plan.vectors if is_along else count
 
 
 def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:

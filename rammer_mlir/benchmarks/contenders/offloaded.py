@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +96,6 @@ class Offloaded:
         )  # fmt: skip
         self._compiling = time.perf_counter() - begin
         self._first_run: float | None = None
-        self._codegens = codegens
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run the model on ``feeds``, inputs by name; return the outputs by name."""
@@ -135,7 +133,7 @@ class Offloaded:
         """Record ``RECORDS`` runs, and return the times of the fastest."""
         runs = [self._record(feeds) for _ in range(RECORDS)]
         total, lines = min(runs, key=lambda run: run[0])
-        return run_seconds(total, lines, self._codegens)
+        return run_seconds(total, lines)
 
     def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
         """Return the seconds of a run on ``feeds``, and the timeline of each program that ran."""
@@ -172,26 +170,13 @@ class _RecordedPart(Part):
         return super().call(values)
 
 
-def _foreign_names(codegens: str) -> re.Pattern[str]:
-    """Return a pattern that matches the names of rKernels that code generators computed.
-
-    ``codegens`` are the code generators' names, separated by commas; without any, the pattern
-    matches no name.
-    """
-    names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
-    # A region that was split has several numbers. "$^" matches no name.
-    return re.compile(rf"(?:{names})(?:_\d+)+_x\d+") if codegens else re.compile("$^")
-
-
-def run_seconds(total: float, lines: Sequence[Timeline], codegens: str) -> RunSeconds:
+def run_seconds(total: float, lines: Sequence[Timeline]) -> RunSeconds:
     """Return the times of a run by kind of work.
 
     Args:
         total: seconds of the run without recording.
         lines: timelines of the run's programs; recording may have made them slower than the run.
-        codegens: names of the code generators, separated by commas.
     """
-    foreign = _foreign_names(codegens)
     inside = sum(line.seconds for line in lines)
     # The recorded runs may have been slower than the timed run.
     total = max(total, inside)
@@ -200,14 +185,14 @@ def run_seconds(total: float, lines: Sequence[Timeline], codegens: str) -> RunSe
     for line in lines:
         for span in line.spans:
             if span.kind == "rtask":
-                kind = _kind(span, foreign)
+                kind = _kind(span)
                 shares[kind] += span.seconds / len(line.veus)
                 rtasks += span.count if kind == "foreign" else 0
     rest = inside - sum(shares.values())
     return RunSeconds(total=total, **shares, invocation=rest, host=total - inside, rtasks=rtasks)
 
 
-def _kind(span: Span, foreign: re.Pattern[str]) -> str:
-    if foreign.match(span.kernel):
+def _kind(span: Span) -> str:
+    if span.module:
         return "foreign"
     return "copies" if span.kernel.startswith(_COPIES) else "own"
