@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
+from rammer_mlir.compiler.caching.preparations import Lookup
 from rammer_mlir.compiler.caching.programs import ProgramCache
 from rammer_mlir.compiler.inlined_weights import with_values
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
@@ -89,22 +90,20 @@ def compile_any_model(
     # The programs that are compiled to choose regions are garbage before the compilation ends.
     with paused_collector(not options.offload):
         begin = time.perf_counter()
+        lookup = None if programs is None else Lookup(programs, source, given)
+        if lookup is not None and (known_program := lookup.find()) is not None:
+            return known_program
         prepared = prepare_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
         if isinstance(prepared, HostedGraph):
             refuse_samples(options)
             return prepared
-        key = None if programs is None else programs.key(prepared)
-        if programs is not None and key is not None:
-            taken = time.perf_counter() - begin
-            found = programs.find(key, prepared)
-            if found is not None:
-                found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
-                return found
+        if lookup is not None and (known_program := lookup.find_prepared(prepared)) is not None:
+            return known_program
         compilation = Compilation.of_import(import_prepared(prepared), options, begin)
         compilation.use_known(known)
         made = _executable(compilation, device, executor)
-        if programs is not None and key is not None:
-            programs.keep(key, made, compilation.recipes)
+        if lookup is not None:
+            lookup.keep(made, compilation.recipes)
         return made
 
 

@@ -137,7 +137,7 @@ class Recipe:
         elif self.held is None:
             found["weight"] = numbers[self.name]
         else:
-            found["held"] = _array_to_json(self.held)
+            found["held"] = array_to_json(self.held)
         return found
 
 
@@ -150,7 +150,7 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
         Part(recipe_from_json(source, names), tuple(shape), tuple(low), tuple(size))
         for source, shape, low, size in found.get("parts", ())
     )
-    held = _array_from_json(found["held"]) if "held" in found else None
+    held = array_from_json(found["held"]) if "held" in found else None
     number: int | None = found.get("weight")
     name = "" if number is None else names[number]
     shape = None if found["shape"] is None else tuple(found["shape"])
@@ -162,7 +162,7 @@ def is_matrix(step: Step) -> bool:
     return len(step) > 0 and not isinstance(step[0], int | str)
 
 
-def _array_to_json(array: Array) -> list[Any]:
+def array_to_json(array: Array) -> list[Any]:
     """Return dtype, shape and content of an array for JSON; equal elements are stored once."""
     dense = np.ascontiguousarray(array)
     single = dense.tobytes()[: dense.itemsize]
@@ -172,7 +172,8 @@ def _array_to_json(array: Array) -> list[Any]:
     return [dense.dtype.str, list(array.shape), text]
 
 
-def _array_from_json(found: Sequence[Any]) -> Array:
+def array_from_json(found: Sequence[Any]) -> Array:
+    """Return the array that ``array_to_json`` returned as ``found``."""
     kind, shape, text = found
     flat = np.frombuffer(base64.b64decode(text), np.dtype(kind))
     size = int(np.prod(shape, dtype=np.int64))

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Entry, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import compiler_parts, digest_of
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.weight_recipes import Recipe, recipe_from_json
 from rammer_mlir.errors import RammerError
-from rammer_mlir.frontends.onnx import signature_of
 from rammer_mlir.frontends.onnx.canonical import CanonicalGraph, canonical_graph
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import Array
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.proof import Proof, ValuePlace
 from rammer_mlir.programs.records import Operator, Program
+from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.artifact import Artifact, read_split, split_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
@@ -59,24 +60,47 @@ class ProgramKey:
         return digest_of(self.parts)
 
 
+@dataclass(frozen=True)
+class Replacement:
+    """The weights and names of a model for which a cached program is reused.
+
+    Attributes:
+        weights: weights of the prepared model, in the order of its canonical graph.
+        nodes: names of its nodes, in that order.
+        values: names of its inputs, then of its outputs, then of its weights.
+    """
+
+    weights: Sequence[Array]
+    nodes: Sequence[str]
+    values: Sequence[str]
+
+    @staticmethod
+    def of_prepared(graph: CanonicalGraph, model: Model) -> Replacement:
+        """Return those of a prepared model, whose canonical graph is ``graph``."""
+        weights = [model.weights[name] for name in graph.weights]
+        return Replacement(weights, graph.nodes, (*graph.interface, *graph.weights))
+
+
 class ProgramCache:
     """The cache level that finds programs by the canonical graph of a model, without weights."""
 
     def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
         """Use a cache file for compilations that take at least ``worth`` seconds."""
-        self._file, self._options, self._worth = file, options, worth
+        self.file, self.options, self._worth = file, options, worth
+
+    @property
+    def stores(self) -> bool:
+        """Whether this level stores programs: only those for a CPU without foreign code."""
+        return self.options.backend.repacks_weights and not self.options.offload
 
     def key(self, model: Model) -> ProgramKey | None:
-        """Return the key of a prepared model; None if this level never stores its program.
-
-        It stores only programs for a CPU that contain no foreign code.
-        """
-        if not self._options.backend.repacks_weights or self._options.offload:
+        """Return the key of a prepared model; None if this level never stores its program."""
+        if not self.stores:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
         graph = canonical_graph(model)
         sections = {f"graph {name}": hash_of(text) for name, text in graph.sections.items()}
-        return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
+        return ProgramKey(graph, {**sections, **compiler_parts(self.options)})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
         """Return the cached program of ``key`` with the weights and names of ``model``.
@@ -84,31 +108,72 @@ class ProgramCache:
         Return None if the cache has no valid program of this key.
         """
         begin = time.perf_counter()
-        entry = self._file.find(PROGRAM, key.digest)
+        entry = self.file.find(PROGRAM, key.digest)
         if entry is None:
-            why = difference(self._file, PROGRAM, key.parts)
+            why = difference(self.file, PROGRAM, key.parts)
             log_cache(f"{PROGRAM}: miss, no entry {key.digest}{why}")
             return None
+        form, new = key.graph.form, Replacement.of_prepared(key.graph, model)
+        # Compare the whole form, since the key is only a hash.
+        return self._opened(entry, key.digest, lambda kept: kept == form, new, begin)
+
+    def find_by_digest(self, digest: str, form: str, replacement: Replacement) -> Executable | None:
+        """Return the cached program of a key with the weights and names of another model.
+
+        Return None if the cache has no valid program of this key.
+
+        Args:
+            digest: the digest of the program's key.
+            form: ``form_digest`` of the canonical form of the prepared model.
+            replacement: the weights and names of the other model.
+        """
+        begin = time.perf_counter()
+        entry = self.file.find(PROGRAM, digest)
+        if entry is None:
+            log_cache(f"{PROGRAM}: miss, no entry {digest}")
+            return None
+        return self._opened(
+            entry, digest, lambda kept: form_digest(kept) == form, replacement, begin
+        )
+
+    def _opened(
+        self,
+        entry: Entry,
+        digest: str,
+        is_form: Callable[[bytes], bool],
+        replacement: Replacement,
+        begin: float,
+    ) -> Executable | None:
+        """Return the program of an entry with other weights and names; None if it is not valid.
+
+        Args:
+            entry: the program's entry.
+            digest: the digest of its key.
+            is_form: whether a canonical form is that of the model.
+            replacement: the model's weights and names.
+            begin: start of the lookup, by ``time.perf_counter``.
+        """
         try:
-            # Compare the whole form, since the key is only a hash.
-            if zlib.decompress(entry.identity) != key.graph.form:
-                log_cache(f"{PROGRAM}: miss, entry {key.digest} is of another graph")
+            if not is_form(zlib.decompress(entry.identity)):
+                log_cache(f"{PROGRAM}: miss, entry {digest} is of another graph")
                 return None
-            path = self._file.path
-            artifact = replayed(read_split(path, entry.content, entry.bulk), key.graph, model)
+            path = self.file.path
+            artifact = replayed(read_split(path, entry.content, entry.bulk), replacement)
             executable = open_artifact(path, artifact)
         except (RammerError, OSError, zlib.error, LookupError, ValueError, TypeError) as error:
-            log_cache(f"{PROGRAM}: miss, damaged entry {key.digest} removed: {error}")
-            self._file.remove(PROGRAM, key.digest)
+            log_cache(f"{PROGRAM}: miss, damaged entry {digest} removed: {error}")
+            self.file.remove(PROGRAM, digest)
             return None
         assert isinstance(executable, Executable)
-        record_hit(executable, PROGRAM, key.digest, entry, begin)
+        record_hit(executable, PROGRAM, digest, entry, begin)
         return executable
 
     def keep(
         self, key: ProgramKey, executable: CompiledModel, recipes: Mapping[int, Recipe]
-    ) -> None:
+    ) -> bool:
         """Store a program without its weights, if it took at least ``worth`` seconds to compile.
+
+        Return whether it was stored.
 
         ``recipes`` has the recipe of each weight, by argument number of the entry function. When
         the program is reused for another model, they pack the weights of that model.
@@ -116,7 +181,7 @@ class ProgramCache:
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:
             log_cache(f"{PROGRAM}: not kept, {seconds:.3f} s are less than {self._worth:g} s")
-            return
+            return False
         assert isinstance(executable, Executable)
         begin = time.perf_counter()
         numbers = {name: number for number, name in enumerate(key.graph.weights)}
@@ -124,14 +189,20 @@ class ProgramCache:
             content, _ = split_artifact(_without_weights(executable, key.graph, recipes, numbers))
         except RammerError as error:
             log_cache(f"{PROGRAM}: not kept, {error}")
-            return
+            return False
         identity = zlib.compress(key.graph.form, 1)
-        is_kept = self._file.keep(
+        is_kept = self.file.keep(
             PROGRAM, key.digest, content, identity=identity, parts=key.parts, seconds=seconds
         )
         if is_kept:
             size, taken = len(content) + len(identity), time.perf_counter() - begin
             log_cache(f"{PROGRAM}: kept entry {key.digest}, {size} bytes in {taken:.3f} s")
+        return is_kept
+
+
+def form_digest(form: bytes) -> str:
+    """Return the digest by which an entry of another level identifies a canonical form."""
+    return sha256(form).hexdigest()
 
 
 def hash_of(form: bytes) -> str:
@@ -156,16 +227,16 @@ def _without_weights(
     return Artifact(image, artifact.code, {**artifact.stats, _REPLAY: replay})
 
 
-def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
-    """Return the cached program ``kept`` with the weights and names of ``model``.
+def replayed(kept: Artifact, new: Replacement) -> Artifact:
+    """Return the cached program ``kept`` with the weights and names ``new``.
 
-    ``graph`` is the model's canonical graph, which is equal to that of the cached model. Raise
-    ValueError if the packed weights have another total size in bytes than those of ``kept``.
+    Raise ValueError if the packed weights have another total size in bytes than those of ``kept``.
     """
     stats = dict(kept.stats)
     replay = stats.pop(_REPLAY)
+    weights = {str(number): array for number, array in enumerate(new.weights)}
     found = {
-        argument: recipe_from_json(recipe, graph.weights).array(model.weights)
+        argument: recipe_from_json(recipe, tuple(weights)).array(weights)
         for argument, recipe in replay["recipes"]
     }
     blob = pack_constants(found).blob
@@ -174,16 +245,24 @@ def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
         raise ValueError(f"{blob.nbytes} bytes of weights, expected {stats['constant_bytes']}")
     image = kept.image
     assert isinstance(image, CpuImage)
-    nodes = _renamed(replay["nodes"], graph.nodes)
-    values = _renamed(replay["values"], (*graph.interface, *graph.weights))
+    nodes = _renamed(replay["nodes"], new.nodes)
+    values = _renamed(replay["values"], new.values)
     image = replace(
         image,
-        signature=signature_of(model),
+        signature=_with_interface(image.signature, new.values),
         program=_with_names(image.program, nodes),
         proof=_with_value_names(image.proof, values),
         constants=Constants((blob,)),
     )
     return Artifact(image, kept.code, stats)
+
+
+def _with_interface(signature: Signature, names: Sequence[str]) -> Signature:
+    """Return a signature with other names: those of inputs, then of outputs, begin ``names``."""
+    specs = (*signature.inputs, *signature.outputs)
+    renamed = [replace(spec, name=name) for spec, name in zip(specs, names, strict=False)]
+    count = len(signature.inputs)
+    return Signature(tuple(renamed[:count]), tuple(renamed[count:]))
 
 
 def _renamed(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import onnx
 
@@ -94,7 +95,8 @@ def prepare_any(
         RammerError: if the model or the shapes are invalid, or operators cannot be compiled.
     """
     with paused_collector(len(source.graph.node) >= _MANY_NODES):
-        model = source.copy()
+        # What is read for this program does not concern others of the same source.
+        model = replace(source.copy(), read=set())
         fix_inputs(model, shapes, {})
         for name, value in values.items():
             make_constant(model, name, value)

@@ -95,8 +95,11 @@ class _Folding:
         return nodes
 
     def _constant(self, name: str) -> Array | None:
-        value = self._constants.get(name)
-        return value if value is not None and value.dtype.type in _FLOATS else None
+        return self._constants[name] if self._is_constant(name) else None
+
+    def _is_constant(self, name: str) -> bool:
+        dtype = self._constants.dtype(name)
+        return dtype is not None and dtype.type in _FLOATS
 
     def _channels(self, name: str) -> tuple[int, int] | None:
         """Return rank and number of channels of the value ``name``; None if unknown or rank < 2."""
@@ -109,10 +112,11 @@ class _Folding:
         if node.op_type not in ("Mul", "Add", "Sub", "Div") or len(node.input) != 2:
             return None
         for position in (0, 1):
+            if node.input[position] not in self._producers:
+                continue
             constant = self._constant(node.input[1 - position])
             kind = self._channels(node.input[position])
-            # Constant operands on both sides are folded by constant folding.
-            if constant is None or kind is None or node.input[position] in self._constants:
+            if constant is None or kind is None:
                 continue
             values = _per_channel(constant, *kind)
             if values is not None:
@@ -140,11 +144,12 @@ class _Folding:
         if node.op_type not in ("Conv", "ConvTranspose", "Gemm"):
             return None
         kind = self._channels(node.output[0])
-        if kind is None or any(self._constant(name) is None for name in node.input[1:] if name):
+        if kind is None or not all(self._is_constant(name) for name in node.input[1:] if name):
             return None
-        bias = self._constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
-        if node.op_type == "Gemm" and bias is not None and _per_channel(bias, *kind) is None:
-            return None
+        has_bias = len(node.input) > 2 and bool(node.input[2])
+        if node.op_type == "Gemm" and has_bias:
+            if not _is_per_channel(self._constants.shape(node.input[2]), *kind):
+                return None
         return _Producer(node, np.ones(kind[1]), np.zeros(kind[1]))
 
     def _emit(self, producer: _Producer) -> list[onnx.NodeProto]:
@@ -211,13 +216,20 @@ def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
     ``rank`` and ``channels`` are those of the operator's other operand, in which dimension 1 is the
     channels.
     """
-    if constant.ndim > rank:
-        return None
-    shape = (1,) * (rank - constant.ndim) + constant.shape
-    # The constant must vary along dimension 1 only, or be a single value.
-    if prod(shape) not in (1, channels) or shape[1] != prod(shape):
+    if not _is_per_channel(constant.shape, rank, channels):
         return None
     return np.broadcast_to(constant.astype(np.float64).ravel(), channels)
+
+
+def _is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
+    """Whether a constant operand of a shape varies along dimension 1 only, or is a single value.
+
+    ``rank`` and ``channels`` are those of the operator's other operand.
+    """
+    if len(shape) > rank:
+        return False
+    aligned = (1,) * (rank - len(shape)) + shape
+    return prod(aligned) in (1, channels) and aligned[1] == prod(aligned)
 
 
 def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool) -> _Affine | None:

@@ -1,5 +1,6 @@
-"""The canonical form of a model after ``prepare``: equal for models that give the same program.
+"""The canonical form of a model: equal for models that give the same program.
 
+A prepared model has inferred types; in a model as it is loaded, only the declared ones are known.
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
 order of nodes matter. A weight (a large constant, stored separately from the graph) is represented
 by type, shape and uses; a constant in the graph is represented by its value.
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 import onnx
 
 from rammer_mlir.frontends.onnx.model import Model, free_names
-from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
+from rammer_mlir.frontends.onnx.node_names import name_of
+from rammer_mlir.frontends.onnx.tensors import Array, static_shape, value_infos
 
 Reference = tuple[object, ...]
 """Reference to a value: its origin (node, weight, input, ...), and its number in that origin."""
@@ -28,12 +30,16 @@ class CanonicalGraph:
             (types and shapes), ``operations`` and ``outputs``.
         weights: names of the weights that the outputs depend on, by number.
         nodes: names of the nodes that the outputs depend on, by number.
+        results: names of the results of these nodes.
+        literals: names of the constants in the graph, one for each of their uses.
         interface: names of inputs, then of outputs.
     """
 
     sections: Mapping[str, bytes]
     weights: tuple[str, ...]
     nodes: tuple[str, ...]
+    results: tuple[str, ...]
+    literals: tuple[str, ...]
     interface: tuple[str, ...]
 
     @property
@@ -43,14 +49,34 @@ class CanonicalGraph:
 
 
 def canonical_graph(model: Model) -> CanonicalGraph:
-    """Return the canonical form of a model with inferred shapes."""
-    return _Numbering(model).graph()
+    """Return the canonical form of a prepared model."""
+    types = {
+        name: (value.type.tensor_type.elem_type, static_shape(value))
+        for name, value in value_infos(model.graph).items()
+    }
+    return _Numbering(model, types, model.weights).graph({})
+
+
+def canonical_source(model: Model, weights: Mapping[str, Array]) -> CanonicalGraph:
+    """Return the canonical form of a loaded model, which is not prepared.
+
+    ``weights`` are the values that the form leaves out, by name. The form also contains all that
+    preparation may refuse: nodes that no output depends on, functions, and declared types with
+    names of open dimensions.
+    """
+    types = {
+        name: value.type.SerializeToString(deterministic=True)
+        for name, value in value_infos(model.graph).items()
+    }
+    functions = sorted(f.SerializeToString(deterministic=True) for f in model.proto.functions)
+    return _Numbering(model, types, weights).graph({"functions": functions}, with_all=True)
 
 
 class _Numbering:
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._types = value_infos(model.graph)
+    def __init__(
+        self, model: Model, types: Mapping[str, object], weights: Mapping[str, Array]
+    ) -> None:
+        self._model, self._types, self._values = model, types, weights
         self._inputs = {value.name: number for number, value in enumerate(model.inputs)}
         self._literals = {tensor.name: tensor for tensor in model.graph.initializer}
         self._producers = {
@@ -60,26 +86,38 @@ class _Numbering:
             if name
         }
         self._weights: dict[str, int] = {}
+        self._used_literals: list[str] = []
         self._numbers: dict[int, int] = {}
         self._lines: list[object] = []
 
-    def graph(self) -> CanonicalGraph:
+    def graph(self, others: Mapping[str, object], *, with_all: bool = False) -> CanonicalGraph:
+        """Return the canonical graph; ``others`` are further sections of the form, by name.
+
+        ``with_all`` includes nodes that no output depends on, in their order.
+        """
         model, outputs = self._model, [value.name for value in self._model.graph.output]
         for name in outputs:
             self._number(name)
+        if with_all:
+            for node in model.graph.node:
+                self._number(next(filter(None, node.output), ""))
         references = [(self._reference(name), self._type(name)) for name in outputs]
-        arrays = [model.weights[name] for name in self._weights]
+        arrays = [self._values[name] for name in self._weights]
         sections: dict[str, object] = {
             "opsets": sorted((entry.domain, entry.version) for entry in model.proto.opset_import),
             "inputs": [self._type(value.name) for value in model.inputs],
             "weights": [(array.dtype.name, array.shape) for array in arrays],
             "operations": self._lines,
             "outputs": references,
+            **others,
         }
         written = {name: repr(section).encode() for name, section in sections.items()}
-        nodes = tuple(model.graph.node[number].name for number in self._numbers)
+        numbered = [model.graph.node[number] for number in self._numbers]
+        nodes = tuple(map(name_of, numbered))
+        results = tuple(name for node in numbered for name in node.output)
         interface = (*(value.name for value in model.inputs), *outputs)
-        return CanonicalGraph(written, tuple(self._weights), nodes, interface)
+        literals = tuple(self._used_literals)
+        return CanonicalGraph(written, tuple(self._weights), nodes, results, literals, interface)
 
     def _number(self, name: str) -> None:
         """Number the node that computes ``name``, after all nodes on which it depends."""
@@ -106,6 +144,7 @@ class _Numbering:
         return (
             node.domain,
             node.op_type,
+            node.overload,
             # Attributes have no order, so equal nodes must be compared sorted.
             sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
             [self._reference(name) for name in node.input],
@@ -117,19 +156,17 @@ class _Numbering:
         if name in self._producers:
             number, position = self._producers[name]
             return ("node", self._numbers[number], position)
-        if name in self._model.weights:
+        if name in self._values:
             return ("weight", self._weights.setdefault(name, len(self._weights)))
         if name in self._inputs:
             return ("input", self._inputs[name])
         if name in self._literals:
+            self._used_literals.append(name)
             return ("literal", _content(self._literals[name]))
         return ("none", name)
 
     def _type(self, name: str) -> object:
-        found = self._types.get(name)
-        if found is None:
-            return None
-        return found.type.tensor_type.elem_type, static_shape(found)
+        return self._types.get(name)
 
 
 def _operands(node: onnx.NodeProto) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
@@ -26,6 +27,9 @@ class Model:
         weights: values of large weights by name.
         warned: names of values whose declared shape caused a warning; shared by copies, so that
             specialisations do not repeat warnings.
+        read: the constants whose values were taken from ``constants``: the ``id`` of the array of a
+            large weight, and the name of a smaller one. Copies and the models that preparation
+            makes of this one share it.
 
     The cost of copying or serializing the graph is thus independent of the size of the weights, and
     protobuf's limit of 2 GB does not apply.
@@ -34,6 +38,7 @@ class Model:
     proto: onnx.ModelProto
     weights: dict[str, Array]
     warned: set[str] = field(default_factory=set[str], compare=False)
+    read: set[int | str] = field(default_factory=set[int | str], compare=False)
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -45,14 +50,17 @@ class Model:
         """The model's inputs, without the weights."""
         return [value for value in self.graph.input if value.name not in self.weights]
 
-    def constants(self) -> dict[str, Array]:
-        """Return the values of all initializers, including large weights, by name."""
-        return {**small_constants(self.graph), **self.weights}
+    def constants(self) -> ConstantValues:
+        """Return the values of all initializers, including large weights, by name.
+
+        The result is a copy; ``read`` records the values that are taken from it.
+        """
+        return ConstantValues(small_constants(self.graph), self.weights, self.read)
 
     def copy(self) -> Model:
         """Return a modifiable copy, which shares the values of weights."""
         proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
-        return Model(proto, {**self.weights}, self.warned)
+        return replace(self, proto=proto, weights={**self.weights})
 
     def with_proto(self, proto: onnx.ModelProto) -> Model:
         """Return a model with the same weights and another graph."""
@@ -84,6 +92,44 @@ class Model:
                 items.extend(copies)  # type: ignore[arg-type]
         for name in unused & self.weights.keys():
             del self.weights[name]
+
+
+class ConstantValues(MutableMapping[str, Array]):
+    """Values of constants by name; ``Model.read`` records those that are taken from it."""
+
+    def __init__(
+        self, small: dict[str, Array], weights: dict[str, Array], read: set[int | str]
+    ) -> None:
+        self._values, self._read = {**small, **weights}, read
+        self._weights = set(map(id, weights.values()))
+
+    def __getitem__(self, name: str) -> Array:
+        value = self._values[name]
+        self._read.add(id(value) if id(value) in self._weights else name)
+        return value
+
+    def dtype(self, name: str) -> np.dtype[np.generic] | None:
+        """Return the element type of a value, which does not read it; None if there is none."""
+        return self._values[name].dtype if name in self._values else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of the value ``name``, which does not read it."""
+        return self._values[name].shape
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __setitem__(self, name: str, value: Array) -> None:
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:

@@ -23,6 +23,7 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.loops.rewriter import rewrite_loops
 from rammer_mlir.frontends.onnx.loops.sinking import sink_into_scans
 from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.node_names import name_nodes
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.older_opsets import (
@@ -107,7 +108,7 @@ def fold(model: Model) -> Folded:
     inline_local_functions(model)
     check_attributes(model.graph)
     model = _upgrade(model)
-    _name_nodes(model.graph)
+    name_nodes(model.graph)
     model = _fold(model)
     # Refuse after folding, which removes nodes of branches that are never taken.
     refuse_unsupported(model)
@@ -170,16 +171,6 @@ def _expand(model: Model) -> Model:
         elif not repeat_long_layers(model) and not expand_control_flow(model):
             return model
         model = _fold(model)
-
-
-def _name_nodes(graph: onnx.GraphProto) -> None:
-    """Name unnamed nodes, for messages and timelines."""
-    for node in graph.node:
-        if not node.name:
-            node.name = f"{node.op_type}:{next(filter(None, node.output), '')}"
-        for attribute in node.attribute:
-            for subgraph in (attribute.g, *attribute.graphs):
-                _name_nodes(subgraph)
 
 
 def _upgrade(model: Model) -> Model:

@@ -24,7 +24,7 @@ def set_weights_aside(model: Model) -> None:
     only in the values have equal programs. Integers, short constants and splats stay constants:
     builders and canonicalization use their values.
     """
-    values = {n: v for n, v in small_constants(model.graph).items() if _is_weight(v)}
+    values = _small_weights(model)
     if not values:
         return
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in values]
@@ -35,6 +35,15 @@ def set_weights_aside(model: Model) -> None:
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)
         model.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
         model.weights[name] = value
+
+
+def weight_values(model: Model) -> dict[str, Array]:
+    """Return by name the values of a model, prepared or not, that its program takes as weights."""
+    return {**_small_weights(model), **model.weights}
+
+
+def _small_weights(model: Model) -> dict[str, Array]:
+    return {n: v for n, v in small_constants(model.graph).items() if _is_weight(v)}
 
 
 def _is_weight(value: Array) -> bool:

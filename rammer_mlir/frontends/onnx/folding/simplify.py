@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ def simplify(model: Model) -> Model:
             graph_model = _read(model)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph)
-    return Model(ir.to_proto(graph_model), weights)
+    return replace(model, proto=ir.to_proto(graph_model), weights=weights)
 
 
 def _read(model: Model) -> ir.Model:

@@ -1,0 +1,280 @@
+"""The cache level of preparations, which finds a program without preparing the model again.
+
+Preparation infers shapes, folds constants and decomposes operators, and takes far longer than the
+load of a cached program. The key is the canonical form of the model as it is loaded, without names
+and values of weights. An entry names the program's entry in the next level, and describes how names
+and weights of the prepared model follow from those of the loaded one.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.compiler.caching.differences import difference
+from rammer_mlir.compiler.caching.keys import compiler_parts, given_digest
+from rammer_mlir.compiler.caching.programs import (
+    ProgramCache,
+    ProgramKey,
+    Replacement,
+    form_digest,
+    hash_of,
+)
+from rammer_mlir.compiler.specialization_inputs import Given
+from rammer_mlir.compiler.weight_recipes import Recipe, array_from_json, array_to_json
+from rammer_mlir.frontends.onnx.canonical import CanonicalGraph, canonical_source
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.frontends.onnx.weight_values import weight_values
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.support.log import log_cache
+
+PREPARATION = "preparation"
+
+_MOST_BYTES = 1 << 20
+"""Most bytes of weights that preparation computes and that an entry stores.
+
+Folded batch norms, for example, are not stored: retrained weights would differ anyway.
+"""
+
+_Derived = tuple[int, str]
+"""A name of the prepared model: the number of a name of the loaded model, and what follows it.
+
+The number is -1 for a name that begins with no name of the loaded model.
+"""
+
+
+class Lookup:
+    """The lookup of a model's program: first by the loaded model, then by the prepared one."""
+
+    def __init__(self, programs: ProgramCache, source: Model, given: Given) -> None:
+        """Compute the key of the loaded model ``source``, specialized for ``given``."""
+        self._begin = time.perf_counter()
+        self._programs, self._file = programs, programs.file
+        self._key = self._prepared_key = self._prepared = None
+        self._weights: Sequence[Array] = ()
+        if programs.stores:
+            values = weight_values(source)
+            graph = canonical_source(source, values)
+            self._weights = [values[name] for name in graph.weights]
+            sections = {f"model {name}": hash_of(text) for name, text in graph.sections.items()}
+            parts = {**sections, "given": given_digest(given), **compiler_parts(programs.options)}
+            self._key = ProgramKey(graph, parts)
+
+    def find(self) -> Executable | None:
+        """Return the cached program of the loaded model; None if preparation has to find it."""
+        if self._key is None:
+            return None
+        begin, digest, graph = time.perf_counter(), self._key.digest, self._key.graph
+        entry = self._file.find(PREPARATION, digest)
+        if entry is None:
+            why = difference(self._file, PREPARATION, self._key.parts)
+            log_cache(f"{PREPARATION}: miss, no entry {digest}{why}")
+            return None
+        try:
+            if zlib.decompress(entry.identity) != graph.form:
+                log_cache(f"{PREPARATION}: miss, entry {digest} is of another model")
+                return None
+            kept = _Preparation.from_json(json.loads(entry.content))
+            changed = kept.changed(graph, self._weights)
+            replacement = kept.replacement(graph, self._weights)
+        except (zlib.error, LookupError, ValueError, TypeError) as error:
+            log_cache(f"{PREPARATION}: miss, damaged entry {digest} removed: {error}")
+            self._file.remove(PREPARATION, digest)
+            return None
+        if changed is not None:
+            log_cache(f"{PREPARATION}: miss, preparation reads '{changed}', which has new values")
+            return None
+        seconds = time.perf_counter() - begin
+        log_cache(f"{PREPARATION}: hit, entry {digest}, {entry.num_bytes} bytes in {seconds:.3f} s")
+        return self._timed(self._programs.find_by_digest(kept.program, kept.form, replacement))
+
+    def find_prepared(self, prepared: Model) -> Executable | None:
+        """Return the cached program of the prepared model; None if it has to be compiled."""
+        self._prepared = prepared
+        self._prepared_key = self._programs.key(prepared)
+        if self._prepared_key is None:
+            return None
+        found = self._timed(self._programs.find(self._prepared_key, prepared))
+        if found is not None:
+            self._keep_preparation()
+        return found
+
+    def keep(self, made: CompiledModel, recipes: Mapping[int, Recipe]) -> None:
+        """Store a compiled program, and its model's preparation.
+
+        ``recipes`` has the recipe of each weight, by argument number of the entry function.
+        """
+        key = self._prepared_key
+        if key is not None and self._programs.keep(key, made, recipes):
+            self._keep_preparation()
+
+    def _timed(self, found: Executable | None) -> Executable | None:
+        """Add the seconds before the program's own lookup to its statistics; return ``found``."""
+        if found is not None:
+            spent = found.stats["seconds"]
+            before = time.perf_counter() - self._begin - sum(spent.values())
+            found.stats["seconds"] = {"preparation": before, **spent}
+        return found
+
+    def _keep_preparation(self) -> None:
+        key, program, prepared = self._key, self._prepared_key, self._prepared
+        assert key is not None and program is not None and prepared is not None
+        begin = time.perf_counter()
+        found = _Preparation.of(program, key.graph, self._weights, prepared)
+        if isinstance(found, str):
+            log_cache(f"{PREPARATION}: not kept, {found}")
+            return
+        content, identity = json.dumps(found.to_json()).encode(), zlib.compress(key.graph.form, 1)
+        if self._file.keep(PREPARATION, key.digest, content, identity=identity, parts=key.parts):
+            size, taken = len(content) + len(identity), time.perf_counter() - begin
+            log_cache(f"{PREPARATION}: kept entry {key.digest}, {size} bytes in {taken:.3f} s")
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """The content of an entry.
+
+    Attributes:
+        program: digest of the program's key in its level.
+        form: ``form_digest`` of the prepared model's canonical form.
+        read: SHA-256 of each weight whose values determine the prepared model, by number.
+        weights: weights of the prepared model, in canonical order: the number of a weight of the
+            loaded model, or an array that follows from the form and from the weights in ``read``.
+        names: names of weights, of nodes and of the interface, in canonical order.
+    """
+
+    program: str
+    form: str
+    read: Mapping[int, str]
+    weights: Sequence[int | Array]
+    names: tuple[Sequence[_Derived], Sequence[_Derived], Sequence[_Derived]]
+
+    @staticmethod
+    def of(
+        program: ProgramKey, graph: CanonicalGraph, given: Sequence[Array], prepared: Model
+    ) -> _Preparation | str:
+        """Return how a prepared model follows from a loaded one, or why that is unknown.
+
+        Args:
+            program: key of the program of ``prepared``.
+            graph: canonical graph of the loaded model.
+            given: its weights, in the order of ``graph``.
+            prepared: the prepared model.
+        """
+        numbers = {id(array): number for number, array in enumerate(given)}
+        numbers_of_names = {name: number for number, name in enumerate(graph.weights)}
+
+        def origin(name: str) -> int | Array:
+            array = prepared.weights[name]
+            # Small constants are copied with the graph, large ones are passed on.
+            number = numbers.get(id(array), numbers_of_names.get(name))
+            is_given = number is not None and _is_equal(array, given[number])
+            return number if is_given else array
+
+        names = program.graph.weights
+        weights = [origin(name) for name in names]
+        read = [
+            number
+            for number, (name, array) in enumerate(zip(graph.weights, given, strict=True))
+            if not prepared.read.isdisjoint((name, id(array)))
+        ]
+        # A weight that is neither passed on nor read may have been copied by another way.
+        lost = set(range(len(given))) - set(read) - {n for n in weights if isinstance(n, int)}
+        if lost:
+            return f"it is unknown what preparation reads of weight '{graph.weights[min(lost)]}'"
+        computed = sum(each.nbytes for each in weights if not isinstance(each, int))
+        if computed > _MOST_BYTES:
+            return f"preparation computes {computed} bytes of weights, more than {_MOST_BYTES}"
+        before = _names(graph)
+        prepared_names = (names, program.graph.nodes, program.graph.interface)
+        first, second, third = (_derived(each, before) for each in prepared_names)
+        digests = {number: _digest(given[number]) for number in read}
+        form = form_digest(program.graph.form)
+        return _Preparation(program.digest, form, digests, weights, (first, second, third))
+
+    def changed(self, graph: CanonicalGraph, given: Sequence[Array]) -> str | None:
+        """Return the name of a weight in ``read`` that has other values; None if all are equal.
+
+        ``graph`` is a loaded model's canonical graph, and ``given`` has its weights.
+        """
+        for number, digest in self.read.items():
+            if _digest(given[number]) != digest:
+                return graph.weights[number]
+        return None
+
+    def replacement(self, graph: CanonicalGraph, given: Sequence[Array]) -> Replacement:
+        """Return weights and names of the prepared form of a loaded model.
+
+        ``graph`` is the loaded model's canonical graph, and ``given`` has its weights.
+        """
+        before = _names(graph)
+        weights, nodes, interface = (
+            [before[number] + ending if number >= 0 else ending for number, ending in each]
+            for each in self.names
+        )
+        arrays = [given[each] if isinstance(each, int) else each for each in self.weights]
+        return Replacement(arrays, nodes, (*interface, *weights))
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the entry's content for JSON."""
+        weights = [each if isinstance(each, int) else array_to_json(each) for each in self.weights]
+        return {
+            "program": self.program,
+            "form": self.form,
+            "read": list(self.read.items()),
+            "weights": weights,
+            "names": self.names,
+        }
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> _Preparation:
+        """Return the content that ``to_json`` returned as ``found``."""
+        weights = [
+            each if isinstance(each, int) else array_from_json(each) for each in found["weights"]
+        ]
+        first, second, third = found["names"]
+        read = {number: digest for number, digest in found["read"]}
+        return _Preparation(found["program"], found["form"], read, weights, (first, second, third))
+
+
+def _is_equal(one: Array, other: Array) -> bool:
+    """Whether two arrays are the same, or have equal types, shapes and bytes."""
+    kinds = ((each.dtype, each.shape) for each in (one, other))
+    return one is other or (next(kinds) == next(kinds) and one.tobytes() == other.tobytes())
+
+
+def _digest(array: Array) -> str:
+    return sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).hexdigest()
+
+
+def _names(graph: CanonicalGraph) -> tuple[str, ...]:
+    """Return all names of a loaded model in an order that depends on its canonical form only."""
+    return (
+        *graph.interface, *graph.weights, *graph.literals, *graph.nodes, *graph.results
+    )  # fmt: skip
+
+
+def _derived(names: Iterable[str], before: Sequence[str]) -> list[_Derived]:
+    """Return for each name the longest name in ``before`` that it begins with, and the rest.
+
+    Preparation derives names by appending to those of the loaded model.
+    """
+    numbers: dict[str, int] = {}
+    for number, name in enumerate(before):
+        numbers.setdefault(name, number)
+    numbers.pop("", None)
+    found: list[_Derived] = []
+    for name in names:
+        lengths = (n for n in range(len(name), 0, -1) if name[:n] in numbers)
+        length = next(lengths, 0)
+        found.append((numbers[name[:length]] if length else -1, name[length:]))
+    return found

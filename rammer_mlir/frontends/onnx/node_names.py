@@ -1,0 +1,19 @@
+"""Names of nodes that the model leaves unnamed."""
+
+from __future__ import annotations
+
+import onnx
+
+
+def name_nodes(graph: onnx.GraphProto) -> None:
+    """Name the unnamed nodes of a graph and of its subgraphs, for messages and timelines."""
+    for node in graph.node:
+        node.name = name_of(node)
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                name_nodes(subgraph)
+
+
+def name_of(node: onnx.NodeProto) -> str:
+    """Return the node's name; for an unnamed node, its operator and the name of its result."""
+    return node.name or f"{node.op_type}:{next(filter(None, node.output), '')}"

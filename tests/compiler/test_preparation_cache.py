@@ -1,0 +1,241 @@
+"""The cache's level of preparations: a known model is not prepared again, any other one is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.compiler import cache as compile_cache
+from rammer_mlir.compiler.caching import preparations, programs
+from rammer_mlir.compiler.caching.cache_file import CacheFile
+from rammer_mlir.compiler.caching.preparations import PREPARATION
+from rammer_mlir.errors import RammerError
+from rammer_mlir.runtime.executable import Executable
+from tests.compiler.cached_models import (
+    DIFFERENT,
+    check,
+    network,
+    renamed,
+    retrained,
+)
+
+HIT = f"cache: {PREPARATION}: hit"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use a cache of this test's own, for small programs too."""
+    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compiled(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> Callable[..., tuple[Executable, list[str]]]:
+    """Return a function that compiles a model, and returns the cache's messages too."""
+    caplog.set_level(logging.INFO, "rammer_mlir")
+
+    def compile_one(model: onnx.ModelProto, **options: Any) -> tuple[Executable, list[str]]:
+        caplog.clear()
+        found = rammer_mlir.compile(model, num_veus=2, **options)
+        assert isinstance(found, Executable)
+        return found, [m for m in caplog.messages if m.startswith(f"cache: {PREPARATION}")]
+
+    return compile_one
+
+
+Compiled = Callable[..., tuple[Executable, list[str]]]
+
+EQUAL: dict[str, Callable[[], onnx.ModelProto]] = {
+    "other weights": lambda: retrained(network(), 1),
+    "other names": lambda: renamed(network()),
+    "another order": lambda: network(reordered=True),
+    "all of these": lambda: renamed(retrained(network(reordered=True), 2)),
+}
+
+
+@pytest.mark.parametrize("change", EQUAL)
+def test_other_weights_and_names_are_not_prepared_again(
+    compiled: Compiled, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, (missed, kept) = compiled(network())
+    assert "miss, no entry" in missed and "kept entry" in kept
+    model = EQUAL[change]()
+    fresh, _ = compiled(model, cache=False)
+    with monkeypatch.context() as patched:
+        patched.setattr("rammer_mlir.compiler.compilation.prepare_any", refuse_to_prepare)
+        found, (line,) = compiled(model)
+    assert line.startswith(HIT)
+    assert found.stats["cache"] == "program"
+    assert found.signature == fresh.signature
+    assert found.image.program == fresh.image.program
+    assert found.image.proof.values == fresh.image.proof.values
+    check(found, model, 1)
+
+
+def refuse_to_prepare(*_: object, **__: object) -> None:
+    raise AssertionError("prepared again")
+
+
+@pytest.mark.parametrize("change", DIFFERENT)
+def test_any_real_difference_is_prepared(compiled: Compiled, change: str) -> None:
+    compiled(network())
+    found, (line, _) = compiled(DIFFERENT[change])
+    assert "miss" in line
+    check(found, DIFFERENT[change], 1)
+
+
+NETWORKS = ("squeezenet", "transformer_encoder", "mlp", "embedding", "attention")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str) -> None:
+    """All names of the program are those of a new compilation, and the numbers are right."""
+    model = build(name, scale="small")
+    compiled(model)
+    other = retrained(model, 7)
+    fresh, _ = compiled(other, cache=False)
+    found, (line, *_) = compiled(other)
+    assert line.startswith(HIT)
+    assert found.image.program == fresh.image.program
+    assert found.image.proof.values == fresh.image.proof.values
+    check(found, other, 3)
+
+
+@pytest.mark.parametrize("name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"])
+def test_weights_that_preparation_reads_count_by_value(compiled: Compiled, name: str) -> None:
+    """Recurrent layers are sliced, and batch norms folded, during the preparation."""
+    model = build(name, scale="small")
+    compiled(model)
+    other = retrained(model, 7)
+    found, lines = compiled(other)
+    assert not [line for line in lines if line.startswith(HIT)]
+    check(found, other, 3)
+    # The preparation of the new values replaces that of the old ones.
+    found, lines = compiled(renamed(other))
+    check(found, renamed(other), 4)
+
+
+def test_a_weight_with_new_values_is_named(compiled: Compiled) -> None:
+    model = build("lstm_bidirectional", scale="small")
+    compiled(model)
+    _, (line, _) = compiled(retrained(model, 7))
+    assert line.endswith("miss, preparation reads 'W', which has new values")
+    _, (line,) = compiled(renamed(retrained(model, 7)))
+    assert line.startswith(HIT)
+
+
+def test_many_computed_weights_are_not_kept(
+    compiled: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparations, "_MOST_BYTES", 64)
+    _, lines = compiled(build("resnet18", scale="small"))
+    assert "not kept, preparation computes" in lines[-1]
+
+
+def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array that is neither passed on nor read would else be taken for one that is computed."""
+    prepare = preparations.Lookup.find_prepared
+
+    def with_copies(lookup: preparations.Lookup, prepared: Any) -> Executable | None:
+        prepared.weights.update({f"{n}": 2 * v for n, v in prepared.weights.items()})
+        return prepare(lookup, prepared)
+
+    monkeypatch.setattr(preparations.Lookup, "find_prepared", with_copies)
+    _, lines = compiled(network())
+    assert lines[-1].endswith("not kept, it is unknown what preparation reads of weight 'a'")
+
+
+def test_nodes_without_effect_count(compiled: Compiled) -> None:
+    """They may be refused, so that a model with such a node is not one without."""
+    compiled(network())
+    other = network()
+    other.graph.node.append(helper.make_node("NoSuchOperator", ["x"], ["unused"]))
+    with pytest.raises(RammerError, match="NoSuchOperator"):
+        compiled(other)
+    other = network()
+    other.graph.node.append(helper.make_node("Relu", ["x"], ["unused"]))
+    _, (line, _) = compiled(other)
+    assert "miss" in line
+
+
+def test_sizes_of_open_dimensions_count(compiled: Compiled) -> None:
+    model = network()
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    for rows in (8, 5):
+        made = rammer_mlir.compile(model, num_veus=2, dims={"rows": rows})
+        x = np.random.default_rng(rows).standard_normal((rows, 16)).astype(np.float32)
+        assert made.run({"x": x})["y"].shape == (rows, 24)
+
+
+def test_constants_in_the_graph_count_by_value(compiled: Compiled) -> None:
+    compiled(with_shape(2, 12))
+    found, (line, _) = compiled(with_shape(4, 6))
+    assert "miss" in line
+    check(found, with_shape(4, 6), 1)
+
+
+def with_shape(*shape: int) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Reshape", ["e", "shape"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "reshaped",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [24])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(shape, np.int64), "shape")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_a_collision_of_hashes_is_prepared(
+    compiled: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (programs, preparations):
+        monkeypatch.setattr(module, "hash_of", lambda _: "sha256:equal")
+    compiled(network())
+    for change, model in DIFFERENT.items():
+        found, lines = compiled(model)
+        assert "is of another model" in lines[0], change
+        check(found, model, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"program": 3}'])
+def test_a_damaged_entry_is_prepared(compiled: Compiled, folder: Path, content: bytes) -> None:
+    compiled(network())
+    file = CacheFile(folder, 1 << 30)
+    (kept,) = (each for each in file.kept() if each.level == PREPARATION)
+    entry = file.find(PREPARATION, kept.key)
+    assert entry is not None
+    file.keep(PREPARATION, kept.key, content, identity=entry.identity)
+    found, (line, _) = compiled(retrained(network(), 1))
+    assert "damaged entry" in line
+    assert found.stats["cache"] == "program"
+    _, (line,) = compiled(retrained(network(), 2))
+    assert line.startswith(HIT)
+
+
+def test_an_entry_without_its_program_compiles(compiled: Compiled, folder: Path) -> None:
+    compiled(network())
+    file = CacheFile(folder, 1 << 30)
+    for each in file.kept():
+        if each.level == "program":
+            file.remove(each.level, each.key)
+    model = retrained(network(), 1)
+    found, _ = compiled(model)
+    assert "cache" not in found.stats
+    check(found, model, 1)
