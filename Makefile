@@ -12,6 +12,8 @@ NAME ?= cpu-xeon-2-cores
 LOCK := requirements.lock
 # The lock file restrains versions; what is installed is asked for by extras.
 INSTALL := -m pip install --disable-pip-version-check --constraint $(LOCK)
+# Tests start hundreds of processes, which would each compile all modules of the package again.
+unexport PYTHONDONTWRITEBYTECODE
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
