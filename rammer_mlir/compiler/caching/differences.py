@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.support.log import LOGGER
 
 
 def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
     """Return a clause for messages: the names of key parts that differ in the nearest entry.
 
-    Empty if ``parts`` is None, the level has no entry, or no part differs.
+    Empty if ``parts`` is None, the level has no entry, no part differs, or nothing is logged.
     """
+    if not LOGGER.isEnabledFor(logging.INFO):  # reading the entries takes a millisecond
+        return ""
     nearest = None if parts is None else file.nearest(level, parts)
     if parts is None or nearest is None:
         return ""
