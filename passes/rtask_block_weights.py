@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.contractions.byte_product import adds_adjacent_terms
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTHS, WIDEST_PANEL, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import callers, computations, entry_function, symbol_name
 from rammer_mlir.passes.ir.function_type import update_function_type
@@ -25,11 +26,8 @@ from rammer_mlir.passes.tiling.loop_splitting import (
 from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
-_WIDTHS = (PANEL_WIDTH, 48, 16)
-"""Possible panel widths in channels, the preferred first: the first that divides the channels."""
-
-_WIDEST = 32
-"""Maximum number of output channels for which weights stay as they are: a single panel."""
+_WIDTHS = (32, 48, 16)
+"""Possible panel widths in channels, by preference: the first that divides the channels is used."""
 
 _LEAST_BYTES = 2
 """Minimum bytes of an element of the result: with smaller ones, a register outgrows a panel."""
@@ -41,10 +39,20 @@ class BlockWeights(Pass):
 
     A tile of a contraction then reads its weights as one contiguous stream. In rows of all channels
     it would read a few channels of every row, each on another page, which defeats prefetching.
+    ``width`` is the preferred number of channels, 16 or 32: those that a register tile computes. A
+    register tile that reads half of each row of a panel uses half of the sets of the first-level
+    cache.
     """
 
     name: ClassVar[str] = "rtask-block-weights"
     takes: ClassVar[Form | None] = Form.TENSORS
+
+    width: int = WIDEST_PANEL
+
+    def check_options(self) -> None:
+        """Raise OptionError unless panels of the preferred width exist."""
+        if self.width not in PANEL_WIDTHS:
+            raise OptionError(f"width: expected 16 or 32 channels, found {self.width}")
 
     def run(self, module: ir.Module) -> None:
         """Store constant weights of contractions in panels, and adapt rOperators and functions."""
@@ -62,9 +70,9 @@ class BlockWeights(Pass):
                 if all(call.operands[number] in constants for call in calls)
             }
             computation = Computation(function)
-            weight = _find_weight(computation, constant)
-            if weight is not None and not _split(computation, weight, calls, weights):
-                _pad(computation, weight, calls, weights)
+            weight = _find_weight(computation, constant, self.width)
+            if weight is not None and not _split(computation, weight, self.width, calls, weights):
+                _pad(computation, weight, self.width, calls, weights)
         weights.finish()
 
 
@@ -91,8 +99,8 @@ class _Weight:
     loops: TileClass | None
 
 
-def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None:
-    """Return the weights of the function's first contraction that are wide enough for panels.
+def _find_weight(computation: Computation, constant: set[int], width: int) -> _Weight | None:
+    """Return the weights of the function's first contraction with more than ``width`` channels.
 
     ``constant`` has the numbers of the function's arguments with values known at compile time. None
     if no contraction has such weights.
@@ -105,7 +113,7 @@ def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None
         for position, value in enumerate(op.inputs):
             trailing = 1 if adds_adjacent_terms(op) else 0
             lane = _lane(op, position, trailing) if value in known else None
-            if lane is None or op.extents[lane] <= _WIDEST:
+            if lane is None or op.extents[lane] <= width:
                 continue
             dims = [plain_dim(expr) for expr in op.maps[position].results]
             shared = next(n for n, d in enumerate(dims) if d is None or not op.parallel[d])
@@ -150,16 +158,18 @@ def _lane(op: Structured, position: int, trailing: int) -> int | None:
 def _split(
     computation: Computation,
     weight: _Weight,
+    preferred: int,
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> bool:
     """Split the loops over output channels into loops over panels and within panels.
 
-    The function and its calls are changed. Return False, and leave everything unchanged, if no
-    panel width divides the channels or a loop cannot be split.
+    The panels have the width ``preferred``, or another one that divides the channels. The function
+    and its calls are changed. Return False, and leave everything unchanged, if no panel width
+    divides the channels or a loop cannot be split.
     """
     extent = weight.op.extents[weight.lane]
-    width = next((w for w in _WIDTHS if extent % w == 0), None)
+    width = next((w for w in (preferred, *_WIDTHS) if extent % w == 0), None)
     if width is None or weight.loops is None:
         return False
     panel = _Panel(weight.layout, width)
@@ -174,10 +184,11 @@ def _split(
 def _pad(
     computation: Computation,
     weight: _Weight,
+    width: int,
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> None:
-    """Store the weights in panels, the last padded with zeros, without changes to the loops.
+    """Store the weights in panels of a width, the last padded with zeros; the loops are unchanged.
 
     The contraction indexes the weights by panel and position in the panel. The function and
     ``calls`` stay unchanged if the weights have several uses, or if an element of the result takes
@@ -191,20 +202,20 @@ def _pad(
     place = layout.place(len(exprs))
     del exprs[place]
     channel = ir.AffineExpr.get_dim(weight.lane)
-    exprs = layout.arrange(exprs, panel_number(channel), point_of_panel(channel))
+    exprs = layout.arrange(exprs, panel_number(channel, width), point_of_panel(channel, width))
     maps = list(weight.op.maps)
     maps[weight.operand] = ir.AffineMap.get(len(weight.op.parallel), 0, exprs)
     weight.op.op.operation.attributes["indexing_maps"] = indexing_maps(maps)
     padded_shape = shape_of(value)
-    panels = -(-padded_shape[place] // PANEL_WIDTH)
+    panels = -(-padded_shape[place] // width)
     rest = [*padded_shape[:place], *padded_shape[place + 1 :]]
-    shape = layout.arrange(rest, panels, PANEL_WIDTH)
-    padded_shape[place] = panels * PANEL_WIDTH
+    shape = layout.arrange(rest, panels, width)
+    padded_shape[place] = panels * width
     value.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type))
     update_function_type(computation.function.operation)
     for call in calls:
         padded = weights.pad(call.operands[weight.argument], padded_shape)
-        panel = _Panel(layout, PANEL_WIDTH)
+        panel = _Panel(layout, width)
         call.operands[weight.argument] = _pack(padded, panel, weights)
 
 

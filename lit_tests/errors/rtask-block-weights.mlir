@@ -1,4 +1,6 @@
 // RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-block-weights -o /dev/null
+// RUN: not rammer-opt %s --split-input-file "--rtask-block-weights=width=48" 2>&1 | filecheck --check-prefix=WIDTH %s
+// WIDTH: width: expected 16 or 32 channels, found 48
 
 // expected-error @+1 {{'func.func': expected static tensors, found memref<4xf32>: it has buffers already}}
 func.func @main(%x: memref<4xf32>) {

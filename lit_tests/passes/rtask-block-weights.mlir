@@ -1,4 +1,5 @@
 // RUN: rammer-opt %s --split-input-file --rtask-block-weights | filecheck %s
+// RUN: rammer-opt %s --split-input-file "--rtask-block-weights=width=16" | filecheck --check-prefix=NARROW %s
 
 // 96 output channels are three panels of 32: what is indexed by them is split in two, the weight
 // is stored as one panel after the other.
@@ -18,6 +19,12 @@
 // CHECK: %[[BIAS2:.*]] = tensor.expand_shape %[[B]] {{\[}}[0, 1]] output_shape [3, 32]
 // CHECK: %[[Y:.*]] = rtask.operator @matmul(%[[X]], %[[W]], %[[BIAS2]]) {{.*}} -> tensor<4x3x32xf32>
 // CHECK: tensor.collapse_shape %[[Y]] {{\[}}[0], [1, 2]] : tensor<4x3x32xf32> into tensor<4x96xf32>
+
+// Panels of 16 channels are for processors whose register tiles compute 16.
+// NARROW: func.func private @matmul({{.*}}: tensor<6x16x16xf32>, {{.*}}: tensor<6x16xf32>) -> tensor<4x6x16xf32>
+// NARROW: rtask.pack = [array<i64: 16, 6, 16>, array<i64: 1, 0, 2>]
+// NARROW: affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+// NARROW: func.func private @padded({{.*}}: tensor<3x16x16xf32>, {{.*}}: tensor<4x40xf32>) -> tensor<4x40xf32>
 #rows = affine_map<(i, j, k) -> (i, k)>
 #columns = affine_map<(i, j, k) -> (k, j)>
 #result = affine_map<(i, j, k) -> (i, j)>

@@ -40,13 +40,14 @@ def vector_steps(vector_bits: int, registers: int = 0, byte_products: str = "") 
         registers=registers,
         byte_products=byte_products,
     )
+    sums = partial(split_long_reductions, vector_bits=vector_bits)
     return [
         Step("generalize", "linalg-generalize-named-ops"),
         Step("copies", partial(_each_kernel, expand_copies)),
         Step("booleans", partial(_each_kernel, store_booleans_as_bytes)),
         Step("boolean-constants", lambda m: store_boolean_constants_as_bytes(m, find_kernels(m))),
         Step("temporaries", partial(_each_kernel, allocate_on_stack)),
-        Step("sums", partial(_each_kernel, split_long_reductions)),
+        Step("sums", partial(_each_kernel, sums)),
         Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),
         Step("vectorize", vectorize),
         Step("share", "cse"),

@@ -30,8 +30,8 @@ from rammer_mlir.passes.ir.structured import (
 _PANEL_BYTES = 20 * 1024
 """Most bytes of a panel that a piece reads: below half of a first-level cache of 48 KiB."""
 
-_PANEL_WIDTH = 32
-"""Assumed elements of a panel per step of the sum: two AVX-512 registers of f32."""
+_PANEL_REGISTERS = 2
+"""Assumed registers of a panel per step of the sum."""
 
 _DOT_PRODUCT_ROWS = 8
 """Assumed elements of a panel per step of the sum if both operands are contiguous along the sum."""
@@ -49,8 +49,10 @@ Such a panel comes from the second level fast enough.
 """
 
 
-def split_long_reductions(function: ir.Operation) -> None:
+def split_long_reductions(function: ir.Operation, vector_bits: int) -> None:
     """Split those products on memrefs in a function whose sums are too long for the L1 cache.
+
+    A register has ``vector_bits`` bits.
 
     A sum is too long if the part of an operand that a register tile reads along the whole sum
     exceeds that cache, so that the next tile loads it again. Such a product becomes a loop over
@@ -60,7 +62,7 @@ def split_long_reductions(function: ir.Operation) -> None:
         product = Structured(operation.opview)
         if not _is_product(product):
             continue
-        piece = _piece_of_sum(product)
+        piece = _piece_of_sum(product, vector_bits)
         if piece is not None:
             _split(product, piece)
 
@@ -95,12 +97,19 @@ def _is_product(op: Structured) -> bool:
     return bool(reductions) and all(None not in dims and reductions <= set(dims) for dims in inputs)
 
 
-def _piece_of_sum(op: Structured) -> _Piece | None:
-    """Return the piece by which to split a product's sum; None if splitting does not pay."""
+def _piece_of_sum(op: Structured, vector_bits: int) -> _Piece | None:
+    """Return the piece by which to split a product's sum; None if splitting does not pay.
+
+    A register has ``vector_bits`` bits.
+    """
     first, *inner = _reductions(op)
     element = element_bytes(op.outputs[0].type)
-    width = _DOT_PRODUCT_ROWS if _are_dot_products(op) else _PANEL_WIDTH
-    step = prod(op.extents[loop] for loop in inner) * width * element
+    row = (
+        _DOT_PRODUCT_ROWS * element
+        if _are_dot_products(op)
+        else _PANEL_REGISTERS * vector_bits // 8
+    )
+    step = prod(op.extents[loop] for loop in inner) * row
     is_spread = any(_is_spread(op, number) for number in range(2))
     longest = _PANEL_BYTES if is_spread else _LONG_PANEL_BYTES
     if op.extents[first] * step <= longest or step > _PANEL_BYTES:

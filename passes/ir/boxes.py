@@ -80,17 +80,20 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
     return None
 
 
-PANEL_WIDTH = 32
-"""The number of consecutive iterations of a loop in a panel: two AVX-512 registers of f32.
+PANEL_WIDTHS = (32, 16)
+"""Possible numbers of consecutive iterations of a loop in a panel, the widest first.
 
 Operands are packed so that the elements of a panel are contiguous. Tiles of loops over panels are
-whole panels.
+whole panels of any of these widths: multiples of ``WIDEST_PANEL``. A panel of 32 f32 fills two
+registers of AVX-512; one of 16 fills two of AVX2, and a cache line.
 """
+
+WIDEST_PANEL = PANEL_WIDTHS[0]
 
 
 @dataclass(frozen=True)
 class PanelIndex:
-    """An index expression ``loop floordiv PANEL_WIDTH`` or ``loop mod PANEL_WIDTH``.
+    """An index expression ``loop floordiv width`` or ``loop mod width``.
 
     It indexes an operand that is stored in panels.
 
@@ -98,34 +101,34 @@ class PanelIndex:
         loop: the number of the loop.
         is_number: True for ``floordiv``, which gives the number of a panel; False for ``mod``,
             which gives the position within a panel.
+        width: the number of iterations of the loop in a panel, one of ``PANEL_WIDTHS``.
     """
 
     loop: int
     is_number: bool
+    width: int
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
     """Return the panel index that an expression is; None for any other expression."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
-    if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
+    if not isinstance(expr.lhs, ir.AffineDimExpr):
         return None
-    return PanelIndex(expr.lhs.position, isinstance(expr, ir.AffineFloorDivExpr))
+    if not isinstance(expr.rhs, ir.AffineConstantExpr) or expr.rhs.value not in PANEL_WIDTHS:
+        return None
+    is_number = isinstance(expr, ir.AffineFloorDivExpr)
+    return PanelIndex(expr.lhs.position, is_number, expr.rhs.value)
 
 
-def panel_width() -> ir.AffineExpr:
-    """Return the width of panels as a constant affine expression."""
-    return ir.AffineExpr.get_constant(PANEL_WIDTH)
+def panel_number(index: ir.AffineExpr, width: int) -> ir.AffineExpr:
+    """Return ``index floordiv width``: the number of the panel with iteration ``index``."""
+    return ir.AffineExpr.get_floor_div(index, ir.AffineExpr.get_constant(width))
 
 
-def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return ``index floordiv PANEL_WIDTH``: the number of the panel with iteration ``index``."""
-    return ir.AffineExpr.get_floor_div(index, panel_width())
-
-
-def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
-    """Return ``index mod PANEL_WIDTH``: the position of iteration ``index`` in its panel."""
-    return ir.AffineExpr.get_mod(index, panel_width())
+def point_of_panel(index: ir.AffineExpr, width: int) -> ir.AffineExpr:
+    """Return ``index mod width``: the position of iteration ``index`` in its panel."""
+    return ir.AffineExpr.get_mod(index, ir.AffineExpr.get_constant(width))
 
 
 def loops_in(expr: ir.AffineExpr) -> set[int]:
@@ -178,7 +181,7 @@ def _dimension_box(
     place = panel_index(expr)
     if place is not None and place.is_number and not spans[place.loop].is_whole:
         span = spans[place.loop]
-        return panel_number(span.offset), -(-span.size // PANEL_WIDTH)
+        return panel_number(span.offset, place.width), -(-span.size // place.width)
     form = linear_form(expr)
     if form is None or all(spans[dim].is_whole for dim in form.coefficients):
         return zero, extent

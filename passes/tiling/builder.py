@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Span, linear_form, panel_index, panel_number
+from rammer_mlir.passes.ir.boxes import Span, linear_form, panel_index, panel_number
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
@@ -167,8 +167,8 @@ class _TileBuilder:
     ) -> tuple[Size, Size]:
         place = panel_index(expr)
         if place is not None and place.is_number and not spans[place.loop].is_whole:
-            offset = panel_number(spans[place.loop].offset)
-            return self._offset(offset), _num_panels(sizes[place.loop])
+            offset = panel_number(spans[place.loop].offset, place.width)
+            return self._offset(offset), _num_panels(sizes[place.loop], place.width)
         form = linear_form(expr)
         if form is None or all(spans[dim].is_whole for dim in form.coefficients):
             return 0, extent
@@ -292,12 +292,15 @@ class _TileBuilder:
             return affine.AffineApplyOp(map_, [self._id]).result
 
 
-def _num_panels(size: Size) -> Size:
-    """Return the number of panels that contain ``size`` iterations of a loop, rounded up."""
+def _num_panels(size: Size, width: int) -> Size:
+    """Return the number of panels that contain ``size`` iterations of a loop, rounded up.
+
+    A panel has ``width`` iterations.
+    """
     if isinstance(size, int):
-        return -(-size // PANEL_WIDTH)
+        return -(-size // width)
     points = ir.AffineExpr.get_dim(0)
-    map_ = ir.AffineMap.get(1, 0, [ir.AffineExpr.get_ceil_div(points, PANEL_WIDTH)])
+    map_ = ir.AffineMap.get(1, 0, [ir.AffineExpr.get_ceil_div(points, width)])
     return affine.AffineApplyOp(map_, [size]).result
 
 

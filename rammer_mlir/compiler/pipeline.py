@@ -72,7 +72,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     general = () if options.offload else _GENERAL_GRAPH
     passes = BudgetPasses(
         formed=(*general, *_cpu_formed(options, named)),
-        shaped=_cpu_shaped(options),
+        shaped=_cpu_shaped(options, named),
         tasks=_cpu_tasks(options, named),
         buffers=_cpu_buffers(options, checked=options.given["offload_check"]),
         program=partial(_scheduled, options),
@@ -124,8 +124,12 @@ def _occupying(num_veus: int) -> int:
     return min(_ENOUGH_FOR_EACH * num_veus, ENOUGH_TASKS) if num_veus > 1 else 1
 
 
-def _cpu_shaped(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-block-weights", *_winograd(options), *_fused_bodies(options))
+def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    machine = host_machine() if named is None else named.machine()
+    # Two registers of f32 hold 32 channels with AVX-512; fewer than 16 would not fill a cache line.
+    width = 32 if machine.vector_bits >= 512 else 16
+    weights = f"rtask-block-weights{{width={width}}}"
+    return (weights, *_winograd(options), *_fused_bodies(options))
 
 
 def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:

@@ -97,6 +97,29 @@ def test_code_keeps_to_the_instructions(
     assert [word for word in lacks if word in assembly] == []
 
 
+@pytest.mark.parametrize(("columns", "padded"), [(96, 96), (200, 208)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("x86-64", 16), ("x86-64-v3", 16), ("x86-64-v4", 32), ("aarch64", 16)]
+)
+def test_weights_are_in_panels_of_the_width_of_register_tiles(
+    name: str, width: int, columns: int, padded: int
+) -> None:
+    """Half a row of a wider panel would use half of the sets of the first-level cache."""
+    weights = numpy_helper.from_array(np.arange(24 * columns, dtype="f4").reshape(24, -1), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 24])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, columns])],
+        [weights],
+    )
+    product = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    options = check_options(f"cpu:{name}", num_veus=2)
+    operators = Compilation.of_model(product, options).emit("operators").decode()
+    panels = -(-padded // width)
+    assert f"tensor<{panels}x24x{width}xf32> {{rtask.constant" in operators
+
+
 @X86
 @pytest.mark.parametrize("name", ["x86-64-v3", "icelake-server"])
 def test_a_machine_that_lacks_features_refuses(

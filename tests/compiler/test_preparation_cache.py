@@ -113,7 +113,9 @@ def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str
     check(found, other, 3)
 
 
-@pytest.mark.parametrize("name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"])
+@pytest.mark.parametrize(
+    "name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"]
+)
 def test_weights_that_preparation_reads_count_by_value(compiled: Compiled, name: str) -> None:
     """Recurrent layers are sliced, and batch norms folded, during the preparation."""
     model = build(name, scale="small")

@@ -40,12 +40,12 @@ def _loops(function: Any) -> int:
 @pytest.mark.parametrize(
     ("rows", "length", "columns", "image", "is_cut"),
     [
-        (56, 1024, 64, False, True),
-        (40, 1536, 96, False, True),
-        (64, 2048, 32, True, True),
-        (64, 1040, 32, True, True),
-        (72, 1040, 48, True, True),  # tiles whose sizes only the run knows
-        (120, 1031, 70, False, True),  # pieces and a rest
+        (56, 3200, 64, False, True),
+        (40, 3200, 96, False, True),
+        (64, 4096, 32, True, True),
+        (64, 3216, 32, True, True),
+        (72, 3216, 48, True, True),  # tiles whose sizes only the run knows
+        (120, 3209, 70, False, True),  # pieces and a rest
     ],
 )
 def test_pieces_add_up(
@@ -62,9 +62,9 @@ def test_pieces_add_up(
     weights = numpy_helper.to_array(model.graph.initializer[0])
     pieces: list[int] = []
 
-    def split(function: Any) -> None:
+    def split(function: Any, vector_bits: int) -> None:
         before = _loops(function)
-        split_long_reductions(function)
+        split_long_reductions(function, vector_bits)
         pieces.append(_loops(function) - before)
 
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)
@@ -76,7 +76,7 @@ def test_pieces_add_up(
     np.testing.assert_allclose(found, np.maximum(sums, 0), rtol=1e-4, atol=1e-3)
     # Added up in the same order, so that not a bit differs from the sum in one piece.
 
-    def leave(function: object) -> None:
+    def leave(function: object, vector_bits: int) -> None:
         """Cut nothing."""
 
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", leave)
@@ -84,7 +84,7 @@ def test_pieces_add_up(
         assert np.array_equal(executable.run({"x": x})["y"], found)
 
 
-@pytest.mark.parametrize(("rows", "length", "columns"), [(16, 300, 1100), (40, 257, 1003)])
+@pytest.mark.parametrize(("rows", "length", "columns"), [(16, 700, 1100), (40, 657, 1003)])
 def test_rows_on_other_pages_are_read_in_pieces(
     rows: int, length: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,9 +96,9 @@ def test_rows_on_other_pages_are_read_in_pieces(
     del model.graph.initializer[:]
     pieces: list[int] = []
 
-    def split(function: Any) -> None:
+    def split(function: Any, vector_bits: int) -> None:
         before = _loops(function)
-        split_long_reductions(function)
+        split_long_reductions(function, vector_bits)
         pieces.append(_loops(function) - before)
 
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)
@@ -135,9 +135,9 @@ def test_dot_products_have_long_pieces(
     }
     pieces: list[int] = []
 
-    def split(function: Any) -> None:
+    def split(function: Any, vector_bits: int) -> None:
         before = _loops(function)
-        split_long_reductions(function)
+        split_long_reductions(function, vector_bits)
         pieces.append(_loops(function) - before)
 
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)

@@ -167,7 +167,9 @@ def in_words(operand: Operand, terms: int) -> Operand | None:
     dynamic = ir.ShapedType.get_dynamic_size()
     target = ir.MemRefType.get([dynamic], word, None, kind.memory_space)
     view = memref.ViewOp(target, flat, as_value(operand.offset), [as_value(size)]).result
-    moved = [Jump(j.loop, d) for j, d in zip(operand.jumps, jumps, strict=True) if d is not None]
+    moved = [
+        Jump(j.loop, d, j.width) for j, d in zip(operand.jumps, jumps, strict=True) if d is not None
+    ]
     return replace(
         operand, value=view, element=word, offset=0, strides=known, dim_strides=[], jumps=moved
     )

@@ -113,7 +113,7 @@ class Nest:
                     break
 
     def _mergeable(self, outer: int, inner: int) -> bool:
-        if {outer, inner} & self.in_panels:
+        if {outer, inner} & self.panels.keys():
             return False
         outer_size, size = self.sizes[outer], self.sizes[inner]
         if not isinstance(outer_size, int) or not isinstance(size, int):
@@ -127,9 +127,13 @@ class Nest:
         return True
 
     @property
-    def in_panels(self) -> set[int]:
-        """Dimensions along which an operand is stored in panels."""
-        return {jump.loop for operand in self.operands for jump in operand.jumps}
+    def panels(self) -> dict[int, int]:
+        """The points of a panel, by the dimension along which an operand is stored in panels.
+
+        If several operands are, those of the smallest panel.
+        """
+        jumps = [jump for operand in self.operands for jump in operand.jumps]
+        return {jump.loop: jump.width for jump in sorted(jumps, key=lambda j: -j.width)}
 
     @property
     def lane_bits(self) -> int:
@@ -150,7 +154,7 @@ class Nest:
                     self.bounds[d],
                     isinstance(self.sizes[d], int),
                     self.reduction[d],
-                    d in self.in_panels,
+                    self.panels.get(d, 0),
                 )
                 for d in self.loops
             ),

@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir, memref
 from rammer_mlir.lowering.cpu.vectorize.tile import Access
 from rammer_mlir.lowering.ir_walk import producer
 from rammer_mlir.lowering.kernels.affine import Index, add, evaluate, multiply
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Linear, linear_form, panel_index
+from rammer_mlir.passes.ir.boxes import Linear, linear_form, panel_index
 from rammer_mlir.passes.ir.structured import Buffer, is_buffer
 
 
@@ -18,12 +18,13 @@ class Jump:
     """A correction of an operand's address at the boundaries of panels.
 
     The operand's strides give the addresses in the first panel of loop number ``loop``. For a point
-    in a later panel, ``distance``, in elements, is added once for each preceding panel of
-    ``PANEL_WIDTH`` points.
+    in a later panel, ``distance``, in elements, is added once for each preceding panel of ``width``
+    points.
     """
 
     loop: int
     distance: Index
+    width: int
 
 
 @dataclass
@@ -104,7 +105,7 @@ def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]
     """
     places = [panel_index(result) for result in affine_map.results]
     return [
-        Jump(place.loop, multiply(stride, 1 if place.is_number else -PANEL_WIDTH))
+        Jump(place.loop, multiply(stride, 1 if place.is_number else -place.width), place.width)
         for place, stride in zip(places, dim_strides, strict=True)
         if place is not None
     ]

@@ -18,7 +18,6 @@ from rammer_mlir.lowering.cpu.vectorize.operands import Operand
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divide, multiply
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 PIECE = "rtask.piece"
 """Attribute of a ``linalg.generic`` that is a piece of a sum: [split loop, trips per piece]."""
@@ -125,7 +124,7 @@ def _distance(operand: Operand, dim: int, points: int) -> int:
     The points differ by ``points`` in dimension ``dim`` only. Dynamic strides count as 0.
     """
     jumps = [
-        multiply(jump.distance, points // PANEL_WIDTH) for jump in operand.jumps if jump.loop == dim
+        multiply(jump.distance, points // jump.width) for jump in operand.jumps if jump.loop == dim
     ]
     distances = [multiply(operand.strides[dim], points), *jumps]
     return sum(distance for distance in distances if isinstance(distance, int))

@@ -18,7 +18,6 @@ from rammer_mlir.lowering.cpu.vectorize.operands import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import interleave, joined, segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 
 @dataclass(frozen=True)
@@ -127,22 +126,23 @@ class Registers:
         for jump in operand.jumps:
             if jump.loop not in spans:
                 continue
-            number = self._panel(spans[jump.loop].base, instance.offsets.get(jump.loop, 0))
+            offset = instance.offsets.get(jump.loop, 0)
+            number = self._panel(spans[jump.loop].base, offset, jump.width)
             if isinstance(number, int) and isinstance(jump.distance, int):
                 known += number * jump.distance
             elif number != 0:
                 moving.append((number, jump.distance))
         return Address(tuple(moving), known)
 
-    def _panel(self, base: Index, offset: int) -> Index:
+    def _panel(self, base: Index, offset: int, width: int) -> Index:
         """Return the number of the panel that contains point ``base + offset`` of a loop.
 
-        For a dynamic ``base`` it is the panel of ``base``, because a micro tile never crosses
-        panels.
+        A panel has ``width`` points. For a dynamic ``base`` it is the panel of ``base``, because a
+        micro tile never crosses panels.
         """
         if isinstance(base, int):
-            return (base + offset) // PANEL_WIDTH
-        return self.scope.once(("panel", base), lambda: arith.divui(base, constant(PANEL_WIDTH)))
+            return (base + offset) // width
+        return self.scope.once(("panel", base, width), lambda: arith.divui(base, constant(width)))
 
     def _emit_address(self, address: Address) -> Index:
         base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))

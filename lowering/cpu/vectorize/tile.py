@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
-
 
 @dataclass(frozen=True)
 class Loop:
@@ -22,18 +20,18 @@ class Loop:
         trips: the trip count, an estimate unless ``static``.
         static: whether the trip count is known at compile time.
         reduction: whether it is a reduction loop.
-        in_panels: whether an operand is stored in panels along this loop; each micro tile then
-            stays within a panel.
+        panel: points of the smallest panel in which an operand is stored along this loop, so that
+            each micro tile stays within a panel; 0 without panels.
     """
 
     trips: int
     static: bool
     reduction: bool
-    in_panels: bool = False
+    panel: int = 0
 
     def allows(self, points: int) -> bool:
         """Return whether micro tiles of ``points`` points stay within a panel."""
-        return not self.in_panels or PANEL_WIDTH % points == 0
+        return not self.panel or self.panel % points == 0
 
 
 @dataclass(frozen=True)
