@@ -207,8 +207,11 @@ def with_shape(*shape: int) -> onnx.ModelProto:
 def test_a_collision_of_hashes_is_prepared(
     compiled: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def hash_of(_: bytes) -> str:
+        return "sha256:equal"
+
     for module in (programs, preparations):
-        monkeypatch.setattr(module, "hash_of", lambda _: "sha256:equal")
+        monkeypatch.setattr(module, "hash_of", hash_of)
     compiled(network())
     for change, model in DIFFERENT.items():
         found, lines = compiled(model)

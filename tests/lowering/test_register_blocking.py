@@ -107,6 +107,26 @@ def test_conflicts_are_those_of_a_simulated_cache(stride: int) -> None:
     assert conflicts(nest, access, plan, {}) == (misses > distinct)
 
 
+@pytest.mark.parametrize("columns_first", [False, True])
+def test_the_operand_with_the_fewest_registers_stays_in_them(columns_first: bool) -> None:
+    """The registers of the other one are used at once, so that fewer of them live together."""
+    channels: dict[str, int | None] = {"o": 68, "c": 1}
+    pixels: dict[str, int | None] = {"w": 1, "c": 784}
+    inputs = [pixels, channels] if columns_first else [channels, pixels]
+    nest = _nest({"o": 68, "w": 784, "c": 68}, "c", inputs, {"o": 784, "w": 1})
+    narrow = plan_tile(replace(nest, registers=14, lanes=8))
+    assert narrow.vector == 1 and narrow.vectors > dict(narrow.unroll)[0]
+    assert narrow.vectors_outermost
+    wide = plan_tile(nest)
+    assert wide.vector == 1 and wide.vectors < dict(wide.unroll)[0]
+    assert not wide.vectors_outermost
+
+
+def test_results_without_a_sum_are_stored_in_order() -> None:
+    nest = _nest({"i": 64, "j": 4096}, "", [{"i": 1}, {"i": 4096, "j": 1}], {"i": 4096, "j": 1})
+    assert not plan_tile(nest).vectors_outermost
+
+
 def test_convolution_takes_the_packed_output_channels() -> None:
     trips = {"o": 64, "h": 8, "w": 56, "c": 64, "i": 3, "j": 3}
     image: dict[str, int | None] = {"h": 58, "w": 1, "c": 580, "i": 58, "j": 1}

@@ -248,13 +248,17 @@ class NestEmitter:
         if self.vector in spans:
             assert self.vector is not None
             masks = self.registers.along_lanes(spans[self.vector])
+        points = list(product(*(range(spans[loop].points) for loop in loops)))
+        pairs = list(product(points, masks))
+        if self.plan.vectors_outermost:
+            pairs = [(offsets, each) for each in masks for offsets in points]
         found: list[Instance] = []
-        for offsets in product(*(range(spans[loop].points) for loop in loops)):
-            for offset, mask in masks:
-                place = dict(zip(loops, offsets, strict=True))
-                if self.vector in spans:
-                    place[self.vector] = offset
-                found.append(Instance(place, mask))
+        for offsets, (offset, mask) in pairs:
+            place = dict(zip(loops, offsets, strict=True))
+            if self.vector in spans:
+                assert self.vector is not None
+                place[self.vector] = offset
+            found.append(Instance(place, mask))
         return found
 
     def _accumulate(

@@ -37,7 +37,7 @@ def plan_tile(nest: LoopNest) -> TilePlan:
     candidates = _candidates(nest)
     is_empty = any(loop.trips == 0 for loop in nest.loops)
     best = candidates[0].plan(0) if is_empty else _cheapest(nest, candidates)
-    return replace(best, unroll=_instance_order(nest, best), order=loop_order(nest, best))
+    return replace(_in_instance_order(nest, best), order=loop_order(nest, best))
 
 
 def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
@@ -63,16 +63,19 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
     return best[2]
 
 
-def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
-    """Return pairs (loop, factor) of the unrolled loops, ordered to reduce register pressure.
+def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
+    """Return ``plan`` with the loops over its registers ordered to reduce register pressure.
 
-    The outermost loop is first. The operand with the fewest registers stays in registers along
-    the outer loops; the registers of the other operands have short live ranges.
+    The operand with the fewest registers stays in registers along the outer loops; the registers of
+    the other operands have short live ranges.
     """
     if not nest.inputs:
-        return plan.unroll
+        return plan
     held = min(nest.inputs, key=lambda access: registers_of(access, plan))
-    return tuple(sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0])))
+    unroll = sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0]))
+    # Without a sum each register is stored once, and memory is written in order.
+    outermost = bool(nest.reductions) and plan.vector is not None and held.invariant(plan.vector)
+    return replace(plan, unroll=tuple(unroll), vectors_outermost=outermost)
 
 
 @dataclass(frozen=True)

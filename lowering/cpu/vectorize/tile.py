@@ -98,6 +98,8 @@ class TilePlan:
         unroll: pairs (loop, factor) of other parallel loops.
         order: the parallel loops around the micro tile, outermost first.
         full: the reduction loops that are unrolled completely, innermost first.
+        vectors_outermost: whether a step iterates over the registers along the vector loop outside
+            of the unrolled loops, instead of inside.
     """
 
     vector: int | None
@@ -106,6 +108,7 @@ class TilePlan:
     unroll: tuple[tuple[int, int], ...] = ()
     order: tuple[int, ...] = ()
     full: tuple[int, ...] = ()
+    vectors_outermost: bool = False
 
     def points(self, loop: int) -> int:
         """Return the number of points of ``loop`` in a micro tile."""

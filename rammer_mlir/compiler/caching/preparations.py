@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-import numpy as np
-
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.keys import compiler_parts, given_digest
 from rammer_mlir.compiler.caching.programs import (
@@ -177,8 +175,7 @@ class _Preparation:
             array = prepared.weights[name]
             # Small constants are copied with the graph, large ones are passed on.
             number = numbers.get(id(array), numbers_of_names.get(name))
-            is_given = number is not None and _is_equal(array, given[number])
-            return number if is_given else array
+            return array if number is None or not _is_equal(array, given[number]) else number
 
         names = program.graph.weights
         weights = [origin(name) for name in names]
@@ -253,7 +250,7 @@ def _is_equal(one: Array, other: Array) -> bool:
 
 
 def _digest(array: Array) -> str:
-    return sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).hexdigest()
+    return sha256(array.tobytes()).hexdigest()
 
 
 def _names(graph: CanonicalGraph) -> tuple[str, ...]:

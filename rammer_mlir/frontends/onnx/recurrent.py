@@ -8,7 +8,7 @@ steps after its end keep its states and output zeros.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,7 +107,7 @@ class _Layer:
         node: onnx.NodeProto,
         model: Model,
         table: ShapeTable,
-        values: dict[str, Array],
+        values: MutableMapping[str, Array],
     ) -> None:
         self._node = node
         self._kind = node.op_type

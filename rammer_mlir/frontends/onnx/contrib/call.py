@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,7 +28,11 @@ class TypedWriter(NodeWriter):
     """A writer of nodes that infers and records the types of their results."""
 
     def __init__(
-        self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
+        self,
+        model: Model,
+        prefix: str,
+        kinds: dict[str, TensorKind],
+        values: MutableMapping[str, Array],
     ) -> None:
         """Create a writer of nodes whose names begin with ``prefix``.
 

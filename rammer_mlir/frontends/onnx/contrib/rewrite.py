@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 import onnx
 from onnx import helper
 
@@ -78,7 +80,7 @@ def _written_out(
     node: onnx.NodeProto,
     model: Model,
     kinds: dict[str, TensorKind],
-    values: dict[str, Array],
+    values: MutableMapping[str, Array],
     used: set[str],
 ) -> list[onnx.NodeProto]:
     copy = onnx.NodeProto.FromString(node.SerializeToString())

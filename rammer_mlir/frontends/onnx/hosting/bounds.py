@@ -37,7 +37,7 @@ class SizeBounds:
 
     def _visit(self, graph: onnx.GraphProto) -> None:
         own = small_constants(graph)
-        self._constants |= own
+        self._constants.update(own)
         self._found |= {name: value.shape for name, value in own.items()}
         for name, value in value_infos(graph).items():
             tensor = value.type.tensor_type
