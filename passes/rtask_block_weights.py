@@ -27,7 +27,7 @@ from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _WIDTHS = (32, 48, 16)
-"""Possible panel widths in channels, by preference: the first that divides the channels is used."""
+"""Widths in channels of panels that are not padded, by preference: the first that divides them."""
 
 _LEAST_BYTES = 2
 """Minimum bytes of an element of the result: with smaller ones, a register outgrows a panel."""

@@ -79,8 +79,8 @@ def _is_product(op: Structured) -> bool:
     """Return whether an operation is a float sum of products of two inputs, all on memrefs.
 
     The reduction loops must be static, and both inputs must depend on each of them that has more
-    than one trip. Each dimension of an input must be indexed by a loop or by the panels of a loop
-    (see ``_loops``), which excludes a convolution's windows.
+    than one trip. Each dimension of an input must be indexed by a loop or by the panels of a
+    parallel loop (see ``_loops``), which excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
@@ -92,6 +92,9 @@ def _is_product(op: Structured) -> bool:
     # The windows of a convolution overlap: repeated reads hit nearby data.
     reductions = set(_reductions(op))
     inputs = [_loops(map_) for map_ in op.maps[:2]]
+    places = [panel_index(expr) for map_ in op.maps[:2] for expr in map_.results]
+    if any(place is not None and place.loop in reductions for place in places):
+        return False
     if ir.ShapedType.get_dynamic_size() in (op.extents[loop] for loop in op.reduction_loops):
         return False
     return bool(reductions) and all(None not in dims and reductions <= set(dims) for dims in inputs)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
-from rammer_mlir.compiler.caching.preparations import Lookup
+from rammer_mlir.compiler.caching.preparations import ProgramLookup
 from rammer_mlir.compiler.caching.programs import ProgramCache
 from rammer_mlir.compiler.inlined_weights import with_values
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
@@ -90,7 +90,7 @@ def compile_any_model(
     # The programs that are compiled to choose regions are garbage before the compilation ends.
     with paused_collector(not options.offload):
         begin = time.perf_counter()
-        lookup = None if programs is None else Lookup(programs, source, given)
+        lookup = None if programs is None else ProgramLookup(programs, source, given)
         if lookup is not None and (known_program := lookup.find()) is not None:
             return known_program
         prepared = prepare_any(source, given.shapes, given.values, is_repeated=given.is_repeated)

@@ -169,7 +169,7 @@ def array_to_json(array: Array) -> list[Any]:
     content = dense.tobytes()
     is_splat = content == single * dense.size
     text = base64.b64encode(single if is_splat else content).decode()
-    return [dense.dtype.str, list(array.shape), text]
+    return [dense.dtype.name, list(array.shape), text]
 
 
 def array_from_json(found: Sequence[Any]) -> Array:

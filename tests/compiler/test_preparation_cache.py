@@ -18,7 +18,10 @@ from rammer_mlir.compiler import cache as compile_cache
 from rammer_mlir.compiler.caching import preparations, programs
 from rammer_mlir.compiler.caching.cache_file import CacheFile
 from rammer_mlir.compiler.caching.preparations import PREPARATION
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import ModelWarning, RammerError
+from rammer_mlir.frontends.onnx.canonical import canonical_source
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.weight_values import weight_values
 from rammer_mlir.runtime.executable import Executable
 from tests.compiler.cached_models import (
     DIFFERENT,
@@ -148,13 +151,13 @@ def test_many_computed_weights_are_not_kept(
 
 def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array that is neither passed on nor read would else be taken for one that is computed."""
-    prepare = preparations.Lookup.find_prepared
+    prepare = preparations.ProgramLookup.find_prepared
 
-    def with_copies(lookup: preparations.Lookup, prepared: Any) -> Executable | None:
+    def with_copies(lookup: preparations.ProgramLookup, prepared: Any) -> Executable | None:
         prepared.weights.update({f"{n}": 2 * v for n, v in prepared.weights.items()})
         return prepare(lookup, prepared)
 
-    monkeypatch.setattr(preparations.Lookup, "find_prepared", with_copies)
+    monkeypatch.setattr(preparations.ProgramLookup, "find_prepared", with_copies)
     _, lines = compiled(network())
     assert lines[-1].endswith("not kept, it is unknown what preparation reads of weight 'a'")
 
@@ -244,3 +247,186 @@ def test_an_entry_without_its_program_compiles(compiled: Compiled, folder: Path)
     found, _ = compiled(model)
     assert "cache" not in found.stats
     check(found, model, 1)
+
+
+def test_weights_of_16_bits_that_preparation_reads_count_by_value(compiled: Compiled) -> None:
+    """A dilated convolution slices the weights that it shares with another convolution."""
+    compiled(shared_bf16(0))
+    _, (line, *_) = compiled(shared_bf16(1))
+    assert "miss" in line
+    found, _ = compiled(shared_bf16(1))
+    fresh, _ = compiled(shared_bf16(1), cache=False)
+    x = np.random.default_rng(2).standard_normal((1, 16, 8, 8)).astype(np.float32)
+    for name, value in fresh.run({"x": x}).items():
+        np.testing.assert_array_equal(found.run({"x": x})[name], value)
+
+
+def shared_bf16(seed: int) -> onnx.ModelProto:
+    weights = np.random.default_rng(seed).standard_normal((16, 16, 3, 3)).astype(np.float32)
+    kind = helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["b"], to=TensorProto.BFLOAT16),
+        helper.make_node("Conv", ["b", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("Conv", ["b", "w"], ["d"], pads=[12] * 4, dilations=[12, 12]),
+        helper.make_node("Cast", ["c"], ["y"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["d"], ["z"], to=TensorProto.FLOAT),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"]
+    graph = helper.make_graph(
+        nodes,
+        "shared",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 8, 8])],
+        outputs,
+        [numpy_helper.from_array(weights.astype(kind), "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=11)
+
+
+def test_sizes_belong_to_inputs_whatever_their_names(folder: Path) -> None:
+    """The same model with the names of its inputs exchanged needs another program."""
+    rng = np.random.default_rng(0)
+    feeds = {
+        "a": rng.standard_normal(300).astype(np.float32),
+        "b": rng.standard_normal(500).astype(np.float32),
+    }
+    for first, second in (("a", "b"), ("b", "a")):
+        with rammer_mlir.compile(two_inputs(first, second), num_veus=1) as executable:
+            found = executable.run(feeds)["y"]
+        expected = np.concatenate([np.maximum(feeds[first], 0), -feeds[second]])
+        np.testing.assert_array_equal(found, expected)
+
+
+def two_inputs(first: str, second: str) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Relu", [first], ["r"]),
+        helper.make_node("Neg", [second], ["n"]),
+        helper.make_node("Concat", ["r", "n"], ["y"], axis=0),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [f"size of {name}"])
+        for name in (first, second)
+    ]
+    graph = helper.make_graph(
+        nodes, "two", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_the_declared_type_of_an_output_that_is_an_input_counts(compiled: Compiled) -> None:
+    def passed_on(kind: int) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            "passed",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+            [
+                helper.make_tensor_value_info("y", TensorProto.FLOAT, [4]),
+                helper.make_tensor_value_info("x", kind, [4]),
+            ],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+    compiled(passed_on(TensorProto.FLOAT))
+    with pytest.raises(RammerError, match=r"output 'x': the model declares int32"):
+        compiled(passed_on(TensorProto.INT32))
+
+
+def test_each_compilation_of_a_wrong_declaration_warns(compiled: Compiled) -> None:
+    model = network()
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 9
+    for seed in range(2):
+        with pytest.warns(ModelWarning, match="'y'"):
+            _, lines = compiled(retrained(model, seed))
+        assert lines[-1].endswith("not kept, preparation warns of the model")
+
+
+@pytest.mark.parametrize("change", ["results", "opsets", "effects"])
+def test_forms_of_loaded_models_have_all_that_preparation_sees(change: str) -> None:
+    def form(model: onnx.ModelProto) -> bytes:
+        loaded = load(model)
+        return canonical_source(loaded, weight_values(loaded)).form
+
+    one, other = network(), network()
+    if change == "results":
+        for model, results in ((one, ["m", "k"]), (other, ["m", ""])):
+            model.graph.node.append(helper.make_node("Dropout", ["x"], results))
+    elif change == "opsets":
+        for model, versions in ((one, [20, 19]), (other, [19, 20])):
+            del model.opset_import[:]
+            names = ("", "ai.onnx") if model is one else ("ai.onnx", "")
+            pairs = zip(names, versions, strict=True)
+            model.opset_import.extend(helper.make_opsetid(*pair) for pair in pairs)
+    else:
+        other.opset_import.append(helper.make_opsetid("com.acme", 1))
+        one.opset_import.append(helper.make_opsetid("com.acme", 1))
+        other.graph.node.append(helper.make_node("Print", ["x"], [], domain="com.acme"))
+    assert form(one) != form(other)
+
+
+def test_models_with_functions_are_not_prepared_again(compiled: Compiled) -> None:
+    compiled(with_function(1))
+    found, (line,) = compiled(with_function(2))
+    assert line.startswith(HIT)
+    check(found, with_function(2), 3)
+
+
+def test_models_with_unrolled_loops_have_their_own_weights(compiled: Compiled) -> None:
+    for seed in (1, 2):
+        found, _ = compiled(with_loop(seed))
+        check(found, with_loop(seed), 3)
+
+
+def with_loop(seed: int) -> onnx.ModelProto:
+    rng = np.random.default_rng(seed)
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["s", "w"], ["p"]),
+            helper.make_node("Add", ["p", "b"], ["t"]),
+            helper.make_node("Identity", ["go"], ["again"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", TensorProto.FLOAT, [4, 40]),
+        ],
+        [
+            helper.make_tensor_value_info("again", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("t", TensorProto.FLOAT, [4, 40]),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)],
+        "loop",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 40])],
+        [
+            numpy_helper.from_array(np.array(3, np.int64), "count"),
+            numpy_helper.from_array(0.1 * rng.standard_normal((40, 40)).astype("f4"), "w"),
+            numpy_helper.from_array(rng.standard_normal(40).astype("f4"), "b"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def with_function(seed: int) -> onnx.ModelProto:
+    rng = np.random.default_rng(seed)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+    twice = helper.make_function(
+        "own",
+        "Twice",
+        ["a", "w"],
+        ["c"],
+        [
+            helper.make_node("MatMul", ["a", "w"], ["b"]),
+            helper.make_node("MatMul", ["b", "w"], ["c"]),
+        ],
+        [helper.make_opsetid("", 20)],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Twice", ["x", "w"], ["y"], domain="own")],
+        "function",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 40])],
+        [numpy_helper.from_array(0.1 * rng.standard_normal((40, 40)).astype("f4"), "w")],
+    )
+    return helper.make_model(graph, opset_imports=opsets, functions=[twice], ir_version=10)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import rammer_mlir
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTHS, WIDEST_PANEL
+from rammer_mlir.passes.tiling.choice import CONTIGUOUS_MINIMUM
 from rammer_mlir.runtime.executable import Executable
 
 Array = NDArray[Any]
@@ -157,3 +159,8 @@ def test_weights_grow_by_less_than_a_panel_and_are_packed_once() -> None:
     panels = 4 * 64 * 2 * 32
     transposed = 4 * 33 * 2 * 32
     assert constants <= panels + transposed + 1024
+
+
+def test_tiles_along_contiguous_memory_are_whole_panels() -> None:
+    assert CONTIGUOUS_MINIMUM % WIDEST_PANEL == 0
+    assert all(WIDEST_PANEL % width == 0 for width in PANEL_WIDTHS)

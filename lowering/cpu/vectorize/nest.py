@@ -132,8 +132,11 @@ class Nest:
 
         If several operands are, those of the smallest panel.
         """
-        jumps = [jump for operand in self.operands for jump in operand.jumps]
-        return {jump.loop: jump.width for jump in sorted(jumps, key=lambda j: -j.width)}
+        operands = [*self.operands, *([] if self.finish is None else self.finish.operands)]
+        found: dict[int, int] = {}
+        for jump in (jump for operand in operands for jump in operand.jumps):
+            found[jump.loop] = min(jump.width, found.get(jump.loop, jump.width))
+        return found
 
     @property
     def lane_bits(self) -> int:
@@ -206,6 +209,7 @@ def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
         strides: list[Index] = [0] * dims
         for dim, stride in zip(epilogue.dims, own.strides, strict=True):
             strides[dim] = stride
-        operands.append(replace(own, strides=strides))
+        jumps = [replace(jump, loop=epilogue.dims[jump.loop]) for jump in own.jumps]
+        operands.append(replace(own, strides=strides, jumps=jumps))
     body = Body(generic, contract=False)
     return Finish(body, operands, epilogue.argument, epilogue.keeps)

@@ -28,7 +28,7 @@ from rammer_mlir.compiler.caching.programs import (
 from rammer_mlir.compiler.specialization_inputs import Given
 from rammer_mlir.compiler.weight_recipes import Recipe, array_from_json, array_to_json
 from rammer_mlir.frontends.onnx.canonical import CanonicalGraph, canonical_source
-from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.tensors import Array
 from rammer_mlir.frontends.onnx.weight_values import weight_values
 from rammer_mlir.runtime.compiled import CompiledModel
@@ -40,17 +40,17 @@ PREPARATION = "preparation"
 _MOST_BYTES = 1 << 20
 """Most bytes of weights that preparation computes and that an entry stores.
 
-Folded batch norms, for example, are not stored: retrained weights would differ anyway.
+The weights of convolutions with folded batch norms, for example, would fill the cache.
 """
 
-_Derived = tuple[int, str]
+_NameSource = tuple[int, str]
 """A name of the prepared model: the number of a name of the loaded model, and what follows it.
 
 The number is -1 for a name that begins with no name of the loaded model.
 """
 
 
-class Lookup:
+class ProgramLookup:
     """The lookup of a model's program: first by the loaded model, then by the prepared one."""
 
     def __init__(self, programs: ProgramCache, source: Model, given: Given) -> None:
@@ -59,12 +59,17 @@ class Lookup:
         self._programs, self._file = programs, programs.file
         self._key = self._prepared_key = self._prepared = None
         self._weights: Sequence[Array] = ()
-        if programs.stores:
+        specialized = _by_position(given, source) if programs.stores else None
+        if specialized is not None:
             values = weight_values(source)
             graph = canonical_source(source, values)
             self._weights = [values[name] for name in graph.weights]
             sections = {f"model {name}": hash_of(text) for name, text in graph.sections.items()}
-            parts = {**sections, "given": given_digest(given), **compiler_parts(programs.options)}
+            parts = {
+                **sections,
+                "given": given_digest(specialized),
+                **compiler_parts(programs.options),
+            }
             self._key = ProgramKey(graph, parts)
 
     def find(self) -> Executable | None:
@@ -125,7 +130,8 @@ class Lookup:
 
     def _keep_preparation(self) -> None:
         key, program, prepared = self._key, self._prepared_key, self._prepared
-        assert key is not None and program is not None and prepared is not None
+        if key is None or program is None or prepared is None:
+            return
         begin = time.perf_counter()
         found = _Preparation.of(program, key.graph, self._weights, prepared)
         if isinstance(found, str):
@@ -147,14 +153,14 @@ class _Preparation:
         read: SHA-256 of each weight whose values determine the prepared model, by number.
         weights: weights of the prepared model, in canonical order: the number of a weight of the
             loaded model, or an array that follows from the form and from the weights in ``read``.
-        names: names of weights, of nodes and of the interface, in canonical order.
+        names: names of weights, of nodes, and of inputs and outputs, in canonical order.
     """
 
     program: str
     form: str
     read: Mapping[int, str]
     weights: Sequence[int | Array]
-    names: tuple[Sequence[_Derived], Sequence[_Derived], Sequence[_Derived]]
+    names: tuple[Sequence[_NameSource], Sequence[_NameSource], Sequence[_NameSource]]
 
     @staticmethod
     def of(
@@ -168,13 +174,21 @@ class _Preparation:
             given: its weights, in the order of ``graph``.
             prepared: the prepared model.
         """
-        numbers = {id(array): number for number, array in enumerate(given)}
-        numbers_of_names = {name: number for number, name in enumerate(graph.weights)}
+        if prepared.warned:
+            return "preparation warns of the model"
+        if any(array.dtype.hasobject for array in given):
+            return "the model has constant strings"
+        large = {id(array): number for number, array in enumerate(given)}
+        # Small constants are copied with the graph, large ones are passed on as they are.
+        small = {
+            name: number
+            for number, (name, array) in enumerate(zip(graph.weights, given, strict=True))
+            if array.size <= LARGE
+        }
 
         def origin(name: str) -> int | Array:
             array = prepared.weights[name]
-            # Small constants are copied with the graph, large ones are passed on.
-            number = numbers.get(id(array), numbers_of_names.get(name))
+            number = large.get(id(array), small.get(name))
             return array if number is None or not _is_equal(array, given[number]) else number
 
         names = program.graph.weights
@@ -184,7 +198,7 @@ class _Preparation:
             for number, (name, array) in enumerate(zip(graph.weights, given, strict=True))
             if not prepared.read.isdisjoint((name, id(array)))
         ]
-        # A weight that is neither passed on nor read may have been copied by another way.
+        # A weight that is neither passed on nor read may have been copied in another way.
         lost = set(range(len(given))) - set(read) - {n for n in weights if isinstance(n, int)}
         if lost:
             return f"it is unknown what preparation reads of weight '{graph.weights[min(lost)]}'"
@@ -193,7 +207,7 @@ class _Preparation:
             return f"preparation computes {computed} bytes of weights, more than {_MOST_BYTES}"
         before = _names(graph)
         prepared_names = (names, program.graph.nodes, program.graph.interface)
-        first, second, third = (_derived(each, before) for each in prepared_names)
+        first, second, third = (_sources_of(each, before) for each in prepared_names)
         digests = {number: _digest(given[number]) for number in read}
         form = form_digest(program.graph.form)
         return _Preparation(program.digest, form, digests, weights, (first, second, third))
@@ -245,8 +259,23 @@ class _Preparation:
 
 def _is_equal(one: Array, other: Array) -> bool:
     """Whether two arrays are the same, or have equal types, shapes and bytes."""
-    kinds = ((each.dtype, each.shape) for each in (one, other))
-    return one is other or (next(kinds) == next(kinds) and one.tobytes() == other.tobytes())
+    if one is other:
+        return True
+    is_alike = one.dtype == other.dtype and one.shape == other.shape
+    return is_alike and one.tobytes() == other.tobytes()
+
+
+def _by_position(given: Given, source: Model) -> Given | None:
+    """Return ``given`` with the positions of the inputs instead of their names.
+
+    None if it names a value that is no input.
+    """
+    positions = {value.name: str(number) for number, value in enumerate(source.inputs)}
+    if not positions.keys() >= given.shapes.keys() | given.values.keys():
+        return None
+    shapes = {positions[name]: shape for name, shape in given.shapes.items()}
+    values = {positions[name]: value for name, value in given.values.items()}
+    return Given(shapes, values, given.is_repeated)
 
 
 def _digest(array: Array) -> str:
@@ -254,13 +283,16 @@ def _digest(array: Array) -> str:
 
 
 def _names(graph: CanonicalGraph) -> tuple[str, ...]:
-    """Return all names of a loaded model in an order that depends on its canonical form only."""
+    """Return all names of a loaded model in an order that depends on its canonical form only.
+
+    Inputs and outputs come first, so that their names have precedence over equal ones.
+    """
     return (
         *graph.interface, *graph.weights, *graph.literals, *graph.nodes, *graph.results
     )  # fmt: skip
 
 
-def _derived(names: Iterable[str], before: Sequence[str]) -> list[_Derived]:
+def _sources_of(names: Iterable[str], before: Sequence[str]) -> list[_NameSource]:
     """Return for each name the longest name in ``before`` that it begins with, and the rest.
 
     Preparation derives names by appending to those of the loaded model.
@@ -269,7 +301,7 @@ def _derived(names: Iterable[str], before: Sequence[str]) -> list[_Derived]:
     for number, name in enumerate(before):
         numbers.setdefault(name, number)
     numbers.pop("", None)
-    found: list[_Derived] = []
+    found: list[_NameSource] = []
     for name in names:
         lengths = (n for n in range(len(name), 0, -1) if name[:n] in numbers)
         length = next(lengths, 0)

@@ -1,9 +1,11 @@
-"""The canonical form of a model: equal for models that give the same program.
+"""The canonical form of a model, prepared or as it is loaded.
 
-A prepared model has inferred types; in a model as it is loaded, only the declared ones are known.
+Prepared models of equal forms give the same program; loaded ones do if the weights that their
+preparation reads are equal too. A loaded model has declared types only, a prepared one all types.
+
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
-order of nodes matter. A weight (a large constant, stored separately from the graph) is represented
-by type, shape and uses; a constant in the graph is represented by its value.
+order of nodes matter. A weight (``weight_values``) is represented by type, shape and uses; any
+other constant by its value.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class CanonicalGraph:
 
     Attributes:
         sections: the parts of the form, serialized, by the keys ``opsets``, ``inputs``, ``weights``
-            (types and shapes), ``operations`` and ``outputs``.
+            (types and shapes), ``operations`` and ``outputs``; of a loaded model also ``functions``
+            and ``declared`` (types of outputs).
         weights: names of the weights that the outputs depend on, by number.
         nodes: names of the nodes that the outputs depend on, by number.
         results: names of the results of these nodes.
@@ -44,7 +47,7 @@ class CanonicalGraph:
 
     @property
     def form(self) -> bytes:
-        """Bytes that are equal for models that compile to the same program."""
+        """Bytes that are equal for equal graphs."""
         return b"\n".join(self.sections.values())
 
 
@@ -69,7 +72,10 @@ def canonical_source(model: Model, weights: Mapping[str, Array]) -> CanonicalGra
         for name, value in value_infos(model.graph).items()
     }
     functions = sorted(f.SerializeToString(deterministic=True) for f in model.proto.functions)
-    return _Numbering(model, types, weights).graph({"functions": functions}, with_all=True)
+    # An output that is an input too has a type of its own.
+    declared = [o.type.SerializeToString(deterministic=True) for o in model.graph.output]
+    others = {"functions": functions, "declared": declared}
+    return _Numbering(model, types, weights).graph(others, with_all=True)
 
 
 class _Numbering:
@@ -99,12 +105,12 @@ class _Numbering:
         for name in outputs:
             self._number(name)
         if with_all:
-            for node in model.graph.node:
-                self._number(next(filter(None, node.output), ""))
+            for number in range(len(model.graph.node)):
+                self._number_node(number)
         references = [(self._reference(name), self._type(name)) for name in outputs]
         arrays = [self._values[name] for name in self._weights]
         sections: dict[str, object] = {
-            "opsets": sorted((entry.domain, entry.version) for entry in model.proto.opset_import),
+            "opsets": [(entry.domain, entry.version) for entry in model.proto.opset_import],
             "inputs": [self._type(value.name) for value in model.inputs],
             "weights": [(array.dtype.name, array.shape) for array in arrays],
             "operations": self._lines,
@@ -121,7 +127,12 @@ class _Numbering:
 
     def _number(self, name: str) -> None:
         """Number the node that computes ``name``, after all nodes on which it depends."""
-        pending = [self._producers[name][0]] if name in self._producers else []
+        if name in self._producers:
+            self._number_node(self._producers[name][0])
+
+    def _number_node(self, number: int) -> None:
+        """Number the graph's node ``number``, after all nodes on which it depends."""
+        pending = [number]
         # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
             number = pending[-1]
@@ -149,7 +160,7 @@ class _Numbering:
             sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
             [self._reference(name) for name in node.input],
             captured,
-            [self._type(name) if name else None for name in node.output],
+            [self._type(name) if name else "" for name in node.output],
         )
 
     def _reference(self, name: str) -> Reference:

@@ -18,7 +18,6 @@ from rammer_mlir.frontends.onnx.tensors import (
     Array,
     ShapeTable,
     dtype_of,
-    small_constants,
     static_shape,
 )
 from rammer_mlir.frontends.onnx.traversal import subgraphs
@@ -52,7 +51,7 @@ def expand_control_flow(model: Model) -> bool:
     Requires inferred shapes and folded constants. The remaining control flow is for the host.
     """
     table = ShapeTable(model.graph)
-    values = small_constants(model.graph)
+    values = model.small_constants()
     nodes: list[onnx.NodeProto] = []
     is_changed = False
     for node in model.graph.node:
@@ -85,7 +84,7 @@ class _Expansion:
         node: onnx.NodeProto,
         model: Model,
         table: ShapeTable,
-        values: dict[str, Array],
+        values: Mapping[str, Array],
     ) -> None:
         self.node = node
         self.table = table

@@ -29,7 +29,7 @@ class Model:
             specialisations do not repeat warnings.
         read: the constants whose values were taken from ``constants``: the ``id`` of the array of a
             large weight, and the name of a smaller one. Copies and the models that preparation
-            makes of this one share it.
+            makes of this one share it; an ``id`` means nothing once its array is gone.
 
     The cost of copying or serializing the graph is thus independent of the size of the weights, and
     protobuf's limit of 2 GB does not apply.
@@ -56,6 +56,10 @@ class Model:
         The result is a copy; ``read`` records the values that are taken from it.
         """
         return ConstantValues(small_constants(self.graph), self.weights, self.read)
+
+    def small_constants(self) -> ConstantValues:
+        """Return the values of all initializers but large weights, as ``constants`` does."""
+        return ConstantValues(small_constants(self.graph), {}, self.read)
 
     def copy(self) -> Model:
         """Return a modifiable copy, which shares the values of weights."""
@@ -95,7 +99,10 @@ class Model:
 
 
 class ConstantValues(MutableMapping[str, Array]):
-    """Values of constants by name; ``Model.read`` records those that are taken from it."""
+    """Values of constants by name; ``Model.read`` records those that are taken from it.
+
+    ``items``, ``values`` and unpacking take all of them.
+    """
 
     def __init__(
         self, small: dict[str, Array], weights: dict[str, Array], read: set[int | str]

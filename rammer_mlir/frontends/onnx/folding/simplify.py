@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def simplify(model: Model) -> Model:
         except RuntimeError:  # it assumes that sequences are constant
             graph_model = _read(model)
         clean_up(graph_model)
-    weights = _take_weights(graph_model.graph)
+    weights = _take_weights(graph_model.graph, model.weights)
     return replace(model, proto=ir.to_proto(graph_model), weights=weights)
 
 
@@ -75,21 +75,32 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
         graph.register_initializer(value)
 
 
-def _take_weights(graph: ir.Graph) -> dict[str, Array]:
-    """Convert large initializers to inputs of the graph; return their values by name."""
+def _take_weights(graph: ir.Graph, given: Mapping[str, Array]) -> dict[str, Array]:
+    """Convert large initializers to inputs of the graph; return their values by name.
+
+    Weights in ``given`` that still have their names and values remain the same objects.
+    """
     import onnx_ir as ir
 
     weights: dict[str, Array] = {}
     for name, value in list(graph.initializers.items()):
         array = value.const_value
         if array is not None and array.size > LARGE:
-            weights[name] = array.numpy()
+            old, new = given.get(name), array.numpy()
+            # Of bf16 and narrower types ``numpy`` returns a view, by which the array is not known.
+            weights[name] = new if old is None or not _is_view(new, old) else old
             del graph.initializers[name]
             value.const_value = None
             # If it is an output too, the node that computed it may have left a size open.
             value.shape = ir.Shape(array.numpy().shape)
             graph.inputs.append(value)
     return weights
+
+
+def _is_view(new: Array, old: Array) -> bool:
+    """Whether ``new`` shows all elements of ``old`` in the same memory."""
+    same = new.dtype == old.dtype and new.shape == old.shape and new.strides == old.strides
+    return new is old or (same and new.ctypes.data == old.ctypes.data)
 
 
 @contextmanager
