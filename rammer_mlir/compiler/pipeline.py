@@ -29,6 +29,7 @@ from rammer_mlir.passes.fusion.boundaries import ENOUGH_TASKS
 from rammer_mlir.passes.regions.codegen import HOST
 from rammer_mlir.programs.module_options import text_of, written
 from rammer_mlir.programs.residency import Multiprocessors
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import name_of
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -126,8 +127,11 @@ def _occupying(num_veus: int) -> int:
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     machine = host_machine() if named is None else named.machine()
+    # Predictions for another kind of device do not depend on the processor that makes them.
+    described = find_device(options.device)
+    is_cpu = set(described.targets) <= {"cpu"} and not described.is_bulk_synchronous
     # Two registers of f32 hold 32 channels with AVX-512; fewer than 16 would not fill a cache line.
-    width = 32 if machine.vector_bits >= 512 else 16
+    width = 16 if is_cpu and machine.vector_bits < 512 else 32
     weights = f"rtask-block-weights{{width={width}}}"
     return (weights, *_winograd(options), *_fused_bodies(options))
 

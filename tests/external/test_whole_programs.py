@@ -50,7 +50,12 @@ PAIRS = [
     *(("iree", case) for case in CASES if case.model in ("layer_norm_head", "attention")),
 ]
 
-CHOSEN = [pair for pair in PAIRS if pair[1].model not in ("attention", "nas_cell", "resnet18")]
+CHOSEN = [
+    (codegen, case)
+    for codegen, case in PAIRS
+    # Without AVX-512, IREE's regions of the layer norm leave the host more work than they save.
+    if codegen != "iree" and case.model not in ("attention", "nas_cell", "resnet18")
+]
 
 
 @cache
