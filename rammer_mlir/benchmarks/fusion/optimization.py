@@ -33,8 +33,8 @@ class Optimization:
     Attributes:
         first: from the model to an executable program, with an empty cache.
         graph: the part of ``first`` up to the schedule, without code generation.
-        hashed: from an equal model with other names to the cache key of its program. This contains
-            the model's preparation: shape inference and constant folding.
+        hashed: from an equal model with other names to the cache key of its program, which the
+            cache level of preparations gives.
         cached: from the key to the executable program in the cache.
         same: from the same model to its executable program, which the cache finds by the model's
             bytes.
