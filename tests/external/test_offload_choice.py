@@ -231,7 +231,8 @@ def test_the_program_is_the_fastest_of_those_that_ran(tmp_path: Path) -> None:
     exe = compiled(model, costs="measured")
     found = exe.stats["offload"]
     limit = min(found["host_measured"], found["all_measured"])
-    assert 2 <= found["measured"] <= 4 and found["chosen_measured"] <= 1.02 * limit
+    # All and none, the ends of two descents, and what gains by two thresholds; some are the same.
+    assert 2 <= found["measured"] <= 6 and found["chosen_measured"] <= 1.02 * limit
     assert f"({found['measured']} programs)" in exe.summary
     check(exe, model)
     exe.save(tmp_path / "mlp.rammer")
