@@ -23,7 +23,7 @@ from rammer_mlir.compiler.region_forming import (
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.passes.fusion.boundaries import ENOUGH_TASKS
 from rammer_mlir.passes.regions.codegen import HOST
@@ -104,8 +104,12 @@ def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, .
     )
 
 
+def _machine(named: NamedMachine | None) -> Machine:
+    """Return the processor ``named``; None is this machine's."""
+    return host_machine() if named is None else named.machine()
+
+
 def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    machine = host_machine() if named is None else named.machine()
     return (
         *_merged(options),
         f'rtask-batch-products{{device="{options.device}" num-veus={options.num_veus}}}',
@@ -115,7 +119,7 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
         *_split_for_cpu(options),
         *_right_sides(options),
         *_BLOCKED_CHANNELS,
-        *(("rtask-block-reductions",) if machine.byte_products else ()),
+        *(("rtask-block-reductions",) if _machine(named).byte_products else ()),
         formed_operators(options, _occupying(options.num_veus)),
     )
 
@@ -126,12 +130,11 @@ def _occupying(num_veus: int) -> int:
 
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    machine = host_machine() if named is None else named.machine()
     # Predictions for another kind of device do not depend on the processor that makes them.
     described = find_device(options.device)
     is_cpu = set(described.targets) <= {"cpu"} and not described.is_bulk_synchronous
     # Two registers of f32 hold 32 channels with AVX-512; fewer than 16 would not fill a cache line.
-    width = 16 if is_cpu and machine.vector_bits < 512 else 32
+    width = 16 if is_cpu and _machine(named).vector_bits < 512 else 32
     weights = f"rtask-block-weights{{width={width}}}"
     return (weights, *_winograd(options), *_fused_bodies(options))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -122,3 +123,11 @@ DIFFERENT: dict[str, onnx.ModelProto] = {
     "sharing": network(shared=True),
     "wiring": network(swapped=True),
 }
+
+EQUAL: dict[str, Callable[[], onnx.ModelProto]] = {
+    "other weights": lambda: retrained(network(), 1),
+    "other names": lambda: renamed(network()),
+    "another order": lambda: network(reordered=True),
+    "all of these": lambda: renamed(retrained(network(reordered=True), 2)),
+}
+"""Changes of ``network()`` with which its program is the same, but for weights and names."""

@@ -14,7 +14,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build
-from rammer_mlir.compiler import cache as compile_cache
 from rammer_mlir.compiler.caching import preparations, programs
 from rammer_mlir.compiler.caching.cache_file import CacheFile
 from rammer_mlir.compiler.caching.preparations import PREPARATION
@@ -25,6 +24,7 @@ from rammer_mlir.frontends.onnx.weight_values import weight_values
 from rammer_mlir.runtime.executable import Executable
 from tests.compiler.cached_models import (
     DIFFERENT,
+    EQUAL,
     check,
     network,
     renamed,
@@ -32,14 +32,6 @@ from tests.compiler.cached_models import (
 )
 
 HIT = f"cache: {PREPARATION}: hit"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a cache of this test's own, for small programs too."""
-    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -59,13 +51,6 @@ def compiled(
 
 
 Compiled = Callable[..., tuple[Executable, list[str]]]
-
-EQUAL: dict[str, Callable[[], onnx.ModelProto]] = {
-    "other weights": lambda: retrained(network(), 1),
-    "other names": lambda: renamed(network()),
-    "another order": lambda: network(reordered=True),
-    "all of these": lambda: renamed(retrained(network(reordered=True), 2)),
-}
 
 
 @pytest.mark.parametrize("change", EQUAL)
@@ -154,7 +139,7 @@ def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.Mon
     prepare = preparations.ProgramLookup.find_prepared
 
     def with_copies(lookup: preparations.ProgramLookup, prepared: Any) -> Executable | None:
-        prepared.weights.update({f"{n}": 2 * v for n, v in prepared.weights.items()})
+        prepared.weights.update({n: 2 * v for n, v in prepared.weights.items()})
         return prepare(lookup, prepared)
 
     monkeypatch.setattr(preparations.ProgramLookup, "find_prepared", with_copies)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from onnx import numpy_helper
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build
-from rammer_mlir.compiler import cache as compile_cache
 from rammer_mlir.compiler.caching import keys, programs
 from rammer_mlir.compiler.caching.cache_file import CacheFile
 from rammer_mlir.compiler.caching.programs import PROGRAM
@@ -23,20 +21,12 @@ from rammer_mlir.frontends.onnx.canonical import canonical_graph
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.runtime.executable import Executable
-from tests.compiler.cached_models import DIFFERENT, check, network, renamed, retrained
+from tests.compiler.cached_models import DIFFERENT, EQUAL, check, network, renamed, retrained
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MODELS = ("squeezenet", "lstm_tc", "transformer_encoder")
 """A CNN, a recurrent model and a Transformer."""
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a cache of this test's own, for small programs too."""
-    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
-    return tmp_path / "cache"
 
 
 def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
@@ -48,14 +38,6 @@ def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
 
 def is_replayed(executable: Executable) -> bool:
     return executable.stats.get("cache") == PROGRAM
-
-
-EQUAL: dict[str, Callable[[], onnx.ModelProto]] = {
-    "other weights": lambda: retrained(network(), 1),
-    "other names": lambda: renamed(network()),
-    "another order": lambda: network(reordered=True),
-    "all of these": lambda: renamed(retrained(network(reordered=True), 2)),
-}
 
 
 @pytest.mark.parametrize("change", EQUAL)

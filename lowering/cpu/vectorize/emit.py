@@ -244,22 +244,18 @@ class NestEmitter:
         ``spans`` has the micro tile's part of each loop.
         """
         loops = [loop for loop in self.unroll if loop in spans]
-        masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
+        along: list[tuple[dict[int, int], Mask]] = [({}, Mask(None, None))]
         if self.vector in spans:
             assert self.vector is not None
-            masks = self.registers.along_lanes(spans[self.vector])
-        points = list(product(*(range(spans[loop].points) for loop in loops)))
-        pairs = list(product(points, masks))
+            lanes = self.registers.along_lanes(spans[self.vector])
+            along = [({self.vector: offset}, mask) for offset, mask in lanes]
+        points = [
+            dict(zip(loops, offsets, strict=True))
+            for offsets in product(*(range(spans[loop].points) for loop in loops))
+        ]
         if self.plan.vectors_outermost:
-            pairs = [(offsets, each) for each in masks for offsets in points]
-        found: list[Instance] = []
-        for offsets, (offset, mask) in pairs:
-            place = dict(zip(loops, offsets, strict=True))
-            if self.vector in spans:
-                assert self.vector is not None
-                place[self.vector] = offset
-            found.append(Instance(place, mask))
-        return found
+            return [Instance(place | lane, mask) for lane, mask in along for place in points]
+        return [Instance(place | lane, mask) for place in points for lane, mask in along]
 
     def _accumulate(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]

@@ -120,11 +120,16 @@ class Nest:
             return False
         if self.reduction[outer] != self.reduction[inner]:
             return False
-        for operand in [*self.operands, *([] if self.finish is None else self.finish.operands)]:
+        for operand in self._all_operands:
             far, near = operand.strides[outer], operand.strides[inner]
             if not isinstance(far, int) or not isinstance(near, int) or far != near * size:
                 return False
         return True
+
+    @property
+    def _all_operands(self) -> list[Operand]:
+        """The operands of the nest and of its epilogue."""
+        return [*self.operands, *([] if self.finish is None else self.finish.operands)]
 
     @property
     def panels(self) -> dict[int, int]:
@@ -132,9 +137,8 @@ class Nest:
 
         If several operands are, those of the smallest panel.
         """
-        operands = [*self.operands, *([] if self.finish is None else self.finish.operands)]
         found: dict[int, int] = {}
-        for jump in (jump for operand in operands for jump in operand.jumps):
+        for jump in (jump for operand in self._all_operands for jump in operand.jumps):
             found[jump.loop] = min(jump.width, found.get(jump.loop, jump.width))
         return found
 
@@ -150,6 +154,7 @@ class Nest:
         content is a constant. ``vector_bits`` is the width of a vector register.
         """
         accesses = [operand.access(self.loops) for operand in self.operands]
+        panels = self.panels
         split = len(accesses) - self.outputs
         return LoopNest(
             loops=tuple(
@@ -157,7 +162,7 @@ class Nest:
                     self.bounds[d],
                     isinstance(self.sizes[d], int),
                     self.reduction[d],
-                    self.panels.get(d, 0),
+                    panels.get(d, 0),
                 )
                 for d in self.loops
             ),

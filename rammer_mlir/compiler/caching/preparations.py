@@ -44,9 +44,10 @@ The weights of convolutions with folded batch norms, for example, would fill the
 """
 
 _NameSource = tuple[int, str]
-"""A name of the prepared model: the number of a name of the loaded model, and what follows it.
+"""A name of the prepared model: the number of a name of the loaded model, and a suffix to append.
 
-The number is -1 for a name that begins with no name of the loaded model.
+The number is -1 for a name that begins with no name of the loaded model; the suffix is then the
+whole name.
 """
 
 

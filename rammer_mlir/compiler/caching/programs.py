@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from rammer_mlir.compiler.caching.cache_file import CacheFile, Entry, Parts
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import compiler_parts, digest_of
@@ -107,15 +107,9 @@ class ProgramCache:
 
         Return None if the cache has no valid program of this key.
         """
-        begin = time.perf_counter()
-        entry = self.file.find(PROGRAM, key.digest)
-        if entry is None:
-            why = difference(self.file, PROGRAM, key.parts)
-            log_cache(f"{PROGRAM}: miss, no entry {key.digest}{why}")
-            return None
         form, new = key.graph.form, Replacement.of_prepared(key.graph, model)
         # Compare the whole form, since the key is only a hash.
-        return self._opened(entry, key.digest, lambda kept: kept == form, new, begin)
+        return self._find(key.digest, lambda kept: kept == form, new, key.parts)
 
     def find_by_digest(self, digest: str, form: str, replacement: Replacement) -> Executable | None:
         """Return the cached program of a key with the weights and names of another model.
@@ -127,32 +121,28 @@ class ProgramCache:
             form: ``form_digest`` of the canonical form of the prepared model.
             replacement: the weights and names of the other model.
         """
-        begin = time.perf_counter()
-        entry = self.file.find(PROGRAM, digest)
-        if entry is None:
-            log_cache(f"{PROGRAM}: miss, no entry {digest}")
-            return None
-        return self._opened(
-            entry, digest, lambda kept: form_digest(kept) == form, replacement, begin
-        )
+        return self._find(digest, lambda kept: form_digest(kept) == form, replacement)
 
-    def _opened(
+    def _find(
         self,
-        entry: Entry,
         digest: str,
         is_form: Callable[[bytes], bool],
         replacement: Replacement,
-        begin: float,
+        parts: Parts | None = None,
     ) -> Executable | None:
-        """Return the program of an entry with other weights and names; None if it is not valid.
+        """Return the cached program of a key with other weights and names; None if none is valid.
 
         Args:
-            entry: the program's entry.
-            digest: the digest of its key.
+            digest: the digest of the program's key.
             is_form: whether a canonical form is that of the model.
             replacement: the model's weights and names.
-            begin: start of the lookup, by ``time.perf_counter``.
+            parts: the components of the key, for the log message of a miss.
         """
+        begin = time.perf_counter()
+        entry = self.file.find(PROGRAM, digest)
+        if entry is None:
+            log_cache(f"{PROGRAM}: miss, no entry {digest}{difference(self.file, PROGRAM, parts)}")
+            return None
         try:
             if not is_form(zlib.decompress(entry.identity)):
                 log_cache(f"{PROGRAM}: miss, entry {digest} is of another graph")

@@ -95,7 +95,7 @@ def prepare_any(
         RammerError: if the model or the shapes are invalid, or operators cannot be compiled.
     """
     with paused_collector(len(source.graph.node) >= _MANY_NODES):
-        # What is read for this program does not concern others of the same source.
+        # The weights that this preparation reads do not count for other preparations.
         model = replace(source.copy(), read=set())
         fix_inputs(model, shapes, {})
         for name, value in values.items():
