@@ -130,9 +130,9 @@ def _occupying(num_veus: int) -> int:
 
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    # Predictions for another kind of device do not depend on the processor that makes them.
-    described = find_device(options.device)
-    is_cpu = set(described.targets) <= {"cpu"} and not described.is_bulk_synchronous
+    # Predictions for another kind of device do not depend on the processor that makes them; only
+    # a vEU of a CPU is a single thread.
+    is_cpu = find_device(options.device).threads_per_veu == 1
     # Two registers of f32 hold 32 channels with AVX-512; fewer than 16 would not fill a cache line.
     width = 16 if is_cpu and _machine(named).vector_bits < 512 else 32
     weights = f"rtask-block-weights{{width={width}}}"
