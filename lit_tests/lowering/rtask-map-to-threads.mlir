@@ -149,15 +149,18 @@ func.func @narrow(%id: index, %a: memref<16x512xf32>, %b: memref<512x32xf32>, %c
 // -----
 
 // A vector times a matrix: 8 threads have 4 columns each, 32 rows of such threads divide
-// the 256 elements of each. Partial results meet in the warp by shuffles, then in shared memory.
+// the 256 elements of each. A thread loads its 8 elements of the matrix before it uses the first.
+// Partial results meet in the warp by shuffles, then in shared memory.
 // CHECK: func.func @columns(%{{.*}}, %[[X:.*]]: memref<256xf32>, %[[W:.*]]: memref<256x32xf32>, %[[Y:.*]]: memref<32xf32>, %[[SHARED:.*]]: memref<1024xi8, #gpu.address_space<workgroup>>
 // CHECK: %[[THREAD:.*]] = gpu.thread_id x
 // CHECK: %[[PARTIAL:.*]] = memref.view %[[SHARED]]
 // CHECK: %[[COLUMN:.*]] = arith.remui %[[THREAD]]
 // CHECK: %[[ROW:.*]] = arith.divui %[[THREAD]]
-// CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} = %[[ROW]] to
-// CHECK: memref.load %[[X]]
-// CHECK: vector.load %[[W]]{{.*}} {alignment = 16 : i64} : memref<256x32xf32>, vector<4xf32>
+// CHECK: %[[FIRST:.*]] = arith.muli %[[ROW]]
+// CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} = %[[FIRST]] to
+// CHECK-COUNT-8: vector.load %[[W]]{{.*}} {alignment = 16 : i64} : memref<256x32xf32>, vector<4xf32>
+// CHECK-COUNT-2: vector.load %[[X]]{{.*}} {alignment = 16 : i64} : memref<256xf32>, vector<4xf32>
+// CHECK-NOT: load
 // CHECK: gpu.shuffle xor %[[SUMS]]#0
 // CHECK-COUNT-7: gpu.shuffle xor
 // CHECK: scf.if
@@ -167,7 +170,7 @@ func.func @narrow(%id: index, %a: memref<16x512xf32>, %b: memref<512x32xf32>, %c
 // CHECK-COUNT-8: memref.load %[[PARTIAL]]
 // CHECK: memref.load %[[Y]]
 // CHECK: memref.store %{{.*}}, %[[Y]]
-func.func @columns(%id: index, %x: memref<256xf32>, %w: memref<256x32xf32> {rtask.alignment = 16 : i64}, %y: memref<32xf32>) {
+func.func @columns(%id: index, %x: memref<256xf32> {rtask.alignment = 16 : i64}, %w: memref<256x32xf32> {rtask.alignment = 16 : i64}, %y: memref<32xf32>) {
   linalg.vecmat ins(%x, %w : memref<256xf32>, memref<256x32xf32>) outs(%y : memref<32xf32>)
   return
 }

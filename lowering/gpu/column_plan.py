@@ -20,8 +20,12 @@ _MOST_RESULTS = 4
 _LEAST_REDUCED = 8
 """Smallest number of reduced elements per result for which threads share the reduction."""
 
-_UNROLLED = 4
-"""Most elements that a thread loads per iteration, so that several loads are in flight."""
+_UNROLLED = (16, 8, 4, 2, 1)
+"""Numbers of elements that a thread may load before it uses them.
+
+A thread's widest accesses, 16 of them at once, are 64 KiB in flight for 256 threads: a
+multiprocessor needs some 25 KiB to keep up its share of the memory's bandwidth.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Columns:
         places: number of threads of a row; the first ``tiles`` of them each compute a tile, and the
             others, if any, are idle.
         rows: number of rows of threads, which divide the elements of each result among them.
-        unrolled: number of elements per result that a thread processes per iteration.
+        unrolled: number of consecutive elements per result that a thread loads at once.
         threads: number of threads of the block.
     """
 
@@ -120,7 +124,7 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
         return most, 1
-    return rows, next(n for n in (_UNROLLED, 2, 1) if reduced // rows % n == 0)
+    return rows, next(n for n in _UNROLLED if reduced // rows % n == 0)
 
 
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:

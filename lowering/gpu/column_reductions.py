@@ -4,77 +4,96 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, gpu, ir, memref, scf, vector
+from rammer_mlir.bindings import arith, gpu, ir, memref, scf
+from rammer_mlir.lowering.gpu.adjacent_loads import AdjacentLoads, adjacent_operands
 from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
-from rammer_mlir.lowering.gpu.generic_body import Loads, Point, emit_body, indices_at
+from rammer_mlir.lowering.gpu.generic_body import Point, emit_body
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, exchange
+from rammer_mlir.lowering.gpu.results import Results
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.lowering.kernels.combiners import find_combiners
-from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer, element_bytes
+from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
 
 
-def emit_columns(generic: Structured, plan: ColumnPlan, threads: Threads, partial: Buffer) -> None:
+def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: Buffer) -> None:
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
     Args:
-        generic: the operation, on memrefs.
+        results: the operation's results; the operation is on memrefs.
         plan: its plan.
         threads: the thread's number, and the size of the block.
         partial: shared memory for partial results, a memref of one dimension.
     """
-    _Emitter(generic, plan, threads, partial).emit()
+    _Emitter(results, plan, threads, partial).emit()
 
 
-class _WideLoads:
-    """Emits loads of a thread's input elements.
+class _Turn:
+    """Emits the loads of the consecutive elements that a thread adds at a time.
 
-    Adjacent elements of the widest input are loaded together as a vector.
+    The elements of adjacent results are loaded at once, and so are consecutive elements of a result
+    in operands that are contiguous along the last reduction loop.
     """
 
-    def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
-        """Begin without loaded elements; vectors of the widest input have ``width`` elements.
+    def __init__(
+        self,
+        generic: Structured,
+        plan: ColumnPlan,
+        width: int,
+        points: Sequence[Sequence[Index | None]],
+    ) -> None:
+        """Emit all loads of the widest input, so that they are in flight at once.
 
-        Each element is loaded once and its value reused, so the caller must not emit stores to the
-        inputs as long as it uses this object.
+        Args:
+            generic: the reduction.
+            plan: its plan.
+            width: the number of adjacent results.
+            points: the index of each loop at each element, for the first of the results.
         """
-        access = plan.contraction.inputs[plan.widest]
-        self._number, self._along, self._width = access.number, plan.along, width
-        self._map = generic.maps[access.number]
-        self._source = _source(generic, plan)
-        self._loads = Loads(generic)
-        self._loaded: dict[tuple[Index | None, ...], ir.Value] = {}
-        self.shift = 0
+        contraction = plan.contraction
+        widest = contraction.inputs[plan.widest].number
+        self._points = points
+        self._columns = [AdjacentLoads(generic, width, [widest] * (width > 1)) for _ in points]
+        for loads, point in zip(self._columns, points, strict=True):
+            loads.value(widest, point)
+        last = contraction.reduced[-1]
+        self._runs: dict[int, list[AdjacentLoads]] = {}
+        run = len(points) if contraction.extents[last] % len(points) == 0 else 1
+        while run > 1:
+            for number in adjacent_operands(generic, last, run):
+                if number not in (widest, *self._runs):
+                    self._runs[number] = [
+                        AdjacentLoads(generic, run, [number]) for _ in range(len(points) // run)
+                    ]
+            run //= 2
+        self.number = self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at ``point``, loaded at its first use.
+        """Return the element of operand ``number`` at ``point``.
 
-        ``point`` has an index per loop. The caller must set the field ``shift`` before: the
-        distance of ``point`` from the first of the adjacent results that the thread computes.
+        The caller must set the fields ``number``, that of the element, and ``shift``, that of the
+        adjacent result.
         """
-        if number != self._number or self._width == 1:
-            return self._loads.value(number, point)
-        return vector.extract(self._wide(point), [], [self.shift])
-
-    def _wide(self, point: Point) -> ir.Value:
-        others = tuple(index for loop, index in enumerate(point) if loop != self._along)
-        if others not in self._loaded:
-            kind = ir.VectorType.get([self._width], self._source.type.element_type)
-            num_bytes = self._width * element_bytes(self._source.type)
-            at = indices_at(self._map, point)
-            self._loaded[others] = vector.load(kind, self._source, at, alignment=num_bytes)
-        return self._loaded[others]
+        if number not in self._runs:
+            loads = self._columns[self.number]
+            loads.shift = self.shift
+            return loads.value(number, point)
+        run = len(self._points) // len(self._runs[number])
+        loads = self._runs[number][self.number // run]
+        loads.shift = self.number % run
+        return loads.value(number, point)
 
 
 class _Emitter:
     def __init__(
-        self, generic: Structured, plan: ColumnPlan, threads: Threads, partial: Buffer
+        self, results: Results, plan: ColumnPlan, threads: Threads, partial: Buffer
     ) -> None:
+        generic = results.reduction
         self._generic, self._plan, self._threads = generic, plan, threads
-        self._partial = partial
+        self._results, self._partial = results, partial
         (self._combiner,) = find_combiners(generic) or []
         self._width = _width(generic, plan)
         self._columns = plan.at(self._width)
@@ -114,8 +133,7 @@ class _Emitter:
         """Emit a thread's share of the reduction of a tile; return the partial results.
 
         ``place`` is the number of the tile, which consists of adjacent results, each with a partial
-        result. The threads that share a tile have different numbers ``row``: each reduces every
-        n-th element, from element ``row`` on, where n is the number of rows. A thread without a
+        result. The threads that share a tile have different numbers ``row``. A thread without a
         tile returns the combiner's identity.
         """
         columns = self._columns
@@ -133,21 +151,46 @@ class _Emitter:
     def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit a thread's loop over its share of the reduced elements; return the tile's results.
 
-        ``place`` is the number of the tile. The share is every n-th element from number ``row`` on,
-        where n is the number of threads that share a tile. ``begin`` has the initial value of each
-        result in the tile.
+        ``place`` is the number of the tile. The threads that share a tile take turns, each with
+        ``unrolled`` consecutive elements; ``row`` is the thread's number among them. ``begin`` has
+        the initial value of each result in the tile.
         """
         columns, total = self._columns, self._plan.num_reduced
-        step = columns.rows * columns.unrolled
+        turn = columns.unrolled
         first = self._point(place)
-        loop = scf.ForOp(row, constant(total), constant(step), list(begin))
+        start = as_value(multiply(row, turn))
+        loop = scf.ForOp(start, constant(total), constant(columns.rows * turn), list(begin))
         with ir.InsertionPoint(loop.body):
+            points = self._elements(first, loop.induction_variable)
+            loads = _Turn(self._generic, self._plan, self._width, points)
             results = list(loop.inner_iter_args)
-            for n in range(columns.unrolled):
-                number = as_value(add(loop.induction_variable, n * columns.rows))
-                results = self._add_element(first, number, results)
+            for number, point in enumerate(points):
+                results = self._add_element(loads, number, point, results)
             scf.YieldOp(results)
         return list(loop.results)
+
+    def _elements(self, first: Sequence[Index], number: ir.Value) -> list[list[Index | None]]:
+        """Emit the points of the elements of a turn, from element ``number`` on.
+
+        ``first`` has the index of the tile's first result along each parallel loop.
+        """
+        contraction = self._plan.contraction
+        sizes: list[Index] = [contraction.extents[loop] for loop in contraction.reduced]
+        turn = self._columns.unrolled
+        together = contraction.extents[contraction.reduced[-1]] % turn == 0
+        base = unflatten(number, sizes) if together else None
+        found: list[list[Index | None]] = []
+        for shift in range(turn):
+            if base is None:
+                indices = unflatten(as_value(add(number, shift)), sizes)
+            else:
+                indices = [*base[:-1], add(base[-1], shift)]
+            point: list[Index | None] = [None] * len(contraction.extents)
+            for loop, index in (*zip(self._order, first, strict=True),
+                                *zip(contraction.reduced, indices, strict=True)):  # fmt: skip
+                point[loop] = index
+            found.append(point)
+        return found
 
     def _point(self, place: ir.Value) -> list[Index]:
         """Emit the index of the first result of tile number ``place`` along each parallel loop.
@@ -161,20 +204,16 @@ class _Emitter:
         return found
 
     def _add_element(
-        self, first: Sequence[Index], number: ir.Value, results: Sequence[ir.Value]
+        self, loads: _Turn, number: int, point: Sequence[Index | None], results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        point: list[Index | None] = [None] * len(self._plan.contraction.extents)
-        reduced = self._plan.contraction.reduced
-        indices = unflatten(number, [self._plan.contraction.extents[loop] for loop in reduced])
-        for loop, index in (*zip(self._order, first, strict=True),
-                            *zip(reduced, indices, strict=True)):  # fmt: skip
-            point[loop] = index
-        loads = _WideLoads(self._generic, self._plan, self._width)
+        """Emit the combination of element ``number`` of a turn, at ``point``, with the results."""
+        first = point[self._plan.along]
+        assert first is not None, "the point has an index of each parallel loop"
         found: list[ir.Value] = []
         for shift, value in enumerate(results):
-            loads.shift = shift
+            loads.number, loads.shift = number, shift
             shifted = list(point)
-            shifted[self._plan.along] = add(first[-1], shift)
+            shifted[self._plan.along] = add(first, shift)
             found += emit_body(self._generic, shifted, [value], loads)
         return found
 
@@ -197,8 +236,12 @@ class _Emitter:
 
     def _add_tile(self, place: ir.Value, results: Sequence[ir.Value]) -> None:
         first = self._point(place)
-        for shift, value in enumerate(results):
-            self._add_to_output([*first[:-1], add(first[-1], shift)], value)
+        adjacent = self._results.last_loop == self._plan.along
+        width = self._results.width(self._width) if adjacent else 1
+        for begin in range(0, len(results), width):
+            shifts = range(begin, begin + width)
+            places = [[*first[:-1], add(first[-1], shift)] for shift in shifts]
+            self._add_to_output(places, results[begin : begin + width])
 
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
@@ -229,17 +272,26 @@ class _Emitter:
             for n in range(1, columns.parts):
                 value = memref.load(self._partial, [as_value(add(number, n * total))])
                 whole = self._combiner.combine(whole, value)
-            self._add_to_output(unflatten(number, sizes), whole)
+            self._add_to_output([unflatten(number, sizes)], [whole])
             scf.YieldOp([])
 
-    def _add_to_output(self, at: Sequence[Index], value: ir.Value) -> None:
-        point: list[Index] = [0] * len(self._plan.contraction.extents)
-        for loop, index in zip(self._order, at, strict=True):
-            point[loop] = index
-        (buffer,), (map_,) = self._generic.outputs, self._generic.output_maps
-        place = indices_at(map_, point)
-        old = memref.load(buffer, place)
-        memref.store(self._combiner.combine(old, value), buffer, place)
+    def _add_to_output(self, places: Sequence[Sequence[Index]], sums: Sequence[ir.Value]) -> None:
+        """Emit the store of results that are adjacent along the loop ``along`` of the plan.
+
+        A place has a result's index along each parallel loop, in the order of the field ``_order``;
+        ``sums`` are the values that are combined with the initial values.
+        """
+        points: list[list[Index]] = []
+        for place in places:
+            point: list[Index] = [0] * len(self._plan.contraction.extents)
+            for loop, index in zip(self._order, place, strict=True):
+                point[loop] = index
+            points.append(point)
+        along = self._plan.along if len(points) > 1 else None
+        initial = self._results.initial(points, along)
+        pairs = zip(initial, sums, strict=True)
+        values = [self._combiner.combine(old, value) for old, value in pairs]
+        self._results.store(points[0], self._results.finish(points, values, along))
 
 
 def _below(number: ir.Value, limit: int) -> ir.Value:

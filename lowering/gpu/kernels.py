@@ -9,6 +9,7 @@ from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.contractions.plan_matching import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.staging import AsyncCopies, RegisterCopies
+from rammer_mlir.lowering.gpu.result_chains import mark_chains
 from rammer_mlir.lowering.gpu.temporaries import (
     ALIGNMENT,
     add_buffers,
@@ -101,6 +102,8 @@ def map_kernels(
         store_booleans_as_bytes(kernel)
     store_boolean_constants_as_bytes(module, distributed)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
+    for kernel in distributed:
+        mark_chains(kernel)
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
     copies = AsyncCopies() if async_copies else RegisterCopies()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
+from rammer_mlir.lowering.gpu.result_chains import IN_REGISTERS
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.kernels.affine import upper_bound
 from rammer_mlir.lowering.kernels.buffers import contiguous_view
@@ -23,6 +24,8 @@ WORKGROUP = "#gpu.address_space<workgroup>"
 
 PRIVATE = "#gpu.address_space<private>"
 """Memory space of a thread's private memory, where no temporaries of the block are."""
+
+_ALLOCATIONS = ("memref.alloc", "memref.alloca")
 
 _VIEWS = frozenset(
     ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
@@ -66,7 +69,9 @@ def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemor
     """
     sizes: list[tuple[int, int, ir.Operation]] = []
     for operation in walk(kernel):
-        if operation.name in ("memref.alloc", "memref.alloca") and not is_private(operation):
+        if operation.name in _ALLOCATIONS and not is_private(operation):
+            if IN_REGISTERS in operation.attributes:
+                continue
             elements = _bounded_elements(kernel, operation)
             width = element_bytes(operation.result.type)
             sizes.append((_align(elements * width), elements, operation))
@@ -138,6 +143,20 @@ def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> 
     allocation.result.replace_all_uses_with(view)
     allocation.erase()
     propagate_space(view, space)
+
+
+def erase_unused_allocations(kernel: ir.Operation) -> None:
+    """Erase the allocations of elements that are only in registers, and their views."""
+    for operation in list(walk(kernel)):
+        if operation.name in _ALLOCATIONS and IN_REGISTERS in operation.attributes:
+            _erase_with_views(operation)
+
+
+def _erase_with_views(operation: ir.Operation) -> None:
+    for result in operation.results:
+        for user in [use.owner.operation for use in result.uses]:
+            _erase_with_views(user)
+    operation.erase()
 
 
 def _type(allocation: ir.Operation) -> ir.MemRefType:

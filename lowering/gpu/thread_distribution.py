@@ -10,34 +10,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
-from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.gpu.generic_body import (
-    Loads,
-    Place,
-    emit_body,
-    initial_values,
-    output_places,
-)
+from rammer_mlir.bindings import arith, ir, scf
+from rammer_mlir.lowering.gpu.adjacent_loads import AdjacentLoads, adjacent_operands
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
+from rammer_mlir.lowering.gpu.generic_body import Loads, Point, emit_body
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import butterfly, choose_lanes
 from rammer_mlir.lowering.gpu.register_tiles import choose_tile, tile_offsets, tiled_sizes
+from rammer_mlir.lowering.gpu.results import Results, element_values
 from rammer_mlir.lowering.gpu.threads import Threads
-from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant
+from rammer_mlir.lowering.kernels.affine import (
+    Index,
+    add,
+    as_value,
+    constant,
+    floor_divide,
+    multiply,
+)
 from rammer_mlir.lowering.kernels.combiners import Combiner, find_combiners
 from rammer_mlir.passes.ir.structured import Structured
 
+_RUNS = (4, 2, 1)
+"""Numbers of runs of adjacent results that a thread may compute at a time."""
 
-def distribute(generic: Structured, threads: Threads) -> None:
-    """Emit a ``linalg.generic`` on memrefs as the code of each thread of a block."""
+_MOST_INSTRUCTIONS = 256
+"""Most operations of bodies that are emitted one after the other for a thread's loads in flight."""
+
+
+def distribute(results: Results, threads: Threads) -> None:
+    """Emit a ``linalg.generic`` on memrefs, given its results, as the code of each thread."""
+    generic = results.reduction
     loops = Loops.of(generic)
     combiners = find_combiners(generic) if loops.reduced else None
     lanes = choose_lanes(combiners, loops.num_points, loops.num_reduced, threads.count)
     if combiners is not None and lanes > 1:
-        _share_results(generic, loops, threads, _Lanes(combiners, lanes))
+        _share_results(results, loops, threads, _Lanes(combiners, lanes))
+    elif loops.num_points and not loops.reduced and generic.num_outputs == 1:
+        _compute_elements(results, loops, threads)
     else:
-        _tile_results(generic, loops, threads)
+        _tile_results(results, loops, threads)
 
 
 @dataclass(frozen=True)
@@ -48,21 +62,82 @@ class _Lanes:
     count: int
 
 
-def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
+def _compute_elements(results: Results, loops: Loops, threads: Threads) -> None:
+    """Emit a loop over every ``threads.count``-th run of adjacent results, several at a time.
+
+    The loads of the runs that a thread computes in an iteration are in flight at once.
+    """
+    generic, total = results.reduction, loops.num_points or 0
+    width = _run_width(results, loops, threads)
+    sizes = list(loops.sizes)
+    if width > 1:
+        sizes[-1] = floor_divide(sizes[-1], width)
+    count = _at_once(generic, width, total, threads.count)
+    loop = scf.ForOp(threads.number, constant(total // width), constant(count * threads.count))
+    with ir.InsertionPoint(loop.body):
+        runs: list[tuple[Point, list[ir.Value]]] = []
+        for number in range(count):
+            run = as_value(add(loop.induction_variable, number * threads.count))
+            first = unflatten(run, sizes)
+            points = [loops.point(indices) for indices in _adjacent(first, width)]
+            along = results.last_loop if width > 1 else None
+            runs.append((points[0], element_values(generic, points, along)))
+        for point, values in runs:
+            results.store(point, values)
+        scf.YieldOp([])
+
+
+def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
+    """Return the number of adjacent results that a thread computes and stores at once."""
+    if not loops.parallel or results.last_loop != loops.parallel[-1]:
+        return 1
+    extent = loops.sizes[-1]
+    width = results.width(gcd(extent, WIDEST)) if isinstance(extent, int) else 1
+    while width > 1 and (loops.num_points or 0) < width * threads.count:
+        width //= 2
+    return width
+
+
+def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
+    """Emit the indices of the results of a run; its last index counts runs."""
+    if width == 1:
+        return [list(run)]
+    first = multiply(run[-1], width)
+    return [[*run[:-1], add(first, shift)] for shift in range(width)]
+
+
+def _tile_results(results: Results, loops: Loops, threads: Threads) -> None:
     """Emit a loop over every ``threads.count``-th tile of results, from the thread's number on."""
+    generic = results.reduction
     tile = choose_tile(generic, loops, threads.count)
     sizes = tiled_sizes(loops, tile)
     loop = scf.ForOp(threads.number, as_value(product(sizes)), constant(threads.count))
     with ir.InsertionPoint(loop.body):
         first = unflatten(loop.induction_variable, sizes)
         points = [loops.point(indices) for indices in _shifted(first, tile_offsets(loops, tile))]
-        outputs = [output_places(generic, point) for point in points]
-        initial = [initial_values(generic, places, bool(loops.reduced)) for places in outputs]
-        results = _reduce(generic, loops, points, list(loops.reduced), initial)
-        for values, places in zip(results, outputs, strict=True):
-            for value, (buffer, at) in zip(values, places, strict=True):
-                memref.store(value, buffer, at)
+        initial = [_initial_values(results, point) for point in points]
+        found = _reduce(generic, loops, points, list(loops.reduced), initial)
+        for values, point in zip(found, points, strict=True):
+            _store(results, point, values)
         scf.YieldOp([])
+
+
+def _initial_values(results: Results, point: Point) -> list[ir.Value | None]:
+    """Emit each output's value before the operation at a point; None if it is not read."""
+    generic = results.reduction
+    return [
+        results.initial([point], output=output)[0]
+        if generic.reduction_loops or generic.reads_output(output)
+        else None
+        for output in range(generic.num_outputs)
+    ]
+
+
+def _store(results: Results, point: Point, values: Sequence[ir.Value]) -> None:
+    first, *others = values
+    results.store(point, results.finish([point], [first]))
+    for output, value in enumerate(others, start=1):
+        results.store(point, [value], output)
 
 
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
@@ -117,7 +192,7 @@ def _grouped(values: Sequence[ir.Value], count: int) -> list[list[ir.Value]]:
     return [list(values[n * each : (n + 1) * each]) for n in range(count)]
 
 
-def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
+def _share_results(results: Results, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
     """Emit a loop over results; a group of adjacent lanes computes each result jointly.
 
     All threads execute the same number of iterations, because shuffles need all lanes.
@@ -131,20 +206,15 @@ def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _
         is_result = arith.cmpi(arith.CmpIPredicate.ult, number, total)
         safe = arith.select(is_result, number, constant(0))
         point = loops.point(unflatten(safe, loops.sizes))
-        partial = _reduce_every(generic, loops, point, lane, lanes)
+        partial = _reduce_every(results.reduction, loops, point, lane, lanes)
         pairs = zip(lanes.combiners, partial, strict=True)
         whole = [butterfly(combiner, value, lanes.count) for combiner, value in pairs]
         is_first = arith.cmpi(arith.CmpIPredicate.eq, lane, constant(0))
         with when(arith.andi(is_result, is_first)):
-            _combine_with_outputs(output_places(generic, point), lanes.combiners, whole)
+            old = [results.initial([point], output=n)[0] for n in range(len(whole))]
+            parts = zip(lanes.combiners, old, whole, strict=True)
+            _store(results, point, [combiner.combine(*pair) for combiner, *pair in parts])
         scf.YieldOp([])
-
-
-def _combine_with_outputs(
-    places: Sequence[Place], combiners: Sequence[Combiner], values: Sequence[ir.Value]
-) -> None:
-    for combiner, value, (buffer, at) in zip(combiners, values, places, strict=True):
-        memref.store(combiner.combine(memref.load(buffer, at), value), buffer, at)
 
 
 def _reduce_every(
@@ -152,17 +222,62 @@ def _reduce_every(
 ) -> list[ir.Value]:
     """Emit a lane's share of the reduction at ``point``; return the partial result of each output.
 
-    The lane reduces every ``lanes.count``-th element, from element number ``lane`` on. ``point``
-    has the index of each parallel loop, and None for reduction loops.
+    The lanes take turns, each with a run of elements that are adjacent in memory; the loads of the
+    runs of an iteration are in flight at once. ``point`` has the index of each parallel loop, and
+    None for reduction loops.
     """
     begin = [combiner.identity() for combiner in lanes.combiners]
-    total = constant(loops.num_reduced or 0)
-    loop = scf.ForOp(lane, total, constant(lanes.count), begin)
+    total, sizes = loops.num_reduced or 0, [loops.bounds[n] for n in loops.reduced]
+    width = _reduced_width(generic, loops, lanes.count)
+    count = _at_once(generic, width, total, lanes.count)
+    wide = adjacent_operands(generic, loops.reduced[-1], width)
+    apart = lanes.count * width
+    loop = scf.ForOp(
+        as_value(multiply(lane, width)), constant(total), constant(count * apart), begin
+    )
     with ir.InsertionPoint(loop.body):
-        inner = list(point)
-        sizes = [loops.bounds[n] for n in loops.reduced]
-        indices = unflatten(loop.induction_variable, sizes)
-        for n, index in zip(loops.reduced, indices, strict=True):
-            inner[n] = index
-        scf.YieldOp(emit_body(generic, inner, list(loop.inner_iter_args), Loads(generic)))
+        partial = list(loop.inner_iter_args)
+        runs: list[tuple[AdjacentLoads, list[list[Index | None]]]] = []
+        for number in range(count):
+            indices = unflatten(as_value(add(loop.induction_variable, number * apart)), sizes)
+            points: list[list[Index | None]] = []
+            for shift in range(width):
+                inner = list(point)
+                for n, index in zip(loops.reduced, indices, strict=True):
+                    inner[n] = index
+                inner[loops.reduced[-1]] = add(indices[-1], shift)
+                points.append(inner)
+            loads = AdjacentLoads(generic, width, wide)
+            for operand in wide:
+                loads.value(operand, points[0])
+            runs.append((loads, points))
+        for loads, points in runs:
+            for loads.shift, inner in enumerate(points):
+                partial = emit_body(generic, inner, partial, loads)
+        scf.YieldOp(partial)
     return list(loop.results)
+
+
+def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
+    """Return the number of adjacent elements of each result that a lane loads at once."""
+    last, total = loops.reduced[-1], loops.num_reduced or 0
+    extent = loops.bounds[last]
+    users = [n for n, used in enumerate(generic.used_loops[: -generic.num_outputs]) if last in used]
+    width = gcd(extent, WIDEST) if isinstance(extent, int) else 1
+    while width > 1 and not (
+        total % (lanes * width) == 0
+        and users
+        and set(users) <= set(adjacent_operands(generic, last, width))
+    ):
+        width //= 2
+    return width
+
+
+def _at_once(generic: Structured, width: int, total: int, threads: int) -> int:
+    """Return the number of runs of ``width`` elements that a thread loads before it uses them.
+
+    All ``threads`` threads share ``total`` elements, and have the same number of runs.
+    """
+    most = max(1, _MOST_INSTRUCTIONS // (width * (1 + len(generic.body))))
+    fitting = (n for n in _RUNS if n <= most and total % (width * n * threads) == 0)
+    return next(fitting, 1)

@@ -1,13 +1,15 @@
 """Mapping of an rKernel's tile to the threads of a block.
 
 All threads of a block execute an rKernel together: each ``linalg.generic`` is distributed over
-them, or computed as a contraction with staged operands, and a block barrier follows every operation
-that writes memory. The surrounding control flow and scalars are uniform: every thread computes
-them, and a single thread executes stores outside of ``linalg``.
+them, or computed as a contraction with staged operands, together with the operations that compute
+its initial values and continue with its results (``result_chains.py``). A block barrier follows
+every operation that writes memory. The surrounding control flow and scalars are uniform: every
+thread computes them, and a single thread executes stores outside of ``linalg``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, gpu, ir, scf
@@ -16,12 +18,15 @@ from rammer_mlir.lowering.gpu.column_reductions import emit_columns
 from rammer_mlir.lowering.gpu.contractions.contraction import StagingMemory, emit_contraction
 from rammer_mlir.lowering.gpu.contractions.plan_matching import PLAN, Plan
 from rammer_mlir.lowering.gpu.contractions.staging import Copies
+from rammer_mlir.lowering.gpu.result_chains import ResultChain, marked_chains
+from rammer_mlir.lowering.gpu.results import Results
+from rammer_mlir.lowering.gpu.temporaries import erase_unused_allocations
 from rammer_mlir.lowering.gpu.thread_distribution import distribute
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.gpu.transposition import emit_transposition
 from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.passes.ir.structured import Buffer, Structured
+from rammer_mlir.passes.ir.structured import Buffer
 
 _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomic_rmw"))
 
@@ -64,6 +69,7 @@ def map_to_threads(
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
         threads = Threads(gpu.thread_id(gpu.Dimension.x), block_threads)
     _Mapper(threads, StagingMemory(shared, staging.offset), staging).map_block(block)
+    erase_unused_allocations(kernel)
     _drop_last_barrier(block)
 
 
@@ -74,12 +80,14 @@ class _Mapper:
     staging: Staging
 
     def map_block(self, block: ir.Block) -> None:
-        for operation in [op.operation for op in block.operations]:
+        operations = [op.operation for op in block.operations]
+        chains = {chain[-1]: chain for chain in marked_chains(operations)}
+        for operation in operations:
             if operation.name == "linalg.generic":
-                with ir.InsertionPoint(operation), operation.location:
-                    self._generic(operation)
-                    gpu.barrier()
-                operation.erase()
+                # An erased operation must not stay a key: another one may get its address.
+                chain = chains.pop(operation, None)
+                if chain is not None:
+                    self._chain(chain)
             elif operation.name in _WRITERS:
                 _by_one_thread(operation, self.threads)
             elif operation.name == "memref.load":
@@ -87,16 +95,24 @@ class _Mapper:
             elif len(operation.regions):
                 self._regions(operation)
 
-    def _generic(self, operation: ir.Operation) -> None:
-        generic = Structured(operation.opview)
+    def _chain(self, chain: Sequence[ir.Operation]) -> None:
+        with ir.InsertionPoint(chain[-1]), chain[-1].location:
+            self._emit(Results(ResultChain.of(chain)))
+            gpu.barrier()
+        for operation in chain:
+            operation.erase()
+
+    def _emit(self, results: Results) -> None:
+        generic = results.reduction
+        operation = generic.op.operation
         if PLAN not in operation.attributes:
-            distribute(generic, self.threads)
+            distribute(results, self.threads)
             return
         plan = self.staging.plans[ir.IntegerAttr(operation.attributes[PLAN]).value]
         if isinstance(plan, ColumnPlan):
             element = ir.MemRefType(generic.outputs[0].type).element_type
             partial = self.memory.view(0, plan.num_partial, element)
-            emit_columns(generic, plan, self.threads, partial)
+            emit_columns(results, plan, self.threads, partial)
         elif isinstance(plan, TranspositionPlan):
             kinds = [generic.arguments[operand.number].type for operand in plan.operands]
             squares = [
@@ -105,7 +121,7 @@ class _Mapper:
             ]
             emit_transposition(generic, plan, self.threads, squares)
         else:
-            emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
+            emit_contraction(results, plan, self.threads, self.memory, self.staging.copies)
 
     def _regions(self, operation: ir.Operation) -> None:
         names = {nested.name for nested in walk(operation)}

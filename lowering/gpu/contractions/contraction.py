@@ -16,6 +16,7 @@ from rammer_mlir.lowering.gpu.contractions.warp_products import WarpProducts, wa
 from rammer_mlir.lowering.gpu.generic_body import emit_body
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
+from rammer_mlir.lowering.gpu.results import Results
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.kernels.affine import (
     Index,
@@ -25,7 +26,7 @@ from rammer_mlir.lowering.kernels.affine import (
     multiply,
 )
 from rammer_mlir.lowering.kernels.combiners import find_combiners
-from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
+from rammer_mlir.passes.ir.structured import Buffer, as_buffer
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Share:
 
 
 def emit_contraction(
-    generic: Structured,
+    results: Results,
     plan: ContractionPlan,
     threads: Threads,
     memory: StagingMemory,
@@ -75,28 +76,29 @@ def emit_contraction(
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
     Args:
-        generic: the operation, on memrefs.
+        results: the operation's results; the operation is on memrefs.
         plan: its plan.
         threads: the thread's number, and the size of the block.
         memory: shared memory for staged operands.
         copies: emits the copies of operands to shared memory, synchronous or asynchronous.
     """
-    _Emitter(generic, plan, threads, memory, copies).emit()
+    _Emitter(results, plan, threads, memory, copies).emit()
 
 
 class _Emitter:
     def __init__(
         self,
-        generic: Structured,
+        results: Results,
         plan: ContractionPlan,
         threads: Threads,
         memory: StagingMemory,
         copies: Copies,
     ) -> None:
+        generic = results.reduction
         self._generic, self._plan, self._threads = generic, plan, threads
         self._memory, self._copies = memory, copies
         (self._combiner,) = find_combiners(generic) or []
-        self._output = Output(generic, plan, self._combiner)
+        self._output = Output(results, plan, self._combiner)
         self._boxes = [self._box(staged) for staged in plan.operands]
 
     def _box(self, staged: Staged) -> Box:
@@ -312,5 +314,5 @@ class _Emitter:
                 whole = self._combiner.combine(whole, value)
             inside = unflatten(number, plan.block)
             at = [add(begin, index) for begin, index in zip(origin, inside, strict=True)]
-            self._output.add(at, [whole])
+            self._output.add(at, whole)
             scf.YieldOp([])

@@ -3,65 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
+from math import gcd
 
-from rammer_mlir.bindings import ir, memref, vector
-from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.alignment import divisor
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, ContractionPlan
-from rammer_mlir.lowering.gpu.generic_body import indices_at
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops
+from rammer_mlir.lowering.gpu.results import Results
 from rammer_mlir.lowering.kernels.affine import Index, add
 from rammer_mlir.lowering.kernels.combiners import Combiner
-from rammer_mlir.passes.ir.structured import Structured, as_buffer, element_bytes, plain_dim
 
 Offset = tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Results that are adjacent in the output's memory.
+
+    ``places`` has the indices of each result along the parallel loops, of which either all or none
+    are inside the output. ``totals`` are the values that are combined with the initial values.
+    """
+
+    places: Sequence[Sequence[Index]]
+    totals: Sequence[ir.Value]
+
+
 class Output:
-    """The output of a contraction, into which results are accumulated by the combiner."""
+    """The output of a contraction: its combined results are stored in runs of adjacent elements."""
 
-    def __init__(self, generic: Structured, plan: ContractionPlan, combiner: Combiner) -> None:
+    def __init__(self, results: Results, plan: ContractionPlan, combiner: Combiner) -> None:
         """Read the output's layout, and emit its dynamic bounds."""
-        self._plan, self._combiner = plan, combiner
-        self._loops = Loops.of(generic)
-        self._buffer, self._map = as_buffer(generic.outputs[0]), generic.output_maps[0]
+        self._plan, self._combiner, self._results = plan, combiner, results
+        self._loops = Loops.of(results.reduction)
 
-    def add_all(self, starts: Sequence[Index], results: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of all of a thread's results.
+    def add_all(self, starts: Sequence[Index], totals: Sequence[ir.Value]) -> None:
+        """Emit the store of all of a thread's results.
 
-        ``starts`` has the index of the first result along each parallel loop; ``results`` are in
-        the order of the plan's ``offsets``.
+        ``starts`` has the index of the first result along each parallel loop; ``totals``, which are
+        combined with the initial values, are in the order of the plan's ``offsets``.
         """
-        found = dict(zip(self._plan.offsets, results, strict=True))
-        for run in self._runs(starts):
-            at = [add(start, shift) for start, shift in zip(starts, run[0], strict=True)]
-            self.add(at, [found[offset] for offset in run])
-
-    def add(self, at: Sequence[Index], values: Sequence[ir.Value]) -> None:
-        """Emit the accumulation of ``values``, results that are adjacent in the output's memory.
-
-        ``at`` has the first result's index along each parallel loop.
-        """
-        with when(self._inside(at)):
-            point = [0 if index is None else index for index in self._loops.point(at)]
-            place = indices_at(self._map, point)
-            if len(values) == 1:
-                old = memref.load(self._buffer, place)
-                memref.store(self._combiner.combine(old, values[0]), self._buffer, place)
-            else:
-                self._add_wide(place, values)
-
-    def _add_wide(self, place: Sequence[ir.Value], values: Sequence[ir.Value]) -> None:
-        kind = ir.VectorType.get([len(values)], self._buffer.type.element_type)
-        num_bytes = len(values) * element_bytes(self._buffer.type)
-        old = vector.load(kind, self._buffer, place, alignment=num_bytes)
-        new = [
-            self._combiner.combine(vector.extract(old, [], [n]), value)
-            for n, value in enumerate(values)
+        found = dict(zip(self._plan.offsets, totals, strict=True))
+        # Equal indices are the same value, so that equal elements are loaded once.
+        indices = {
+            (loop, shift): add(start, shift)
+            for loop, start in enumerate(starts)
+            for shift in sorted({offset[loop] for offset in found})
+        }
+        runs = [
+            _Run(
+                [[indices[place] for place in enumerate(offset)] for offset in run],
+                [found[offset] for offset in run],
+            )
+            for run in self._runs(starts)
         ]
-        whole = vector.from_elements(kind, new)
-        vector.store(whole, self._buffer, place, alignment=num_bytes)
+        if self._has_edges:
+            for run in runs:
+                self._add_inside(run)
+            return
+        # Without stores between them, equal loads of epilogues are merged.
+        finished = [self._finish(run) for run in runs]
+        for run, values in zip(runs, finished, strict=True):
+            self._results.store(self._point(run.places[0]), values)
+
+    def add(self, place: Sequence[Index], total: ir.Value) -> None:
+        """Emit the store of a result, if it is inside the output.
+
+        ``place`` has the result's index along each parallel loop; ``total`` is combined with the
+        initial value.
+        """
+        self._add_inside(_Run([place], [total]))
+
+    def _add_inside(self, run: _Run) -> None:
+        with when(self._inside(run.places[0])):
+            self._results.store(self._point(run.places[0]), self._finish(run))
+
+    def _finish(self, run: _Run) -> list[ir.Value]:
+        points = [self._point(place) for place in run.places]
+        along = self._results.last_loop if len(points) > 1 else None
+        initial = self._results.initial(points, along)
+        pairs = zip(initial, run.totals, strict=True)
+        values = [self._combiner.combine(old, value) for old, value in pairs]
+        return self._results.finish(points, values, along)
+
+    def _point(self, place: Sequence[Index]) -> list[Index]:
+        return [0 if index is None else index for index in self._loops.point(place)]
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
         """Return the offsets of a thread's results as runs; a run's results are adjacent in memory.
@@ -70,7 +98,7 @@ class Output:
         has the index of the thread's first result along each parallel loop.
         """
         offsets = self._plan.offsets
-        last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
+        last = self._results.last_loop
         if last is None:
             return [[offset] for offset in offsets]
         loop = self._plan.contraction.parallel.index(last)
@@ -87,26 +115,29 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return the number of elements of the widest aligned accesses along a loop.
+        """Return the number of elements of the widest aligned stores along a loop.
 
-        The accesses begin at index ``start`` of the loop. Each of them lies entirely inside or
+        The stores begin at index ``start`` of the loop. Each of them lies entirely inside or
         outside of the output.
         """
         bound = self._loops.sizes[loop]
-        width = WIDEST // element_bytes(self._buffer.type)
-        while width > 1 and not (
-            (start if isinstance(start, int) else divisor(start)) % width == 0
-            and isinstance(bound, int)
-            and bound % width == 0
-            and holds_aligned_runs(self._buffer, width)
-        ):
-            width //= 2
-        return width
+        known = start if isinstance(start, int) else divisor(start)
+        most = gcd(known, bound, WIDEST) if isinstance(bound, int) else 1
+        return self._results.width(most)
+
+    @property
+    def _has_edges(self) -> bool:
+        """Whether some results that the block computes are outside of the output."""
+        return any(self._partial_loops)
+
+    @property
+    def _partial_loops(self) -> list[bool]:
+        return [
+            not isinstance(bound, int) or bound % size != 0
+            for bound, size in zip(self._loops.sizes, self._plan.block, strict=True)
+        ]
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
         """Emit an i1 that tells whether the result at ``at`` is in the output; None if always."""
-        return all_below(
-            (index, bound)
-            for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)
-            if not isinstance(bound, int) or bound % size
-        )
+        sizes = zip(self._loops.sizes, self._partial_loops, at, strict=True)
+        return all_below((index, bound) for bound, is_partial, index in sizes if is_partial)

@@ -1,0 +1,76 @@
+"""Loads at points that are adjacent along a loop, as wide as the operands' alignment permits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rammer_mlir.bindings import ir, vector
+from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
+from rammer_mlir.lowering.gpu.generic_body import Loads, Point, indices_at
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    as_buffer,
+    element_bytes,
+    is_buffer,
+    plain_dim,
+)
+
+
+def adjacent_operands(generic: Structured, along: int | None, width: int) -> list[int]:
+    """Return the operands of which ``width`` elements along a loop are loaded or stored at once.
+
+    They are contiguous along the loop, and aligned if the first index is a multiple of ``width``.
+
+    Args:
+        generic: an operation on memrefs.
+        along: the number of the loop; None if there is none.
+        width: the number of elements.
+    """
+    if width == 1 or along is None:
+        return []
+    return [
+        number
+        for number, operand in enumerate(generic.operands)
+        if is_buffer(operand)
+        and operand.type.rank
+        and width * element_bytes(operand.type) <= WIDEST
+        and [plain_dim(expr) for expr in generic.maps[number].results][-1] == along
+        and holds_aligned_runs(operand, width)
+    ]
+
+
+class AdjacentLoads:
+    """Emits loads of a body's operands at points that are adjacent along a loop.
+
+    Each element is loaded once, so no memory may be written between the loads.
+    """
+
+    def __init__(self, generic: Structured, width: int, wide: Collection[int]) -> None:
+        """Begin without loaded elements.
+
+        Args:
+            generic: the operation.
+            width: the number of points.
+            wide: numbers of operands of which the elements of all points are loaded at once.
+        """
+        self._generic, self._width, self._wide = generic, width, wide
+        self._loads = Loads(generic)
+        self._loaded: dict[int, ir.Value] = {}
+        self.shift = 0
+
+    def value(self, number: int, point: Point) -> ir.Value:
+        """Return the element of operand ``number`` at ``point``, loaded at its first use.
+
+        ``point`` has an index per loop. The caller must set the field ``shift`` before, the number
+        of the point: 0 for the first of the adjacent points, whose elements must be used first.
+        """
+        if number not in self._wide:
+            return self._loads.value(number, point)
+        if number not in self._loaded:
+            source = as_buffer(self._generic.operands[number])
+            kind = ir.VectorType.get([self._width], source.type.element_type)
+            at = indices_at(self._generic.maps[number], point)
+            num_bytes = self._width * element_bytes(source.type)
+            self._loaded[number] = vector.load(kind, source, at, alignment=num_bytes)
+        return vector.extract(self._loaded[number], [], [self.shift])

@@ -1,0 +1,276 @@
+"""Chains of operations on the same results: initial value, reduction, epilogues.
+
+An rKernel initialises its accumulators by an element-wise operation, reduces into them, and applies
+element-wise operations to the results, such as an activation. Operation by operation, each result
+is stored three times and loaded twice, with a barrier of the block after each operation. The
+threads that compute a reduction's results therefore also compute their initial values and epilogues
+in registers, and store each result once (``results.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.contractions.transposed_operands import find_transposition
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.ir.structured import Structured, is_buffer, plain_dim, shape_of
+
+INITIAL = "rtask.initial_value"
+"""Attribute of an operation that only computes the initial values of the next reduction."""
+
+EPILOGUE = "rtask.epilogue"
+"""Attribute of an operation that only continues with the results of the operation before it."""
+
+IN_REGISTERS = "rtask.in_registers"
+"""Attribute of an allocation whose elements are only in registers."""
+
+_ALLOCATIONS = ("memref.alloc", "memref.alloca")
+
+_VIEWS = (
+    "memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
+    "memref.collapse_shape", "memref.transpose", "memref.view", "memref.memory_space_cast",
+)  # fmt: skip
+
+_WITHOUT_ACCESS = (*_VIEWS, *_ALLOCATIONS, "memref.dealloc", "memref.dim",
+                   "memref.extract_strided_metadata")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ResultChain:
+    """A reduction with the operations that its threads compute in registers.
+
+    Attributes:
+        initial: for each output of the reduction, the element-wise operation that computes its
+            initial value; None if the reduction loads it.
+        reduction: the reduction, or an operation without initial values and epilogues.
+        epilogues: element-wise operations, each of the result of its predecessor.
+    """
+
+    initial: tuple[Structured | None, ...]
+    reduction: Structured
+    epilogues: tuple[Structured, ...]
+
+    @staticmethod
+    def of(operations: Sequence[ir.Operation]) -> ResultChain:
+        """Return the chain of adjacent marked operations, as ``marked_chains`` yields them."""
+        generics = [Structured(operation.opview) for operation in operations]
+        first = next(n for n, op in enumerate(operations) if INITIAL not in op.attributes)
+        reduction = generics[first]
+        writers = {generic.outputs[0]: generic for generic in generics[:first]}
+        return ResultChain(
+            tuple(writers.get(output) for output in reduction.outputs),
+            reduction,
+            tuple(generics[first + 1 :]),
+        )
+
+
+def marked_chains(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operation]]:
+    """Yield the ``linalg.generic`` operations of a block in order, those of a chain together.
+
+    ``operations`` are the operations of the block, in order.
+    """
+    chain: list[ir.Operation] = []
+    for operation in operations:
+        if operation.name != "linalg.generic":
+            continue
+        begun = not chain or INITIAL in chain[-1].attributes
+        if not begun and EPILOGUE not in operation.attributes:
+            yield chain
+            chain = []
+        chain.append(operation)
+    if chain:
+        yield chain
+
+
+def mark_chains(kernel: ir.Operation) -> None:
+    """Mark the chains of an rKernel, and the allocations that its chains keep in registers.
+
+    Args:
+        kernel: a function of ``linalg.generic`` operations on memrefs, whose views still have their
+            static sizes.
+    """
+    reductions = [
+        operation
+        for operation in walk(kernel)
+        if operation.name == "linalg.generic" and Structured(operation.opview).reduction_loops
+    ]
+    for operation in reductions:
+        _mark_chain(operation)
+
+
+def _mark_chain(operation: ir.Operation) -> None:
+    before, after = _neighbours(operation)
+    reduction = Structured(operation.opview)
+    initial = _initial_values(reduction, before)
+    epilogues = _epilogues(reduction, initial, after)
+    for generic in initial:
+        generic.op.operation.attributes[INITIAL] = ir.UnitAttr.get()
+    for generic in epilogues:
+        generic.op.operation.attributes[EPILOGUE] = ir.UnitAttr.get()
+    if len(initial) == reduction.num_outputs:
+        chain = {g.op.operation for g in (*initial, reduction, *epilogues)}
+        for generic in (reduction, *epilogues)[:-1]:
+            owner = _base(generic.outputs[0]).owner
+            if not isinstance(owner, ir.Block) and _accesses(owner.operation) <= chain:
+                owner.operation.attributes[IN_REGISTERS] = ir.UnitAttr.get()
+
+
+def _neighbours(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    """Return the unmarked generics before (nearest first) and after an operation of a block.
+
+    No operation between them accesses memory.
+    """
+    operations = [other.operation for other in operation.block.operations]
+    place = operations.index(operation)
+    before, after = reversed(operations[:place]), operations[place + 1 :]
+    return _adjacent(before), _adjacent(after)
+
+
+def _adjacent(operations: Iterator[ir.Operation] | Sequence[ir.Operation]) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+    for operation in operations:
+        if operation.name == "linalg.generic":
+            if INITIAL in operation.attributes or EPILOGUE in operation.attributes:
+                break
+            found.append(operation)
+        elif operation.name not in _WITHOUT_ACCESS and not _is_index_arithmetic(operation):
+            break
+    return found
+
+
+def _is_index_arithmetic(operation: ir.Operation) -> bool:
+    return not len(operation.regions) and operation.name.startswith(("arith.", "affine."))
+
+
+def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> list[Structured]:
+    """Return the operations that initialise outputs of a reduction.
+
+    ``before`` are the operations before it, nearest first.
+    """
+    found: list[Structured] = []
+    left = list(reduction.outputs)
+    for operation in before:
+        generic = Structured(operation.opview)
+        if not _is_step(generic) or generic.reads_output(0) or generic.outputs[0] not in left:
+            break
+        output = reduction.outputs.index(generic.outputs[0])
+        if not (
+            _covers(reduction.output_maps[output], reduction.outputs[output])
+            and _covers(generic.output_maps[0], generic.outputs[0])
+        ):
+            break
+        # Elements are read later than they were: after stores of other threads to the outputs.
+        written = {_base(value) for value in reduction.outputs}
+        if any(_base(value) in written for value in _buffers(generic.inputs)):
+            break
+        left.remove(generic.outputs[0])
+        found.append(generic)
+    return found
+
+
+def _epilogues(
+    reduction: Structured, initial: Sequence[Structured], after: Sequence[ir.Operation]
+) -> list[Structured]:
+    """Return the operations ``after`` a reduction that its threads may compute in registers.
+
+    ``initial`` are the operations that compute the reduction's initial values.
+    """
+    if reduction.num_outputs != 1 or not _covers(reduction.output_maps[0], reduction.outputs[0]):
+        return []
+    found: list[Structured] = []
+    result = reduction.outputs[0]
+    # Other threads may still read these when a thread stores its first results.
+    read = {_base(value) for generic in (*initial, reduction) for value in _buffers(generic.inputs)}
+    for operation in after:
+        generic = Structured(operation.opview)
+        if not _is_step(generic) or not _continues(generic, result):
+            break
+        if _base(generic.outputs[0]) in read:
+            break
+        if not (result == generic.outputs[0] or _is_unused_after(result, operation)):
+            break
+        found.append(generic)
+        read |= {_base(value) for value in _buffers(generic.inputs) if value != result}
+        result = generic.outputs[0]
+    return found
+
+
+def _is_step(generic: Structured) -> bool:
+    """Return whether an operation can be computed in registers, element by element."""
+    return (
+        generic.is_elementwise
+        and generic.num_outputs == 1
+        and find_transposition(generic, 1 << 30) is None
+    )
+
+
+def _continues(generic: Structured, result: ir.Value) -> bool:
+    """Return whether an element-wise operation only needs the own element of ``result``."""
+    pairs = zip(generic.maps, generic.operands, strict=True)
+    readings = [map_ for map_, value in pairs if value == result]
+    if result not in generic.inputs:
+        return False
+    if not all(_covers(map_, result) and map_ == readings[0] for map_ in readings):
+        return False
+    if not {plain_dim(expr) for expr in readings[0].results} >= set(range(len(generic.parallel))):
+        return False
+    others = [value for value in _buffers(generic.inputs) if value != result]
+    return all(_base(value) != _base(result) for value in others)
+
+
+def _covers(map_: ir.AffineMap, buffer: ir.Value) -> bool:
+    """Return whether a map reaches each element of a buffer once; its other indices are 0."""
+    dims = [plain_dim(expr) for expr in map_.results]
+    plain = [dim for dim in dims if dim is not None]
+    sizes = shape_of(buffer)
+    return len(set(plain)) == len(plain) and all(
+        size == 1 for dim, size in zip(dims, sizes, strict=True) if dim is None
+    )
+
+
+def _buffers(values: Sequence[ir.Value]) -> list[ir.Value]:
+    return [value for value in values if is_buffer(value)]
+
+
+def _base(value: ir.Value) -> ir.Value:
+    """Return the allocation or argument that a memref is a view of."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
+        value = value.owner.operation.operands[0]
+    return value
+
+
+def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:
+    """Return whether a buffer is a temporary of the operation's block, unused after it."""
+    owner = _base(buffer).owner
+    if isinstance(owner, ir.Block) or owner.operation.name not in _ALLOCATIONS:
+        return False
+    if owner.operation.block != operation.block:
+        return False
+    operations = [other.operation for other in operation.block.operations]
+    last = operations.index(operation)
+    return all(
+        operations.index(_ancestor(user, operation.block)) <= last
+        for user in _accesses(owner.operation)
+    )
+
+
+def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
+    while operation.block != block:
+        outer = operation.parent
+        assert outer is not None, "the user of a block's allocation is inside the block"
+        operation = outer.operation
+    return operation
+
+
+def _accesses(allocation: ir.Operation) -> set[ir.Operation]:
+    """Return the operations that access an allocation or a view of it."""
+    found: set[ir.Operation] = set()
+    for use in allocation.result.uses:
+        user = use.owner.operation
+        if user.name in _VIEWS:
+            found |= _accesses(user)
+        elif user.name != "memref.dealloc":
+            found.add(user)
+    return found

@@ -1,0 +1,211 @@
+"""Results of a reduction in a thread's registers: initial values, epilogues, and their store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+from rammer_mlir.bindings import ir, memref, vector
+from rammer_mlir.lowering.gpu.adjacent_loads import AdjacentLoads, adjacent_operands
+from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
+from rammer_mlir.lowering.gpu.generic_body import Point, emit_body
+from rammer_mlir.lowering.gpu.result_chains import ResultChain
+from rammer_mlir.lowering.kernels.affine import as_value, evaluate
+from rammer_mlir.passes.ir.structured import (
+    Buffer,
+    Structured,
+    as_buffer,
+    element_bytes,
+    plain_dim,
+)
+
+
+class Results:
+    """The results of a reduction, which its threads begin, continue and store in registers."""
+
+    def __init__(self, chain: ResultChain) -> None:
+        """Read where each result comes from, and where it goes."""
+        self.reduction = chain.reduction
+        maps = self.reduction.output_maps
+        self._num_loops = len(self.reduction.parallel)
+        self._initial = [
+            generic and _Step.at(generic, len(generic.maps) - 1, map_.results, self._num_loops)
+            for generic, map_ in zip(chain.initial, maps, strict=True)
+        ]
+        self._epilogues: list[tuple[_Step, list[int]]] = []
+        result, places = self.reduction.outputs[0], list(maps[0].results)
+        for generic in chain.epilogues:
+            taken = [n for n, operand in enumerate(generic.operands) if operand == result]
+            step = _Step.at(generic, taken[0], places, self._num_loops)
+            self._epilogues.append((step, taken))
+            result, places = generic.outputs[0], step.places
+        self._targets = [
+            (as_buffer(output), list(map_.results))
+            for output, map_ in zip(self.reduction.outputs, maps, strict=True)
+        ]
+        self._targets[0] = as_buffer(result), places
+
+    @property
+    def buffer(self) -> Buffer:
+        """The memref to which the results of the first output go."""
+        return self._targets[0][0]
+
+    @property
+    def last_loop(self) -> int | None:
+        """The loop of the reduction along which stored results are adjacent, if it is one loop."""
+        _, places = self._targets[0]
+        return plain_dim(places[-1]) if places else None
+
+    def width(self, most: int) -> int:
+        """Return the most results, up to ``most``, that an aligned store writes.
+
+        The first index along ``last_loop`` must be a multiple of ``most``, which is a power of two.
+        """
+        width = min(most, WIDEST // element_bytes(self.buffer.type))
+        while width > 1 and not holds_aligned_runs(self.buffer, width):
+            width //= 2
+        return width
+
+    def initial(
+        self, points: Sequence[Point], along: int | None = None, output: int = 0
+    ) -> list[ir.Value]:
+        """Emit the initial values of an output at points; return them.
+
+        Args:
+            points: indices of the reduction's loops; several points are adjacent along a loop, and
+                the first index is a multiple of their number.
+            along: the number of that loop.
+            output: the number of the output.
+        """
+        step = self._initial[output]
+        if step is not None:
+            return step.values(points, along, {})
+        generic = self.reduction
+        number = len(generic.maps) - generic.num_outputs + output
+        wide = set(adjacent_operands(generic, along, len(points))) & {number}
+        loads = AdjacentLoads(generic, len(points), wide)
+        found: list[ir.Value] = []
+        for loads.shift, point in enumerate(points):
+            found.append(loads.value(number, point))
+        return found
+
+    def finish(
+        self, points: Sequence[Point], values: Sequence[ir.Value], along: int | None = None
+    ) -> list[ir.Value]:
+        """Emit the epilogues of the first output's final values; return what is to be stored.
+
+        ``values`` has the value at each point; ``points`` and ``along`` are as in ``initial``.
+        """
+        for step, taken in self._epilogues:
+            values = step.values(points, along, dict.fromkeys(taken, values))
+        return list(values)
+
+    def store(self, point: Point, values: Sequence[ir.Value], output: int = 0) -> None:
+        """Emit the store of values that are adjacent in memory.
+
+        ``point`` has the indices of the first value, and ``output`` is the number of the output.
+        """
+        buffer, places = self._targets[output]
+        at = [as_value(evaluate(expr, point)) for expr in places]
+        if len(values) == 1:
+            memref.store(values[0], buffer, at)
+            return
+        kind = ir.VectorType.get([len(values)], buffer.type.element_type)
+        whole = vector.from_elements(kind, list(values))
+        num_bytes = len(values) * element_bytes(buffer.type)
+        vector.store(whole, buffer, at, alignment=num_bytes)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """An element-wise operation at the points of a reduction.
+
+    Attributes:
+        generic: the operation.
+        indices: for each of its loops, the index as an expression of the reduction's loops.
+        num_loops: the number of loops of the reduction.
+    """
+
+    generic: Structured
+    indices: tuple[ir.AffineExpr, ...]
+    num_loops: int
+
+    @staticmethod
+    def at(
+        generic: Structured, operand: int, places: Sequence[ir.AffineExpr], num_loops: int
+    ) -> _Step:
+        """Return the operation at the points where operand ``operand`` has the indices ``places``.
+
+        ``places`` are expressions of the ``num_loops`` loops of the reduction. Each loop of the
+        operation alone indexes a dimension of the operand.
+        """
+        dims = [plain_dim(expr) for expr in generic.maps[operand].results]
+        order = [dims.index(loop) for loop in range(len(generic.parallel))]
+        return _Step(generic, tuple(places[dimension] for dimension in order), num_loops)
+
+    @cached_property
+    def places(self) -> list[ir.AffineExpr]:
+        """The indices of the output's element, as expressions of the reduction's loops."""
+        loops = ir.AffineMap.get(self.num_loops, 0, list(self.indices))
+        return [
+            expr.compose(loops).maybe_downcast() for expr in self.generic.output_maps[0].results
+        ]
+
+    def values(
+        self, points: Sequence[Point], along: int | None, given: Mapping[int, Sequence[ir.Value]]
+    ) -> list[ir.Value]:
+        """Emit the operation at points of the reduction; return its results.
+
+        Args:
+            points: points that are adjacent along the reduction's loop ``along``.
+            along: the number of that loop; None with a single point.
+            given: elements of operands that are in registers, by the operand's number.
+        """
+        dims = [plain_dim(expr) for expr in self.indices]
+        own = dims.index(along) if along is not None and along in dims else None
+        places = [[evaluate(expr, point) for expr in self.indices] for point in points]
+        return element_values(self.generic, places, own, given)
+
+
+def element_values(
+    generic: Structured,
+    points: Sequence[Point],
+    along: int | None,
+    given: Mapping[int, Sequence[ir.Value]] = MappingProxyType({}),
+) -> list[ir.Value]:
+    """Emit an element-wise operation of one output at points; return its results.
+
+    Args:
+        generic: the operation, on memrefs.
+        points: indices of its loops; several points are adjacent along a loop, and the first index
+            is a multiple of their number.
+        along: the number of that loop; None if no operand is contiguous along it.
+        given: elements of operands that are in registers, by the operand's number.
+    """
+    wide = adjacent_operands(generic, along, len(points))
+    loads = _WithRegisters(AdjacentLoads(generic, len(points), wide), given)
+    output = len(generic.maps) - 1
+    found: list[ir.Value] = []
+    for loads.shift, point in enumerate(points):
+        old = loads.value(output, point) if generic.reads_output(0) else None
+        found += emit_body(generic, point, [old], loads)
+    return found
+
+
+class _WithRegisters:
+    """The elements of a body's operands, some of which are in registers."""
+
+    def __init__(self, loads: AdjacentLoads, given: Mapping[int, Sequence[ir.Value]]) -> None:
+        """Load other operands by ``loads``; ``given`` has the others' elements by number."""
+        self._loads, self._given = loads, given
+        self.shift = 0
+
+    def value(self, number: int, point: Point) -> ir.Value:
+        """Return the element of operand ``number`` at point number ``shift``."""
+        if number in self._given:
+            return self._given[number][self.shift]
+        self._loads.shift = self.shift
+        return self._loads.value(number, point)
