@@ -22,6 +22,7 @@ from rammer_mlir.benchmarks.gpu.kit.report import device_median
 from rammer_mlir.benchmarks.gpu.kit.results import Result, Status, read_results
 from rammer_mlir.benchmarks.gpu.kit.run import Request, run_kit
 from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.scheduling.devices.catalog import device_for
 from rammer_mlir.scheduling.devices.description import DeviceDescription, read_description
 from rammer_mlir.support.atomic_file import open_atomically
@@ -33,6 +34,10 @@ _PRODUCTS = {
     for precision in ("f32", "tf32", "f16")
 }
 """Cases of a kit that give the rates of matrix products, by element type."""
+
+_LOADS = 4
+_IN_FLIGHT = _LOADS * THREADS * WIDEST
+"""Bytes that a block has in flight, with four of the widest loads of each thread."""
 
 CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 
@@ -92,7 +97,19 @@ def _measured(results: Mapping[str, Result], probe: Mapping[str, Any]) -> dict[s
         "launch_seconds": launch,
         "rtask_seconds": rtask,
         "barrier_seconds": max((together - alone) / STEPS, 0.0),
+        "memory_latency_seconds": _latency(reads, probe["attributes"]["MULTIPROCESSOR_COUNT"]),
+        "bytes_in_flight_per_veu": _IN_FLIGHT,
     }
+
+
+def _latency(reads: Sequence[Mapping[str, Any]], units: int) -> float:
+    """Return the seconds that a load takes if each unit has a block with ``_LOADS`` per thread.
+
+    The bandwidth is then the bytes in flight divided by the latency (Little's law). ``reads`` are
+    the probe's reads of device memory.
+    """
+    (read,) = (one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
+    return units * _IN_FLIGHT * read["seconds"] / read["bytes"]
 
 
 def _rates(results: Mapping[str, Result]) -> dict[str, float]:

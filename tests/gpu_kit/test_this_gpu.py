@@ -69,6 +69,9 @@ def test_results_become_a_device_file(tmp_path: Path) -> None:
     assert (found.title, found.units, found.clock_hertz) == ("made up", 100, 1.5e9)
     assert found.bytes_per_second == pytest.approx(1e12)
     assert found.unit_bytes_per_second == pytest.approx(1e11)
+    in_flight = 100 * found.bytes_in_flight_per_veu
+    assert found.bytes_in_flight_per_veu == 16 << 10
+    assert in_flight / found.memory_latency_seconds == pytest.approx(1e12)
     assert found.launch_seconds == pytest.approx(3e-6)
     assert found.rtask_seconds == pytest.approx(1e-7, rel=1e-3)
     assert found.barrier_seconds == pytest.approx(8e-7, rel=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,12 +60,35 @@ def test_figures_agree_with_each_other(name: str, lanes: int) -> None:
     assert found.unit_bytes_per_second * found.units > found.bytes_per_second
 
 
+def test_loads_in_flight_limit_the_bandwidth_of_a_veu() -> None:
+    """One vEU per unit cannot saturate the memory of an H200; two of each unit can."""
+    described = find_device("h200")
+    one, two, eight = (described.device(count * described.units) for count in (1, 2, 8))
+    in_flight = described.bytes_in_flight_per_veu / described.memory_latency_seconds
+    assert one.bytes_per_second == two.bytes_per_second == in_flight
+    assert described.units * one.bytes_per_second < one.total_bytes_per_second
+    assert described.units * 2 * two.bytes_per_second > two.total_bytes_per_second
+    assert eight.bytes_per_second == described.unit_bytes_per_second / 8
+    free = replace(described, memory_latency_seconds=0.0, bytes_in_flight_per_veu=0)
+    assert free.device(1).bytes_per_second == described.unit_bytes_per_second
+
+
+def test_latency_and_bytes_in_flight_belong_together(tmp_path: Path) -> None:
+    text = (FOLDER / "h100.toml").read_text(encoding="utf-8")
+    half = tmp_path / "half.toml"
+    half.write_text(re.sub("(?m)^bytes_in_flight_per_veu = .*\n", "", text), encoding="utf-8")
+    with pytest.raises(OptionError, match="expected both or none of 'memory_latency_seconds'"):
+        find_device(str(half))
+
+
 def test_units_are_shared() -> None:
     one = find_device("a100").device()
     assert one.num_veus == 108
     two = find_device("a100").device(109)
     assert two.flops_per_second == one.flops_per_second / 2
-    assert two.bytes_per_second == one.bytes_per_second / 2
+    assert find_device("v100").device(81).bytes_per_second == (
+        find_device("v100").device().bytes_per_second / 2
+    )
     assert two.total_bytes_per_second == one.total_bytes_per_second
     assert find_device("a100").device(4).flops_per_second == one.flops_per_second
     half = find_device("a100").device(4, "f16")

@@ -16,7 +16,7 @@ _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
 _ZERO_IF_LEFT_OUT = (
     "unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds",
-    "queued_launch_seconds",
+    "queued_launch_seconds", "memory_latency_seconds", "bytes_in_flight_per_veu",
 )  # fmt: skip
 _MAY_BE_LEFT_OUT = (*_ZERO_IF_LEFT_OUT, "arithmetic_efficiency", "bandwidth_efficiency")
 _MAY_BE_ZERO = (
@@ -59,6 +59,11 @@ class DeviceDescription:
             vEU; 0 or omitted if equal to ``launch_seconds``.
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
             ran; 0 or omitted if not lower.
+        memory_latency_seconds: time from a load to its use when the memory is busy; 0 or omitted if
+            loads in flight do not limit the bandwidth.
+        bytes_in_flight_per_veu: bytes that a vEU's rKernels have requested and not received yet;
+            their bandwidth is at most this number divided by the latency. 0 or omitted if the
+            latency is.
         arithmetic_efficiency, bandwidth_efficiency: share of ``flops_per_second`` and of
             ``bytes_per_second`` that this project's rKernels reach; 1 if omitted.
     """
@@ -88,6 +93,8 @@ class DeviceDescription:
     unit_cache_lost_bytes: int = 0
     single_launch_seconds: float = 0.0
     queued_launch_seconds: float = 0.0
+    memory_latency_seconds: float = 0.0
+    bytes_in_flight_per_veu: int = 0
     arithmetic_efficiency: float = 1.0
     bandwidth_efficiency: float = 1.0
 
@@ -100,6 +107,8 @@ class DeviceDescription:
         """Return the costs and sizes of ``num_veus`` equal vEUs; None stands for a vEU per unit.
 
         vEUs are distributed over units; those of the same unit share its arithmetic and bandwidth.
+        A vEU's bandwidth is also limited by its loads in flight (Little's law), so that several
+        vEUs of a unit may reach more of the unit's bandwidth than one.
         ``dtype`` is the element type whose arithmetic rate is used.
 
         Raises:
@@ -117,13 +126,17 @@ class DeviceDescription:
             )
         sharing = -(-count // self.units)
         alone = self.single_launch_seconds if count == 1 else 0.0
+        bandwidth = self.unit_bytes_per_second / sharing
+        if self.memory_latency_seconds:
+            in_flight = self.bytes_in_flight_per_veu / self.memory_latency_seconds
+            bandwidth = min(bandwidth, in_flight)
         return Device(
             name=self.name,
             num_veus=count,
             flops_per_second=self.arithmetic_efficiency
             * self.flops_per_second[dtype]
             / (self.units * sharing),
-            bytes_per_second=self.unit_bytes_per_second / sharing,
+            bytes_per_second=bandwidth,
             total_bytes_per_second=self.bandwidth_efficiency * self.bytes_per_second,
             rtask_seconds=self.rtask_seconds,
             barrier_seconds=self.barrier_seconds,
@@ -182,6 +195,10 @@ class _Reader:
         without = [name for name in numbers if name not in values["sources"]]
         if without:
             raise self._error(f"sources: expected where '{without[0]}' is from, found nothing")
+        if ("memory_latency_seconds" in values) != ("bytes_in_flight_per_veu" in values):
+            raise self._error(
+                "expected both or none of 'memory_latency_seconds' and 'bytes_in_flight_per_veu'"
+            )
         return DeviceDescription(**values)
 
     def _error(self, message: str) -> OptionError:
