@@ -9,7 +9,7 @@ in registers, and store each result once (``results.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
@@ -112,9 +112,17 @@ def _mark_chain(operation: ir.Operation) -> None:
     if len(initial) == reduction.num_outputs:
         chain = {g.op.operation for g in (*initial, reduction, *epilogues)}
         for generic in (reduction, *epilogues)[:-1]:
-            owner = _base(generic.outputs[0]).owner
-            if not isinstance(owner, ir.Block) and _accesses(owner.operation) <= chain:
+            owner = generic.outputs[0].owner
+            if not isinstance(owner, ir.Block) and _has_only(owner.operation, chain):
                 owner.operation.attributes[IN_REGISTERS] = ir.UnitAttr.get()
+
+
+def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool:
+    """Return whether an operation is an allocation that only ``users`` use, and no views."""
+    return allocation.name in _ALLOCATIONS and all(
+        use.owner.operation in users or use.owner.operation.name == "memref.dealloc"
+        for use in allocation.result.uses
+    )
 
 
 def _neighbours(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:

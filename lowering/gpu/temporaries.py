@@ -12,7 +12,7 @@ from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.result_chains import IN_REGISTERS
-from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.ir_walk import constant_integer, walk
 from rammer_mlir.lowering.kernels.affine import upper_bound
 from rammer_mlir.lowering.kernels.buffers import contiguous_view
 from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes
@@ -146,17 +146,24 @@ def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> 
 
 
 def erase_unused_allocations(kernel: ir.Operation) -> None:
-    """Erase the allocations of elements that are only in registers, and their views."""
+    """Erase the allocations of elements that are only in registers; only their sizes are used."""
     for operation in list(walk(kernel)):
         if operation.name in _ALLOCATIONS and IN_REGISTERS in operation.attributes:
-            _erase_with_views(operation)
+            for dim in [use.owner.operation for use in operation.result.uses]:
+                assert dim.name == "memref.dim", f"expected only sizes, found {dim.name}"
+                dim.result.replace_all_uses_with(_size(operation, dim))
+                dim.erase()
+            operation.erase()
 
 
-def _erase_with_views(operation: ir.Operation) -> None:
-    for result in operation.results:
-        for user in [use.owner.operation for use in result.uses]:
-            _erase_with_views(user)
-    operation.erase()
+def _size(allocation: ir.Operation, dim: ir.Operation) -> ir.Value:
+    """Return the size of an allocation that a ``memref.dim`` asks for; emit it if it is static."""
+    kind, number = _type(allocation), constant_integer(dim.operands[1])
+    assert number is not None, "bounds of loops are sizes of constant dimensions"
+    if kind.is_dynamic_dim(number):
+        return allocation.operands[sum(kind.is_dynamic_dim(n) for n in range(number))]
+    with ir.InsertionPoint(dim), dim.location:
+        return arith.constant(ir.IndexType.get(), kind.shape[number])
 
 
 def _type(allocation: ir.Operation) -> ir.MemRefType:

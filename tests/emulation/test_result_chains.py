@@ -210,3 +210,42 @@ def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
     length = 1 + (case.begins != "old") + len(case.ends)
     is_transposed = case.shape == "(n, m)" and case.rows >= 16 and case.columns >= 16
     assert [len(chain) for chain in chains] == ([length - 1, 1] if is_transposed else [length])
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(5, 3), (3, 8), (33, 24)])
+def test_sizes_that_are_known_at_run_time(rows: int, limit: int) -> None:
+    """A temporary of the last rTask's size is in registers; its size bounds the loops."""
+    kind = f"memref<{rows}x32xf16>"
+    part = "memref<?x8xf16, strided<[8, 1]>>"
+    source = f"""
+func.func @kernel(%id: index, %x: {kind}, %w: memref<32x8xf16>, %y: memref<{rows}x8xf16>) {{
+  %zero = arith.constant 0.0 : f32
+  %count = affine.min affine_map<()[s0] -> (s0 * -{limit} + {rows}, {limit})>()[%id]
+  %sums = memref.alloc(%count) : memref<?x8xf32>
+  %part = memref.subview %x[0, 0] [%count, 32] [1, 1] : {kind} to
+      memref<?x32xf16, strided<[32, 1]>>
+  linalg.fill ins(%zero : f32) outs(%sums : memref<?x8xf32>)
+  linalg.matmul ins(%part, %w : memref<?x32xf16, strided<[32, 1]>>, memref<32x8xf16>)
+      outs(%sums : memref<?x8xf32>)
+  %target = memref.subview %y[0, 0] [%count, 8] [1, 1] : memref<{rows}x8xf16> to {part}
+  linalg.generic {{
+      indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%sums : memref<?x8xf32>) outs(%target : {part}) {{
+  ^bb0(%sum: f32, %old: f16):
+    %narrow = arith.truncf %sum : f32 to f16
+    linalg.yield %narrow : f16
+  }}
+  return
+}}"""
+    rng = np.random.default_rng(rows)
+    x, w, y = (rng.standard_normal(s).astype(np.float16) for s in ((rows, 32), (32, 8), (rows, 8)))
+    expected = y.astype(np.float64)
+    done = min(rows, limit)
+    expected[:done] = x[:done].astype(np.float64) @ w.astype(np.float64)
+    kernel, mapped = compile_mapped(
+        source, [kind, "memref<32x8xf16>", f"memref<{rows}x8xf16>"], THREADS, lambda kernel: None,
+        matrix_unit=MMA.only(NARROW),
+    )  # fmt: skip
+    launch(kernel, [x, w, y, np.zeros(mapped.scratch_bytes, np.uint8)], Grid(1, THREADS, 32))
+    np.testing.assert_allclose(y.astype(np.float64), expected, rtol=1e-2, atol=1e-2)
