@@ -11,10 +11,11 @@ not depend on the program's length::
              at the end:    -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
-All positions are indices into the array; ``arguments`` of a run is such a position. ``publish`` is
-0, or the value to which the vEU sets its step counter after this run, counted from the start of the
-launch. It is set if some vEU waits for these rTasks, and for the vEU's last run, from whose counter
-the next launch derives the number of completed runs.
+All positions are indices into the array; ``arguments`` of a run is such a position. The kernel
+fetches ``RUN_WORDS`` words of any record, so zeros follow where the array would end before.
+``publish`` is 0, or the value to which the vEU sets its step counter after this run, counted from
+the start of the launch. It is set if some vEU waits for these rTasks, and for the vEU's last run,
+from whose counter the next launch derives the number of completed runs.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def encode_for_gpu(
         words.extend(chain.from_iterable(_words(placed, arguments, base) for placed in records))
         words.append(END)
     table = np.array([*words, *arguments.words], dtype=np.int64)
-    return GpuTable(table, veus, ends[-1])
+    missing = max(0, ends[-1] + RUN_WORDS - len(table))
+    return GpuTable(np.pad(table, (0, missing)), veus, ends[-1])
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:

@@ -40,6 +40,9 @@ PAUSE = "rammer_pause"
 Each target defines it by an instruction.
 """
 
+EAGER_POLLS = 64
+"""Number of polls without a pause, each of them an access to the second-level cache."""
+
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
 _GLOBAL = 1
@@ -69,14 +72,21 @@ def define_await(layout: KernelLayout) -> None:
 
 
 def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
-    """Emit a loop that polls until the counter has the awaited value."""
-    loop = scf.WhileOp([], [])
-    with ir.InsertionPoint(loop.before.blocks.append()):
+    """Emit a loop that polls until the counter has the awaited value.
+
+    The first polls follow each other at once: most waits are short, and a pause may last twice its
+    time.
+    """
+    loop = scf.WhileOp([i64()], [word(0)])
+    before, after = (region.blocks.append(i64()) for region in (loop.before, loop.after))
+    with ir.InsertionPoint(before):
         now = load_acquire(awaited.counter, target.scope)
-        scf.ConditionOp(compare("slt", now, awaited.wanted), [])
-    with ir.InsertionPoint(loop.after.blocks.append()):
-        call(PAUSE)
-        scf.YieldOp([])
+        scf.ConditionOp(compare("slt", now, awaited.wanted), list(before.arguments))
+    with ir.InsertionPoint(after):
+        (polls,) = after.arguments
+        with when(compare("sge", polls, word(EAGER_POLLS))):
+            call(PAUSE)
+        scf.YieldOp([add(polls, word(1))])
 
 
 def define_publish(layout: KernelLayout) -> None:

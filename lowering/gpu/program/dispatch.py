@@ -7,8 +7,10 @@ barriers remain in the table, because different threads read them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.program.builders import (
     DYNAMIC,
     add,
@@ -83,63 +85,93 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
     frame.run_tasks(kernel, views, index(record.first), index(record.first + record.count))
     if placed.publish:
         frame.publish(add(frame.base, word(placed.steps)))
+    else:
+        frame.meet()
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """A record in registers: its position in the task table, and its first words.
+
+    A run record has all of its words here; of a barrier, only the first two are of the record.
+    """
+
+    position: ir.Value
+    words: Sequence[ir.Value]
+
+    @property
+    def values(self) -> list[ir.Value]:
+        """The position and the words, as the loop carries them."""
+        return [self.position, *self.words]
 
 
 class _DispatchLoop:
-    """The loop over the records of the vEU that the block executes, up to its end record."""
+    """The loop over the records of the vEU that the block executes, up to its end record.
+
+    A record is fetched before the wait or the publication that precedes it, so that the latency of
+    the table is hidden.
+    """
 
     def __init__(self, frame: KernelFrame) -> None:
         self._frame, self._layout = frame, frame.layout
 
     def build(self) -> None:
         """Build the loop at the current insertion point."""
-        start = as_index(load_word(self._frame.table, self._frame.veu))
-        loop = scf.WhileOp([ir.IndexType.get()], [start])
-        before, after = (
-            region.blocks.append(ir.IndexType.get()) for region in (loop.before, loop.after)
-        )
+        first = self._fetch(as_index(load_word(self._frame.table, self._frame.veu)))
+        kinds = [value.type for value in first.values]
+        loop = scf.WhileOp(kinds, first.values)
+        before, after = (region.blocks.append(*kinds) for region in (loop.before, loop.after))
         with ir.InsertionPoint(before):
-            (position,) = before.arguments
-            kind = load_word(self._frame.table, position)
-            scf.ConditionOp(compare("ne", kind, word(END)), [position])
+            _, kind, *_ = before.arguments
+            scf.ConditionOp(compare("ne", kind, word(END)), list(before.arguments))
         with ir.InsertionPoint(after):
-            scf.YieldOp([self._execute(after.arguments[0])])
+            position, *words = after.arguments
+            scf.YieldOp(self._execute(_Fetched(position, words)).values)
 
-    def _execute(self, position: ir.Value) -> ir.Value:
-        """Emit the execution of the record at ``position``; return the next record's position."""
-        table, kernels = self._frame.table, self._layout.program.kernels
-        kind = as_index(load_word(table, position))
-        second = as_index(load_word(table, offset(position, 1)))
-        third_at = offset(position, 2)  # the count of a run, or the number of pairs of a barrier
-        switch = scf.IndexSwitchOp([ir.IndexType.get()], kind, range(len(kernels)))
+    def _fetch(self, position: ir.Value) -> _Fetched:
+        """Emit the loads of the record at ``position``."""
+        table = self._frame.table
+        words = [load_word(table, offset(position, n)) for n in range(RUN_WORDS)]
+        return _Fetched(position, words)
+
+    def _execute(self, record: _Fetched) -> _Fetched:
+        """Emit the execution of a record; return the next one."""
+        kinds = [value.type for value in record.values]
+        kernels = self._layout.program.kernels
+        switch = scf.IndexSwitchOp(kinds, as_index(record.words[0]), range(len(kernels)))
         for number, block in enumerate(switch.case_blocks):
             with ir.InsertionPoint(block):
-                self._run(number, position, second, third_at)
-                scf.YieldOp([offset(position, RUN_WORDS)])
+                scf.YieldOp(self._run(number, record).values)
         with ir.InsertionPoint(switch.default_block):
-            scf.YieldOp([self._barrier(third_at, second)])
-        return switch.results[0]
+            scf.YieldOp(self._barrier(record).values)
+        position, *words = switch.results
+        return _Fetched(position, words)
 
-    def _run(self, number: int, position: ir.Value, first: ir.Value, count_at: ir.Value) -> None:
+    def _run(self, number: int, record: _Fetched) -> _Fetched:
         """Emit a record's rTasks of rKernel ``number``, and a publication if the record demands it.
 
-        The record is at ``position`` of the task table. ``first`` is the number of its first rTask,
-        and the table has their count at ``count_at``. The record also has the value of the step
-        counter to publish, because a loop-carried counter would take registers in every rKernel.
+        Returns the next record. The record also has the value of the step counter to publish,
+        because a loop-carried counter would take registers in every rKernel.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
-        limit = add(first, as_index(load_word(table, count_at)))
-        arguments = as_index(load_word(table, offset(position, 3)))
+        _, first, count, arguments = (as_index(value) for value in record.words[:4])
         views: list[ir.Value] = []
         for argument, kinds in enumerate(self._frame.buffer_types(kernel)):
             start = as_index(load_word(table, offset(arguments, 2 * argument + 1)))
             buffer = self._buffer(number, argument, arguments)
             views.append(typed_view(buffer, start, *kinds))
-        self._frame.run_tasks(kernel, views, first, limit)
-        steps = load_word(table, offset(position, 4))
-        with when(compare("ne", steps, word(0))):
+        self._frame.run_tasks(kernel, views, first, add(first, count))
+        following = self._fetch(offset(record.position, RUN_WORDS))
+        steps = record.words[4]
+        choice = scf.IfOp(compare("ne", steps, word(0)), has_else=True)
+        with ir.InsertionPoint(choice.then_block):
             total = load_word(table, self._frame.total_at)
             self._frame.publish(add(multiply(total, self._frame.run), steps))
+            scf.YieldOp([])
+        with ir.InsertionPoint(choice.else_block):
+            self._frame.meet()
+            scf.YieldOp([])
+        return following
 
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
         """Emit code that selects the buffer of an rKernel's argument; return the buffer.
@@ -164,15 +196,16 @@ class _DispatchLoop:
         }
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
-    def _barrier(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit a barrier's wait for ``count`` pairs at position ``at`` of the task table.
+    def _barrier(self, record: _Fetched) -> _Fetched:
+        """Emit a barrier's wait for its pairs; return the next record.
 
-        Returns the position of the next record. If the watchdog has stopped the program, that is
-        the record which ends the vEU's list.
+        If the watchdog has stopped the program, the next record ends the vEU's list.
         """
+        at, count = offset(record.position, WAITS_AT), as_index(record.words[1])
+        following = self._fetch(add(at, multiply(count, index(2))))
         if not self._layout.watchdog:
             self._frame.wait(at, count)
-            return add(at, multiply(count, index(2)))
+            return following
+        kind, *others = following.words
         stopped = self._frame.wait_or_stop(at, count)
-        following = add(at, multiply(count, index(2)))
-        return arith.select(stopped, index(self._layout.table.end), following)
+        return _Fetched(following.position, [arith.select(stopped, word(END), kind), *others])

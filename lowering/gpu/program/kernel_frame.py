@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
+from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.kernels import BufferType
 from rammer_mlir.lowering.gpu.program.barriers import AWAIT, PUBLISH
 from rammer_mlir.lowering.gpu.program.builders import (
@@ -10,6 +11,7 @@ from rammer_mlir.lowering.gpu.program.builders import (
     as_word,
     bytes_type,
     call,
+    compare,
     index,
     load_word,
     multiply,
@@ -95,17 +97,20 @@ class KernelFrame:
     ) -> None:
         """Emit a loop that calls rKernel ``kernel`` for rTasks ``first`` to ``limit`` (exclusive).
 
-        ``buffers`` are the rKernel's arguments. A block barrier follows the loop, or each rTask if
-        the rKernel uses temporaries, which the next rTask overwrites; the rTasks are independent
-        otherwise.
+        ``buffers`` are the rKernel's arguments. If the rKernel uses temporaries, a block barrier
+        separates its rTasks, which overwrite them; the rTasks are independent otherwise. The caller
+        emits the block barrier after the last rTask, by ``publish`` or ``meet``.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:
-            call(kernel, task, *buffers, self._shared, self._scratch)
             if reuses:
-                gpu.barrier()
-        if not reuses:
-            gpu.barrier()
+                with when(compare("ne", task, first)):
+                    gpu.barrier()
+            call(kernel, task, *buffers, self._shared, self._scratch)
+
+    def meet(self) -> None:
+        """Emit a block barrier: later rTasks of the vEU see the results of earlier ones."""
+        gpu.barrier()
 
     def publish(self, done: ir.Value) -> None:
         """Emit the publication of the vEU's step counter with the value ``done``."""
