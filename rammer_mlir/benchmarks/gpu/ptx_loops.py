@@ -1,0 +1,84 @@
+"""Loops of PTX: their instructions by kind, and the bytes that they load."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LABEL = re.compile(r"^(\$\w+):")
+_BRANCH = re.compile(r"\bbra(?:\.uni)?\s+(\$\w+);")
+_INSTRUCTION = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)(?:\s|$)")
+_WIDTHS = re.compile(r"(?:\.v(?P<count>\d))?\.[a-z](?P<bits>\d+)$")
+_COPY = re.compile(r"cp\.async\.c[ag]\.shared\.global\s+\[[^\]]*\],\s*\[[^\]]*\],\s*(\d+)")
+
+
+@dataclass(frozen=True)
+class PtxLoop:
+    """A loop, from a label to the last branch back to it.
+
+    Attributes:
+        first: number of the loop's first line.
+        lines: the loop's lines of PTX, those of inner loops included.
+    """
+
+    first: int
+    lines: tuple[str, ...]
+
+    def contains(self, other: PtxLoop) -> bool:
+        """Whether another loop is inside this one, or is this one."""
+        end, other_end = self.first + len(self.lines), other.first + len(other.lines)
+        return self.first <= other.first and other_end <= end
+
+    @property
+    def instructions(self) -> list[str]:
+        """The names of the instructions, with their suffixes."""
+        found = (_INSTRUCTION.match(line) for line in self.lines)
+        return [match[1] for match in found if match]
+
+    def count(self, *prefixes: str) -> int:
+        """Return the number of instructions whose names begin with one of ``prefixes``."""
+        return sum(name.startswith(prefixes) for name in self.instructions)
+
+    @property
+    def products(self) -> int:
+        """The number of multiply-adds and matrix instructions."""
+        return self.count("fma.", "mma.", "mad.rn", "mul.f16")
+
+    @property
+    def loaded_bytes(self) -> int:
+        """The bytes of device memory that a thread loads or copies in an iteration."""
+        loads = (name for name in self.instructions if name.startswith("ld.global"))
+        copies = (_COPY.search(line) for line in self.lines)
+        return sum(map(_num_bytes, loads)) + sum(int(copy[1]) for copy in copies if copy)
+
+
+def _num_bytes(instruction: str) -> int:
+    found = _WIDTHS.search(instruction)
+    assert found, f"expected a type in '{instruction}'"
+    return int(found["count"] or 1) * int(found["bits"]) // 8
+
+
+def main_loop(ptx: str) -> PtxLoop:
+    """Return the smallest of the loops that have the most multiply-adds, or else load the most."""
+    return max(
+        _loops(ptx),
+        key=lambda one: (one.products, not one.products and one.loaded_bytes, -len(one.lines)),
+    )
+
+
+def loading_loop(ptx: str) -> PtxLoop:
+    """Return the main loop or, if it loads nothing from device memory, the next loop around it."""
+    inner = main_loop(ptx)
+    around = [one for one in _loops(ptx) if one.contains(inner) and one.loaded_bytes]
+    return min(around, key=lambda one: len(one.lines), default=inner)
+
+
+def _loops(ptx: str) -> list[PtxLoop]:
+    lines = ptx.splitlines()
+    labels = {match[1]: n for n, line in enumerate(lines) if (match := _LABEL.match(line))}
+    ends: dict[int, int] = {}
+    for n, line in enumerate(lines):
+        match = _BRANCH.search(line)
+        if match and labels.get(match[1], n) < n:
+            ends[labels[match[1]]] = n + 1
+    return [PtxLoop(begin, tuple(lines[begin:end])) for begin, end in ends.items()]
