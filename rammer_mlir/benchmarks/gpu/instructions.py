@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,9 @@ PRODUCTS = tuple(
 _LONGEST = 1800.0
 """Time limit in seconds for a program."""
 
+_EMULATED = 1 << 30
+"""Most multiply-adds of a product that is emulated."""
+
 _TRACED = 1 << 22
 """Number of traced accesses that are evaluated; later ones are of equal rTasks."""
 
@@ -63,8 +67,9 @@ class Instructions:
             if it reads staged operands, of the loop that stages them.
         veus: number of vEUs that run its rTasks.
         barriers: block barriers in the code of an rKernel, in the mean.
-        stored: times that each result is stored, in the mean; 0 if not traced.
-        loaded: times that each result is loaded by its own rKernel, in the mean.
+        stored: times that each result is stored, in the mean; NaN if the program is too large for
+            the emulator.
+        loaded: times that each result is loaded by its own rKernel, in the mean, or NaN.
         registers: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread.
         predicted: seconds of a run that the simulator predicts.
@@ -122,7 +127,10 @@ def count(name: str, chip: str) -> Instructions:
         assert isinstance(code.image, GpuImage)
         tasks = [veu.totals for veu in code.image.program.launches]
         totals = [total for launch in tasks for total in launch]
-        stored, loaded = _accesses(model if product else build(name, scale="small"), target)
+        stored = loaded = nan
+        if product is None or product.rows * product.inner * product.columns <= _EMULATED:
+            traced = model if product else build(name, scale="small")
+            stored, loaded = _accesses(traced, target)
         in_flight = loading_loop(ptx).loaded_bytes * code.image.block_threads
         busy = sum(total > 0 for total in totals)
         return Instructions(
@@ -224,7 +232,8 @@ def _model_row(one: Instructions) -> list[str]:
 
 def _common(one: Instructions) -> list[str]:
     return [
-        f"{one.barriers:.3g}", f"{one.stored:.2f}", f"{one.loaded:.2f}", str(one.registers),
+        f"{one.barriers:.3g}", *("-" if isnan(n) else f"{n:.2f}" for n in (one.stored, one.loaded)),
+        str(one.registers),
         str(one.spill_bytes), f"{one.predicted * 1e6:.2f}", f"{one.floor * 1e6:.2f}",
     ]  # fmt: skip
 
