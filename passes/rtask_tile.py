@@ -12,7 +12,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
-from rammer_mlir.passes.ir.kernels import describe_kernel
+from rammer_mlir.passes.ir.kernels import MATRIX_ELEMENT, describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
 from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
@@ -75,6 +75,9 @@ softmax of 512x768 f32 takes 9.9 ns for 16 elements with 40 KiB and 7.9 ns with 
 _MOST_SMALL_TILES = 1024
 """Maximum number of rTasks that are cut for the cache alone; a schedule of more is slow to make."""
 
+_MATRIX_SIDE = 8
+"""Least number of rows, and of columns, with which a product is computed by matrix instructions."""
+
 _MANY_CALLS = 32
 """Number of rOperators that call a function from which it gets an additional candidate rKernel."""
 
@@ -84,13 +87,14 @@ class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
     No rTask accesses more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
-    tiles are chosen by its times for ``num-veus`` vEUs. Without, they are for cores of a CPU: the
-    rTasks of the coarsest rKernel execute at most ``work`` scalar operations where that is
-    possible, except where it has ``enough`` rTasks and smaller ones would read many more bytes in
-    total. Functions that many rOperators call get an additional candidate, for rTasks that fill
-    gaps. Registered ``providers`` may offer more rKernels, for the ``target``. On a CPU, ``design``
-    ``search`` searches for the tiling that moves the fewest bytes in rTasks of the size that
-    ``greedy`` refinement finds.
+    tiles are chosen by its times for ``num-veus`` vEUs, in which sums of products of the types
+    ``matrix-elements`` take the time of matrix instructions. Without a device, they are for cores
+    of a CPU: the rTasks of the coarsest rKernel execute at most ``work`` scalar operations where
+    that is possible, except where it has ``enough`` rTasks and smaller ones would read many more
+    bytes in total. Functions that many rOperators call get an additional candidate, for rTasks that
+    fill gaps. Registered ``providers`` may offer more rKernels, for the ``target``. On a CPU,
+    ``design`` ``search`` searches for the tiling that moves the fewest bytes in rTasks of the size
+    that ``greedy`` refinement finds.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -105,6 +109,7 @@ class Tile(Pass):
     providers: tuple[str, ...] = ()
     target: str = "cpu"
     design: str = GREEDY
+    matrix_elements: tuple[str, ...] = ()
 
     def check_options(self) -> None:
         """Raise OptionError for no candidates, an unknown design, or a design with a device."""
@@ -125,7 +130,9 @@ class Tile(Pass):
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)
-        wanted = _Wanted(goals, self.candidates, self.memory, device, self.design)
+        wanted = _Wanted(
+            goals, self.candidates, self.memory, device, self.design, self.matrix_elements
+        )
         asked = _Asked([KERNEL_PROVIDERS.get(name) for name in self.providers], self.target)
         operators = _operators(module)
         for op in operators:
@@ -223,7 +230,8 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         limit.check(cost_of(tiling))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)
-        _describe(kernel, domain.num_rtasks, reads, writes, cost_of(tiling))
+        element = _matrix_element(computation, wanted.matrix_elements)
+        _describe(kernel, domain.num_rtasks, reads, writes, cost_of(tiling), element)
         names.append(symbol_name(kernel))
     return names
 
@@ -270,6 +278,7 @@ class _Wanted:
         memory: maximum bytes that an rTask may access, 0 for no limit.
         device: the device; None for cores of a CPU.
         design: ``greedy`` or ``search``.
+        matrix_elements: element types that the target's matrix instructions multiply.
     """
 
     aims: Sequence[Aim]
@@ -277,6 +286,7 @@ class _Wanted:
     memory: int
     device: Device | None
     design: str
+    matrix_elements: Sequence[str] = ()
 
     def for_calls(self, calls: int) -> _Wanted:
         """Return the criteria for a function that ``calls`` rOperators call.
@@ -298,11 +308,30 @@ def _tilings(
     if wanted.memory or wanted.device:  # allow the small tiles that a limit or a GPU's threads need
         limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
     if wanted.device is not None:
-        return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
+        device = wanted.device.with_rate(_matrix_element(computation, wanted.matrix_elements))
+        return tiles_for(device, extents, limits, cost, wanted.candidates)
     memory = wanted.memory or _l1_limit(computation, cost(tuple(extents)))
     limited = (replace(aim, memory=memory) for aim in wanted.aims[: wanted.candidates])
     chosen = (_chosen(extents, limits, cost, aim, wanted.design) for aim in limited)
     return list(dict.fromkeys(chosen))
+
+
+def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
+    """Return the element type on which matrix instructions compute most of a computation.
+
+    It is one of ``elements``, which the target's instructions multiply; f32 is multiplied as tf32.
+    Empty if there is no such type, or if a factor has fewer rows or columns than a matrix.
+    """
+    main = max(computation.generics, key=lambda op: op.operations, default=None)
+    if main is None or not main.matrix_element:
+        return ""
+    element = "tf32" if main.matrix_element == "f32" else main.matrix_element
+    left, right, _ = main.used_loops
+    sides = [
+        max((main.extents[n] for n in own if n not in other and main.parallel[n]), default=1)
+        for own, other in ((left, right), (right, left))
+    ]
+    return element if element in elements and min(sides) >= _MATRIX_SIDE else ""
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
@@ -331,15 +360,21 @@ def _chosen(
 
 
 def _describe(
-    kernel: ir.OpView, num_rtasks: int, reads: list[Touch], writes: list[Touch], cost: TileCost
+    kernel: ir.OpView,
+    num_rtasks: int,
+    reads: list[Touch],
+    writes: list[Touch],
+    cost: TileCost,
+    element: str = "",
 ) -> None:
+    further = {MATRIX_ELEMENT: ir.StringAttr.get(element)} if element else {}
     accesses = {
         "reads": ir.ArrayAttr.get([_access(touch) for touch in reads]),
         "writes": ir.ArrayAttr.get([_access(touch) for touch in writes]),
     }
     with ir.InsertionPoint(kernel):
         name = symbol_name(kernel)
-        describe_kernel(name, num_rtasks, accesses, cost.operations, cost.num_bytes)
+        describe_kernel(name, num_rtasks, accesses, cost.operations, cost.num_bytes, **further)
 
 
 def _access(touch: Touch) -> ir.DictAttr:

@@ -27,6 +27,8 @@ from rammer_mlir.dialects.rtask.functions import (
 
 UPDATES = "updates"
 
+_MATRIX_ELEMENTS = ("f16", "bf16", "tf32")
+
 _LEAST = {
     "num_rtasks": 1,
     "threads": 1,
@@ -48,7 +50,9 @@ class KernelOp(RTask.Operation, name="kernel"):
     accesses (see ``Access``). The optional ``updates`` lists boxes that it may both read and write.
     Boxes of updates need not cover the argument and may overlap; rOperators that update the same
     buffer do so in the order of their ids. The optional ``external`` names a foreign function as
-    the implementation (see ``External``); the function is then a declaration.
+    the implementation (see ``External``); the function is then a declaration. The optional
+    ``matrix_element`` (f16, bf16 or tf32) is the type of the elements that matrix instructions
+    multiply in most of the operations.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -77,6 +81,8 @@ def _check(op: ir.Operation) -> None:
         integer(op, key, at_least=least, rule=rule)
     if "seconds" in op.attributes:
         _check_seconds(op)
+    if "matrix_element" in op.attributes:
+        _check_matrix_element(op)
     name = symbol(op, "function")
     function = find_function(op, ir.SymbolTable(module_of(op)), name)
     inputs, _ = signature(function)
@@ -108,6 +114,15 @@ def _check_seconds(op: ir.Operation) -> None:
     if len(seconds) != 3 or not all(0 < value < inf for value in seconds):
         rule = "a time is measured with memory in cache, beyond it, and far away"
         raise Broken(op, "three positive, finite seconds", seconds, rule)
+
+
+def _check_matrix_element(op: ir.Operation) -> None:
+    element = attribute(op, "matrix_element", ir.StringAttr).value
+    if element not in _MATRIX_ELEMENTS:
+        raise Broken(
+            op, f"one of {', '.join(_MATRIX_ELEMENTS)} as matrix_element", element,
+            "devices have rates of these types",
+        )  # fmt: skip
 
 
 def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir.Type]) -> None:

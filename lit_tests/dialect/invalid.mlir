@@ -1194,3 +1194,15 @@ func.func private @k(index, memref<4xf32>)
 
 // expected-error@below {{'rtask.module' op expected strings in objects, got others: each holds the bytes of an object}}
 "rtask.module"() {sym_name = "code", form = "c", code = "int k;", objects = [1]} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected one of f16, bf16, tf32 as matrix_element, got f32: devices have rates of these types}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  matrix_element = "f32"
+} : () -> ()
+func.func private @k(%id: index, %out: memref<4xf32>) {
+  return
+}

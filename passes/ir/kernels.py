@@ -13,6 +13,17 @@ In order: with its data in the core's cache (hot), read from a shared cache (col
 """
 
 
+MATRIX_ELEMENT = "matrix_element"
+"""Attribute of ``rtask.kernel``: the type of elements that matrix instructions multiply."""
+
+
+def matrix_element(description: ir.Operation) -> str:
+    """Return the element type of an rKernel's matrix instructions; empty if there are none."""
+    if MATRIX_ELEMENT not in description.attributes:
+        return ""
+    return ir.StringAttr(description.attributes[MATRIX_ELEMENT]).value
+
+
 def described_kernels(module: ir.Module) -> dict[str, ir.OpView]:
     """Return the ``rtask.kernel`` of each described rKernel, by the name of its function."""
     return {

@@ -15,6 +15,10 @@ Buffer: TypeAlias = "ir.Value[ir.MemRefType]"
 """A memref value."""
 
 
+_PRODUCTS = ["arith.addf", "arith.mulf"]
+"""Names of the operations of a sum of products, sorted."""
+
+
 def is_buffer(value: ir.Value) -> TypeGuard[Buffer]:
     """Whether a value is a memref."""
     return isinstance(value.type, ir.MemRefType)
@@ -289,6 +293,29 @@ class Structured:
         return reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
 
     @cached_property
+    def matrix_element(self) -> str:
+        """The element type of the factors if products of two of them are summed in f32.
+
+        It is f16, bf16 or f32; empty for all other operations. Matrix instructions compute such
+        sums.
+        """
+        operations = [op.operation for op in self.body]
+        names = sorted(op.name for op in operations)
+        *inputs, accumulator = self.arguments
+        if names not in (_PRODUCTS, [*_PRODUCTS[:1], "arith.extf", "arith.extf", *_PRODUCTS[1:]]):
+            return ""
+        if len(inputs) != 2 or self.is_elementwise or not isinstance(accumulator.type, ir.F32Type):
+            return ""
+        kinds = {str(argument.type) for argument in inputs}
+        factor = "arith.extf" if len(names) > len(_PRODUCTS) else "arith.mulf"
+        taken = [value for op in operations if op.name == factor for value in op.operands]
+        takes_both = all(argument in taken for argument in inputs)
+        owner = self.yielded[0].owner
+        is_sum = not isinstance(owner, ir.Block) and owner.name == "arith.addf"
+        expected = ({"f32"},) if factor == "arith.mulf" else ({"f16"}, {"bf16"})
+        return kinds.pop() if kinds in expected and is_sum and takes_both else ""
+
+    @cached_property
     def is_transform(self) -> bool:
         """Whether the operation multiplies a tensor by literal constants and sums the products.
 
@@ -305,12 +332,16 @@ class Structured:
     def operations(self) -> int:
         """The number of scalar operations over the iteration space.
 
-        A function of the math dialect counts as 16. Four adjacent terms of a product of 8-bit
+        A function of the math dialect counts as 16. Factors of a sum of products are converted by
+        the instructions that multiply them. Four adjacent terms of a product of 8-bit
         integers count as one multiply-add, as dot-product instructions compute them.
         """
         if self._is_dot_product_of_bytes:
             return max(1, 2 * self.points // 4)
-        weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
+        names = [inner.operation.name for inner in self.body]
+        if self.matrix_element:
+            names = [name for name in names if name != "arith.extf"]
+        weights = (16 if name.startswith("math.") else 1 for name in names)
         return self._evaluations * max(1, sum(weights))
 
     @cached_property

@@ -16,7 +16,7 @@ from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
-from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.kernels import described_kernels, matrix_element
 from rammer_mlir.passes.ir.layout import row_major_strides
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.graph import (
@@ -229,6 +229,7 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         measured=_measured(op),
         module="" if external is None else external.module,
         is_exclusive=external is not None and external.is_exclusive,
+        matrix_element=matrix_element(op),
     )
 
 

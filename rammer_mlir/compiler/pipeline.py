@@ -22,6 +22,7 @@ from rammer_mlir.compiler.region_forming import (
 )
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
@@ -175,7 +176,7 @@ def _preferred(options: CompileOptions) -> tuple[str, ...]:
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
     """Return the stages up to a cubin for a GPU; ``has`` describes its multiprocessors."""
     return (
-        *_gpu_stages(options, gpu.name),
+        *_gpu_stages(options, gpu.name, gpu.matrix_unit),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_to_nvvm),
         Stage("ptx", step=steps.compile_to_ptx(gpu.chip)),
@@ -188,7 +189,7 @@ def rocdl_stages(
 ) -> tuple[Stage, ...]:
     """Return the stages up to a code object for a GPU; ``has`` describes its compute units."""
     return (
-        *_gpu_stages(options, gpu.name),
+        *_gpu_stages(options, gpu.name, gpu.matrix_unit),
         Stage("target", step=steps.lower_to_blocks(gpu, "hsaco")),
         Stage("llvm", step=steps.translate_to_rocdl(gpu.chip)),
         Stage("object", step=steps.compile_for_amd(gpu.chip)),
@@ -208,15 +209,18 @@ def emulated_stages(
         traced: whether launches record memory accesses.
     """
     return (
-        *_gpu_stages(options, f"emulator:{gpu.name}"),
+        *_gpu_stages(options, f"emulator:{gpu.name}", gpu.matrix_unit),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_for_emulator(checked=checked, traced=traced)),
         Stage("object", step=steps.compile_to_object),
     )
 
 
-def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for a GPU named as in ``--target``."""
+def _gpu_stages(options: CompileOptions, target: str, unit: MatrixUnit | None) -> tuple[Stage, ...]:
+    """Return the stages from `operators` to `program` for a GPU with a matrix instruction.
+
+    ``target`` is its name as in ``--target``; ``unit`` is None without such an instruction.
+    """
     formed = (
         *_merged(options),
         *_PACKED_WEIGHTS,
@@ -227,7 +231,7 @@ def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
     passes = BudgetPasses(
         formed=(*(() if options.offload else _GENERAL_GRAPH), *formed),
         shaped=_fused_bodies(options),
-        tasks=("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED),
+        tasks=("rtask-inline-composites", _tiled_for_gpu(options, target, unit), *_SIMPLIFIED),
         buffers=buffers,
         program=partial(_scheduled, options),
         trial_buffers=buffers,
@@ -360,9 +364,11 @@ def _tiled_for_cpu(options: CompileOptions, target: str) -> str:
     )
 
 
-def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
+def _tiled_for_gpu(options: CompileOptions, target: str, unit: MatrixUnit | None) -> str:
     chosen = f'device="{options.device}" num-veus={options.num_veus}'
-    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}{_offered(options, target)}}}"
+    names = ["tf32" if name == "f32" else name for name in (unit.steps if unit else ())]
+    matrices = f" matrix-elements={','.join(names)}" if names else ""
+    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}{matrices}{_offered(options, target)}}}"
 
 
 def _offered(options: CompileOptions, target: str) -> str:

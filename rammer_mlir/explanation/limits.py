@@ -115,7 +115,10 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
         kind = timeline.veus[segment.veu][segment.index].kind
         on_path[kind] += segment.end - segment.start
     kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]
-    flops = sum(kernel.num_rtasks * kernel.flops_per_rtask for kernel in kernels)
+    computing = sum(
+        kernel.num_rtasks * kernel.flops_per_rtask / device.rate(kernel.matrix_element)
+        for kernel in kernels
+    )
     touched = sum(kernel.num_rtasks * kernel.bytes_per_rtask for kernel in kernels)
     num_veus = max((program.num_veus for program in plan.programs), default=1)
     return Limits(
@@ -127,7 +130,7 @@ def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) 
         chain_length=length,
         longest=0.0 if longest is None else seconds[longest],
         longest_name="" if longest is None else graph.operators[table.operators[longest]].name,
-        arithmetic=flops / (num_veus * device.flops_per_second),
+        arithmetic=computing / num_veus,
         # Few vEUs cannot use the whole bandwidth of the device.
         memory=touched / min(num_veus * device.bytes_per_second, device.total_bytes_per_second),
     )

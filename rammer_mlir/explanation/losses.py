@@ -52,7 +52,8 @@ def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> 
     times = operator_times(graph, plan, timeline)
     for operator, number, seconds in zip(graph.operators, plan.kernels, times, strict=True):
         kernel = operator.kernels[number]
-        arithmetic = kernel.num_rtasks * kernel.flops_per_rtask / device.flops_per_second
+        flops = kernel.num_rtasks * kernel.flops_per_rtask
+        arithmetic = flops / device.rate(kernel.matrix_element)
         memory = kernel.num_rtasks * kernel.bytes_per_rtask / bandwidth
         limit = "arithmetic" if arithmetic >= memory else "memory"
         floor = max(arithmetic, memory)

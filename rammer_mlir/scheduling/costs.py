@@ -47,7 +47,7 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
         together = traffic / shared if active > 1 else 0.0
         return device.rtask_seconds + max(alone, together)
     width = device.num_veus if kernel.is_exclusive else 1
-    arithmetic = kernel.flops_per_rtask / (width * device.flops_per_second)
+    arithmetic = kernel.flops_per_rtask / (width * device.rate(kernel.matrix_element))
     bandwidth = min(width * device.bytes_per_second, shared)
     return device.rtask_seconds + max(arithmetic, traffic / bandwidth)
 
@@ -61,7 +61,7 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
     if kernel.measured is None:
         shared = width * device.total_bytes_per_second / device.num_veus
         bandwidth = min(width * device.bytes_per_second, shared)
-        compute = kernel.flops_per_rtask / (width * device.flops_per_second)
+        compute = kernel.flops_per_rtask / (width * device.rate(kernel.matrix_element))
         return device.rtask_seconds + max(compute, traffic / bandwidth)
     part = min(1.0, traffic / max(kernel.bytes_per_rtask, 1))
     alone = kernel.measured.hot + part * (kernel.measured.cold - kernel.measured.hot)

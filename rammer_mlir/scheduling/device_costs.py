@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from rammer_mlir.errors import OptionError
@@ -23,6 +23,8 @@ class Device:
         launch_seconds: cost of starting an rProgram.
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
             ran; 0 if it is not lower than ``launch_seconds``.
+        matrix_rates: pairs of an element type and the operations per second of a vEU by matrix
+            instructions on elements of this type.
         cache_bytes: bytes that a vEU's own cache retains between rTasks; 0 if it has no cache.
         cache_kept_bytes, cache_lost_bytes: limits on the bytes of other data that a vEU uses
             between two uses of the same data: up to ``cache_kept_bytes``, the data is certainly
@@ -49,6 +51,7 @@ class Device:
     max_shared_memory: int = 0
     is_bulk_synchronous: bool = False
     queued_launch_seconds: float = 0.0
+    matrix_rates: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         """Check the number of vEUs, the rates and the costs.
@@ -70,6 +73,18 @@ class Device:
         ):
             if not 0 <= getattr(self, field) < inf:
                 raise OptionError(self._senseless(field, "a finite number of at least 0"))
+
+    def rate(self, matrix_element: str) -> float:
+        """Return the operations per second of a vEU on an rKernel.
+
+        ``matrix_element`` is the rKernel's field of this name. Without a known rate of matrix
+        instructions on this type, it is ``flops_per_second``.
+        """
+        return dict(self.matrix_rates).get(matrix_element, self.flops_per_second)
+
+    def with_rate(self, matrix_element: str) -> Device:
+        """Return the device with the rate on rKernels of ``matrix_element`` as its only rate."""
+        return replace(self, flops_per_second=self.rate(matrix_element), matrix_rates=())
 
     def start_seconds(self, number: int) -> float:
         """Return the seconds to start rProgram ``number`` of a run; the first has number 0."""

@@ -93,6 +93,8 @@ class RKernel:
             share elements (atomics), and operators that update the same buffer do so in graph
             order.
         flops_per_rtask: scalar operations of a full rTask.
+        matrix_element: element type on which matrix instructions compute most of them; empty if
+            none do.
         bytes_per_rtask: bytes that a full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
             synchronisations of an rTask.
@@ -117,6 +119,7 @@ class RKernel:
     reuse: tuple[Reuse, ...] = ()
     module: str = ""
     is_exclusive: bool = False
+    matrix_element: str = ""
 
 
 @dataclass(frozen=True)

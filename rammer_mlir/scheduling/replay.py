@@ -103,7 +103,7 @@ class ReplayedCosts:
         shared = device.total_bytes_per_second / active
         if kernel.measured is None:
             bandwidth = min(device.bytes_per_second, shared)
-            arithmetic = kernel.flops_per_rtask * run.count / device.flops_per_second
+            arithmetic = kernel.flops_per_rtask * run.count / device.rate(kernel.matrix_element)
             return device.rtask_seconds + max(arithmetic, missing.num_bytes / bandwidth) / run.count
         hot, cold, far = kernel.measured.hot, kernel.measured.cold, kernel.measured.far
         # When measured cold, all rTasks together missed the operator's whole footprint.

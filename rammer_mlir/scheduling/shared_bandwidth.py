@@ -39,7 +39,8 @@ def work_of(kernel: RKernel, device: Device) -> Work:
     """
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
-    return Work(kernel.flops_per_rtask / device.flops_per_second, kernel.bytes_per_rtask)
+    seconds = kernel.flops_per_rtask / device.rate(kernel.matrix_element)
+    return Work(seconds, kernel.bytes_per_rtask)
 
 
 def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:

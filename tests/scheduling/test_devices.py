@@ -11,8 +11,10 @@ import pytest
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.nvvm.target import CHIPS as NVIDIA_CHIPS
 from rammer_mlir.lowering.rocdl.target import CHIPS as AMD_CHIPS
+from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.devices.catalog import CPU, cpu_device, device_for, find_device, names
 from rammer_mlir.scheduling.devices.description import read_description
+from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.verifier import verify
@@ -194,3 +196,16 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         find_device(str(path))
     with pytest.raises(OptionError, match="cannot read"):
         find_device(f"{tmp_path}.toml")
+
+
+def test_matrix_instructions_have_a_rate_of_their_own() -> None:
+    device = find_device("h100").device(264)
+    f16 = find_device("h100").flops_per_second["f16"] / 264
+    assert device.rate("f16") == pytest.approx(f16)
+    assert device.rate("") == device.rate("f64") == device.flops_per_second
+    assert device.with_rate("f16").flops_per_second == device.rate("f16")
+    narrow = RKernel("k", 4, (), (), flops_per_rtask=10**9, matrix_element="f16")
+    plain = replace(narrow, matrix_element="")
+    start = device.rtask_seconds
+    assert rtask_seconds(narrow, device) - start == pytest.approx(1e9 / f16)
+    assert rtask_seconds(plain, device) - start == pytest.approx(1e9 / device.flops_per_second)

@@ -33,8 +33,6 @@ PLAN = "rtask.contraction"
 
 Plan = ContractionPlan | ColumnPlan | TranspositionPlan
 
-_PRODUCTS = ["arith.addf", "arith.mulf"]
-
 _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type, ir.F64Type)
 
 _ALLOCATIONS = ("memref.alloc", "memref.alloca")
@@ -107,7 +105,7 @@ def read_contraction(generic: Structured) -> Contraction | None:
         return None
     return Contraction(
         extents, generic.parallel_loops, generic.reduction_loops, inputs,
-        _matrix_element(generic), element_bytes(generic.outputs[0].type),
+        generic.matrix_element, element_bytes(generic.outputs[0].type),
     )  # fmt: skip
 
 
@@ -126,24 +124,6 @@ def _access(generic: Structured, number: int) -> Access | None:
         tuple(form.constant for form in known),
         element_bytes(element),
     )
-
-
-def _matrix_element(generic: Structured) -> str:
-    """Return the element type of the factors if their products are accumulated in f32, else ""."""
-    operations = [op.operation for op in generic.body]
-    names = sorted(op.name for op in operations)
-    *inputs, accumulator = generic.arguments
-    if names not in (_PRODUCTS, [*_PRODUCTS[:1], "arith.extf", "arith.extf", *_PRODUCTS[1:]]):
-        return ""
-    if len(inputs) != 2 or not isinstance(accumulator.type, ir.F32Type):
-        return ""
-    kinds = {str(argument.type) for argument in inputs}
-    factor = "arith.extf" if len(names) > len(_PRODUCTS) else "arith.mulf"
-    taken = [value for op in operations if op.name == factor for value in op.operands]
-    takes_both = all(argument in taken for argument in inputs)
-    is_sum = producer(generic.yielded[0]) == "arith.addf"
-    expected = ({"f32"},) if factor == "arith.mulf" else ({"f16"}, {"bf16"})
-    return kinds.pop() if kinds in expected and is_sum and takes_both else ""
 
 
 def _extents(generic: Structured) -> tuple[int, ...] | None:

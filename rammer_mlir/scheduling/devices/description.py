@@ -13,6 +13,9 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device_costs import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
+_MATRIX_DTYPES = ("tf32", "f16", "bf16")
+"""Element types of which a device's rate is that of its matrix instructions."""
+
 _COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
 _ZERO_IF_LEFT_OUT = (
     "unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds",
@@ -148,6 +151,11 @@ class DeviceDescription:
             max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
             is_bulk_synchronous=self.is_bulk_synchronous,
             queued_launch_seconds=self.queued_launch_seconds,
+            matrix_rates=tuple(
+                (kind, self.arithmetic_efficiency * rate / (self.units * sharing))
+                for kind, rate in self.flops_per_second.items()
+                if kind in _MATRIX_DTYPES
+            ),
         )
 
 
