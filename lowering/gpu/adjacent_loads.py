@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rammer_mlir.bindings import ir, vector
 from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.generic_body import Loads, Point, indices_at
+from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.structured import (
     Structured,
     as_buffer,
@@ -34,10 +35,25 @@ def adjacent_operands(generic: Structured, along: int | None, width: int) -> lis
         for number, operand in enumerate(generic.operands)
         if is_buffer(operand)
         and operand.type.rank
+        and is_vector_element(operand.type.element_type)
         and width * element_bytes(operand.type) <= WIDEST
-        and [plain_dim(expr) for expr in generic.maps[number].results][-1] == along
+        and contiguous_loop(generic.maps[number].results) == along
         and holds_aligned_runs(operand, width)
     ]
+
+
+def contiguous_loop(indices: Sequence[ir.AffineExpr]) -> int | None:
+    """Return the loop that is the last index of a memref and occurs in no other index, if any."""
+    last = plain_dim(indices[-1]) if len(indices) else None
+    others = set[int]().union(*(loops_in(expr) for expr in list(indices)[:-1]))
+    return None if last in others else last
+
+
+def is_vector_element(element: ir.Type) -> bool:
+    """Return whether vectors of an element type have the layout of a memref of this type."""
+    if isinstance(element, ir.IntegerType | ir.FloatType):
+        return element.width in (8, 16, 32, 64)
+    return False
 
 
 class AdjacentLoads:

@@ -143,7 +143,8 @@ def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> C
     loops = [loop for loop, factor in enumerate(contraction.inputs[widest].rows[-1]) if factor]
     if len(loops) != 1 or loops[0] not in contraction.parallel:
         return None
-    if contraction.inputs[widest].rows[-1][loops[0]] != 1:
+    *others, last = contraction.inputs[widest].rows
+    if last[loops[0]] != 1 or any(row[loops[0]] for row in others):
         return None
     found = ColumnPlan(contraction, loops[0], widest, threads)
     if found.num_results > _MOST_RESULTS * threads or found.num_reduced < _LEAST_REDUCED:

@@ -64,7 +64,8 @@ class _Turn:
         run = len(points) if contraction.extents[last] % len(points) == 0 else 1
         while run > 1:
             for number in adjacent_operands(generic, last, run):
-                if number not in (widest, *self._runs):
+                varies = plan.along in generic.used_loops[number]
+                if not varies and number not in (widest, *self._runs):
                     self._runs[number] = [
                         AdjacentLoads(generic, run, [number]) for _ in range(len(points) // run)
                     ]

@@ -93,14 +93,9 @@ def output_places(generic: Structured, point: Point) -> list[Place]:
     return [(buffer, indices_at(map_, known)) for buffer, map_ in pairs]
 
 
-def initial_values(
-    generic: Structured, places: Sequence[Place], needed: bool
-) -> list[ir.Value | None]:
-    """Return the outputs' old values at ``places``, emitting their loads.
-
-    Unless ``needed``, an output that the body does not read gets None instead.
-    """
+def old_outputs(generic: Structured, places: Sequence[Place]) -> list[ir.Value | None]:
+    """Return the outputs' old values at ``places``, emitting their loads; None if not read."""
     return [
-        memref.load(buffer, at) if needed or generic.reads_output(number) else None
+        memref.load(buffer, at) if generic.reads_output(number) else None
         for number, (buffer, at) in enumerate(places)
     ]

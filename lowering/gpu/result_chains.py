@@ -33,6 +33,9 @@ _VIEWS = (
     "memref.collapse_shape", "memref.transpose", "memref.view", "memref.memory_space_cast",
 )  # fmt: skip
 
+_AFFINE = ("affine.apply", "affine.min", "affine.max", "affine.delinearize_index",
+           "affine.linearize_index")  # fmt: skip
+
 _WITHOUT_ACCESS = (*_VIEWS, *_ALLOCATIONS, "memref.dealloc", "memref.dim",
                    "memref.extract_strided_metadata")  # fmt: skip
 
@@ -103,6 +106,8 @@ def mark_chains(kernel: ir.Operation) -> None:
 def _mark_chain(operation: ir.Operation) -> None:
     before, after = _neighbours(operation)
     reduction = Structured(operation.opview)
+    if _reads_memory_itself(reduction):
+        return
     initial = _initial_values(reduction, before)
     epilogues = _epilogues(reduction, initial, after)
     for generic in initial:
@@ -111,8 +116,10 @@ def _mark_chain(operation: ir.Operation) -> None:
         generic.op.operation.attributes[EPILOGUE] = ir.UnitAttr.get()
     if len(initial) == reduction.num_outputs:
         chain = {g.op.operation for g in (*initial, reduction, *epilogues)}
-        for generic in (reduction, *epilogues)[:-1]:
-            owner = generic.outputs[0].owner
+        steps = (reduction, *epilogues)
+        target = steps[-1].outputs[0]
+        for value in (step.outputs[0] for step in steps if step.outputs[0] != target):
+            owner = value.owner
             if not isinstance(owner, ir.Block) and _has_only(owner.operation, chain):
                 owner.operation.attributes[IN_REGISTERS] = ir.UnitAttr.get()
 
@@ -149,7 +156,12 @@ def _adjacent(operations: Iterator[ir.Operation] | Sequence[ir.Operation]) -> li
 
 
 def _is_index_arithmetic(operation: ir.Operation) -> bool:
-    return not len(operation.regions) and operation.name.startswith(("arith.", "affine."))
+    return operation.name.startswith("arith.") or operation.name in _AFFINE
+
+
+def _reads_memory_itself(generic: Structured) -> bool:
+    """Return whether a body loads elements of memrefs that are no operands."""
+    return any(is_buffer(value) for value in generic.captures)
 
 
 def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> list[Structured]:
@@ -167,6 +179,7 @@ def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> li
         if not (
             _covers(reduction.output_maps[output], reduction.outputs[output])
             and _covers(generic.output_maps[0], generic.outputs[0])
+            and _has_all_loops(generic.output_maps[0], generic)
         ):
             break
         # Elements are read later than they were: after stores of other threads to the outputs.
@@ -195,11 +208,14 @@ def _epilogues(
         generic = Structured(operation.opview)
         if not _is_step(generic) or not _continues(generic, result):
             break
-        if _base(generic.outputs[0]) in read:
+        target = _base(generic.outputs[0])
+        if target in read or not all(map(_is_memory_of_its_own, (target, *read))):
             break
         if not (result == generic.outputs[0] or _is_unused_after(result, operation)):
             break
         found.append(generic)
+        if not _covers(generic.output_maps[0], generic.outputs[0]):
+            break  # the next operation may read elements that this one does not write
         read |= {_base(value) for value in _buffers(generic.inputs) if value != result}
         result = generic.outputs[0]
     return found
@@ -210,6 +226,7 @@ def _is_step(generic: Structured) -> bool:
     return (
         generic.is_elementwise
         and generic.num_outputs == 1
+        and not _reads_memory_itself(generic)
         and find_transposition(generic, 1 << 30) is None
     )
 
@@ -222,10 +239,15 @@ def _continues(generic: Structured, result: ir.Value) -> bool:
         return False
     if not all(_covers(map_, result) and map_ == readings[0] for map_ in readings):
         return False
-    if not {plain_dim(expr) for expr in readings[0].results} >= set(range(len(generic.parallel))):
+    if not _has_all_loops(readings[0], generic):
         return False
     others = [value for value in _buffers(generic.inputs) if value != result]
     return all(_base(value) != _base(result) for value in others)
+
+
+def _has_all_loops(map_: ir.AffineMap, generic: Structured) -> bool:
+    """Return whether each loop of an operation alone is an index of a map."""
+    return {plain_dim(expr) for expr in map_.results} >= set(range(len(generic.parallel)))
 
 
 def _covers(map_: ir.AffineMap, buffer: ir.Value) -> bool:
@@ -247,6 +269,17 @@ def _base(value: ir.Value) -> ir.Value:
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
         value = value.owner.operation.operands[0]
     return value
+
+
+def _is_memory_of_its_own(base: ir.Value) -> bool:
+    """Return whether a memref has no elements of other memrefs that are no views of it.
+
+    A memref that ``scf.if`` or ``arith.select`` chooses may be that of another base.
+    """
+    owner = base.owner
+    if isinstance(owner, ir.Block):
+        return owner.owner.operation.name == "func.func"
+    return owner.operation.name in (*_ALLOCATIONS, "memref.get_global")
 
 
 def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:

@@ -8,7 +8,12 @@ from functools import cached_property
 from types import MappingProxyType
 
 from rammer_mlir.bindings import ir, memref, vector
-from rammer_mlir.lowering.gpu.adjacent_loads import AdjacentLoads, adjacent_operands
+from rammer_mlir.lowering.gpu.adjacent_loads import (
+    AdjacentLoads,
+    adjacent_operands,
+    contiguous_loop,
+    is_vector_element,
+)
 from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.generic_body import Point, emit_body
@@ -57,13 +62,15 @@ class Results:
     def last_loop(self) -> int | None:
         """The loop of the reduction along which stored results are adjacent, if it is one loop."""
         _, places = self._targets[0]
-        return plain_dim(places[-1]) if places else None
+        return contiguous_loop(places)
 
     def width(self, most: int) -> int:
         """Return the most results, up to ``most``, that an aligned store writes.
 
         The first index along ``last_loop`` must be a multiple of ``most``, which is a power of two.
         """
+        if not is_vector_element(self.buffer.type.element_type):
+            return 1
         width = min(most, WIDEST // element_bytes(self.buffer.type))
         while width > 1 and not holds_aligned_runs(self.buffer, width):
             width //= 2

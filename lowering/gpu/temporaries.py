@@ -183,7 +183,8 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
             continue
         for result in user.results:
             kind = result.type
-            if isinstance(kind, ir.MemRefType) and kind.memory_space != space:
+            # The bindings do not compare None with an attribute.
+            if isinstance(kind, ir.MemRefType) and str(kind.memory_space) != str(space):
                 result.set_type(in_space(kind, space))
                 propagate_space(result, space)
 

@@ -9,7 +9,7 @@ from rammer_mlir.lowering.gpu.generic_body import (
     Loads,
     Point,
     emit_body,
-    initial_values,
+    old_outputs,
     output_places,
 )
 from rammer_mlir.lowering.gpu.guards import all_below, when
@@ -113,7 +113,7 @@ class _Emitter:
                 for operand, square in zip(self._plan.operands, self._squares, strict=True)
             }
             places = output_places(self._generic, point)
-            before = initial_values(self._generic, places, needed=False)
+            before = old_outputs(self._generic, places)
             found = emit_body(self._generic, point, before, _KnownElements(self._generic, known))
             for value, (buffer, at) in zip(found, places, strict=True):
                 memref.store(value, buffer, at)

@@ -108,7 +108,7 @@ def _latency(reads: Sequence[Mapping[str, Any]], units: int) -> float:
     The bandwidth is then the bytes in flight divided by the latency (Little's law). ``reads`` are
     the probe's reads of device memory.
     """
-    (read,) = (one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
+    read = next(one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
     return units * _IN_FLIGHT * read["seconds"] / read["bytes"]
 
 

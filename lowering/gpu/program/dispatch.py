@@ -150,8 +150,8 @@ class _DispatchLoop:
     def _run(self, number: int, record: _Fetched) -> _Fetched:
         """Emit a record's rTasks of rKernel ``number``, and a publication if the record demands it.
 
-        Returns the next record. The record also has the value of the step counter to publish,
-        because a loop-carried counter would take registers in every rKernel.
+        Returns the next record, which is fetched after the rTasks: a record that is live across an
+        rKernel takes registers there.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         _, first, count, arguments = (as_index(value) for value in record.words[:4])
