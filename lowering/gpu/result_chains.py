@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.contractions.transposed_operands import find_transposition
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS, VIEWS
 from rammer_mlir.passes.ir.structured import Structured, is_buffer, plain_dim, shape_of
 
 INITIAL = "rtask.initial_value"
@@ -26,18 +27,10 @@ EPILOGUE = "rtask.epilogue"
 IN_REGISTERS = "rtask.in_registers"
 """Attribute of an allocation whose elements are only in registers."""
 
-_ALLOCATIONS = ("memref.alloc", "memref.alloca")
-
-_VIEWS = (
-    "memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
-    "memref.collapse_shape", "memref.transpose", "memref.view", "memref.memory_space_cast",
-)  # fmt: skip
-
 _AFFINE = ("affine.apply", "affine.min", "affine.max", "affine.delinearize_index",
            "affine.linearize_index")  # fmt: skip
 
-_WITHOUT_ACCESS = (*_VIEWS, *_ALLOCATIONS, "memref.dealloc", "memref.dim",
-                   "memref.extract_strided_metadata")  # fmt: skip
+_WITHOUT_ACCESS = (*VIEWS, *ALLOCATIONS, "memref.dealloc", "memref.dim")
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ def _mark_chain(operation: ir.Operation) -> None:
 
 def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool:
     """Return whether an operation is an allocation that only ``users`` use, and no views."""
-    return allocation.name in _ALLOCATIONS and all(
+    return allocation.name in ALLOCATIONS and all(
         use.owner.operation in users or use.owner.operation.name == "memref.dealloc"
         for use in allocation.result.uses
     )
@@ -266,7 +259,7 @@ def _buffers(values: Sequence[ir.Value]) -> list[ir.Value]:
 
 def _base(value: ir.Value) -> ir.Value:
     """Return the allocation or argument that a memref is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _VIEWS:
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in VIEWS:
         value = value.owner.operation.operands[0]
     return value
 
@@ -279,13 +272,13 @@ def _is_memory_of_its_own(base: ir.Value) -> bool:
     owner = base.owner
     if isinstance(owner, ir.Block):
         return owner.owner.operation.name == "func.func"
-    return owner.operation.name in (*_ALLOCATIONS, "memref.get_global")
+    return owner.operation.name in (*ALLOCATIONS, "memref.get_global")
 
 
 def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:
     """Return whether a buffer is a temporary of the operation's block, unused after it."""
     owner = _base(buffer).owner
-    if isinstance(owner, ir.Block) or owner.operation.name not in _ALLOCATIONS:
+    if isinstance(owner, ir.Block) or owner.operation.name not in ALLOCATIONS:
         return False
     if owner.operation.block != operation.block:
         return False
@@ -310,7 +303,7 @@ def _accesses(allocation: ir.Operation) -> set[ir.Operation]:
     found: set[ir.Operation] = set()
     for use in allocation.result.uses:
         user = use.owner.operation
-        if user.name in _VIEWS:
+        if user.name in VIEWS:
             found |= _accesses(user)
         elif user.name != "memref.dealloc":
             found.add(user)

@@ -14,7 +14,7 @@ from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.result_chains import IN_REGISTERS
 from rammer_mlir.lowering.ir_walk import constant_integer, walk
 from rammer_mlir.lowering.kernels.affine import upper_bound
-from rammer_mlir.lowering.kernels.buffers import contiguous_view
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS, VIEWS, contiguous_view
 from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes
 
 ALIGNMENT = 16
@@ -24,13 +24,6 @@ WORKGROUP = "#gpu.address_space<workgroup>"
 
 PRIVATE = "#gpu.address_space<private>"
 """Memory space of a thread's private memory, where no temporaries of the block are."""
-
-_ALLOCATIONS = ("memref.alloc", "memref.alloca")
-
-_VIEWS = frozenset(
-    ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
-     "memref.collapse_shape", "memref.transpose", "memref.extract_strided_metadata", "memref.view")
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemor
     """
     sizes: list[tuple[int, int, ir.Operation]] = []
     for operation in walk(kernel):
-        if operation.name in _ALLOCATIONS and not is_private(operation):
+        if operation.name in ALLOCATIONS and not is_private(operation):
             if IN_REGISTERS in operation.attributes:
                 continue
             elements = _bounded_elements(kernel, operation)
@@ -148,7 +141,7 @@ def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> 
 def erase_unused_allocations(kernel: ir.Operation) -> None:
     """Erase the allocations of elements that are only in registers; only their sizes are used."""
     for operation in list(walk(kernel)):
-        if operation.name in _ALLOCATIONS and IN_REGISTERS in operation.attributes:
+        if operation.name in ALLOCATIONS and IN_REGISTERS in operation.attributes:
             for dim in [use.owner.operation for use in operation.result.uses]:
                 assert dim.name == "memref.dim", f"expected only sizes, found {dim.name}"
                 dim.result.replace_all_uses_with(_size(operation, dim))
@@ -179,7 +172,7 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
     """Set the memory space of all views of a buffer; None stands for device memory."""
     for use in value.uses:
         user = use.owner.operation
-        if user.name not in _VIEWS:
+        if user.name not in VIEWS:
             continue
         for result in user.results:
             kind = result.type

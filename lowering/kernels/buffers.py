@@ -25,6 +25,14 @@ from rammer_mlir.passes.ir.structured import (
 STACK_LIMIT = 4 << 20
 """Largest size of a kernel's temporaries in bytes: threads have stacks of 8 MiB."""
 
+ALLOCATIONS = ("memref.alloc", "memref.alloca")
+
+VIEWS = frozenset(
+    ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
+     "memref.collapse_shape", "memref.transpose", "memref.extract_strided_metadata", "memref.view")
+)  # fmt: skip
+"""Names of operations whose first operand is a memref, of which their first result is a view."""
+
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 
 
@@ -58,7 +66,7 @@ def allocate_on_stack(kernel: ir.Operation) -> None:
     for operation in walk(kernel):
         if operation.name == "memref.dealloc":
             operation.erase()
-        elif operation.name in ("memref.alloc", "memref.alloca"):
+        elif operation.name in ALLOCATIONS:
             elements = _bounded_elements(kernel, operation)
             total += elements * element_bytes(operation.result.type)
             if total > STACK_LIMIT:

@@ -85,12 +85,10 @@ class GpuTable:
     Attributes:
         words: int64, the whole table.
         veus: each vEU's records with their positions.
-        end: index in ``words`` of the end record of the last vEU.
     """
 
     words: NDArray[np.int64]
     veus: tuple[tuple[Placed, ...], ...]
-    end: int
 
 
 def encode_for_gpu(
@@ -115,7 +113,7 @@ def encode_for_gpu(
         words.append(END)
     table = np.array([*words, *arguments.words], dtype=np.int64)
     missing = max(0, ends[-1] + RUN_WORDS - len(table))
-    return GpuTable(np.pad(table, (0, missing)), veus, ends[-1])
+    return GpuTable(np.pad(table, (0, missing)), veus)
 
 
 def place_records(launch: Launch, *, counts_runs: bool = True) -> tuple[tuple[Placed, ...], ...]:

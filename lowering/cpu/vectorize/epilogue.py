@@ -8,6 +8,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.body import Body
 from rammer_mlir.lowering.cpu.vectorize.fills import is_without_effect, root
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 
@@ -138,7 +139,7 @@ def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]
     Other operations may fill it. The result is False for a buffer from outside of the function.
     """
     owner = root(value).owner
-    if isinstance(owner, ir.Block) or owner.name not in ("memref.alloc", "memref.alloca"):
+    if isinstance(owner, ir.Block) or owner.name not in ALLOCATIONS:
         return False
     readers = [
         other

@@ -23,6 +23,7 @@ from rammer_mlir.lowering.gpu.lane_reductions import can_exchange
 from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan
 from rammer_mlir.lowering.ir_walk import producer, walk
 from rammer_mlir.lowering.kernels.affine import upper_bound
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS
 from rammer_mlir.lowering.kernels.combiners import find_combiners
 from rammer_mlir.passes.ir.boxes import linear_form
 from rammer_mlir.passes.ir.structured import LoopDimension, Structured, element_bytes, is_buffer
@@ -34,8 +35,6 @@ PLAN = "rtask.contraction"
 Plan = ContractionPlan | ColumnPlan | TranspositionPlan
 
 _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type, ir.F64Type)
-
-_ALLOCATIONS = ("memref.alloc", "memref.alloca")
 
 _STAGED_BYTES = 4
 """Size in bytes of a staged contraction's result, which is accumulated in a 32-bit register."""
@@ -153,7 +152,7 @@ def _dynamic_sizes(buffer: ir.Value) -> Sequence[ir.Value] | None:
     if producer(buffer) == "memref.subview":
         view: Any = buffer.owner.operation.opview  # the bindings' classes of dialects have no types
         return list(view.sizes)
-    return buffer.owner.operands if producer(buffer) in _ALLOCATIONS else None
+    return buffer.owner.operands if producer(buffer) in ALLOCATIONS else None
 
 
 def _all_static(generic: Structured) -> bool:
