@@ -177,7 +177,8 @@ def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> li
             break
         # Elements are read later than they were: after stores of other threads to the outputs.
         written = {_base(value) for value in reduction.outputs}
-        if any(_base(value) in written for value in _buffers(generic.inputs)):
+        read = {_base(value) for value in _buffers(generic.inputs)}
+        if written & read or not all(map(_is_memory_of_its_own, written | read)):
             break
         left.remove(generic.outputs[0])
         found.append(generic)
