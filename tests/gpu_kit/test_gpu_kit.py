@@ -18,12 +18,15 @@ import pytest
 from rammer_mlir.benchmarks.gpu.kit import __main__ as tool
 from rammer_mlir.benchmarks.gpu.kit.cases import SUBJECTS as ALL_SUBJECTS
 from rammer_mlir.benchmarks.gpu.kit.cases import Relay, cases_of
-from rammer_mlir.benchmarks.gpu.kit.manifest import PROGRAMS
+from rammer_mlir.benchmarks.gpu.kit.manifest import PROGRAMS, ProgramFacts
+from rammer_mlir.benchmarks.gpu.kit.measure import floor_seconds
 from rammer_mlir.benchmarks.gpu.kit.pack import pack
 from rammer_mlir.benchmarks.gpu.kit.results import read_results
 from rammer_mlir.benchmarks.gpu.kit.seeds import Seeded, resembling
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.external.c_compiler import find_c_compiler
+from rammer_mlir.runtime.gpu.driver import Peaks
+from rammer_mlir.scheduling.devices.catalog import find_device
 from tests.gpu_kit.kernels import RELAY_132, SUBJECTS, TARGET, let_misbehave, write_kernels
 
 STANDIN = Path(__file__).parent / "standin"
@@ -320,3 +323,12 @@ def test_an_unknown_case(made: Place, capsys: pytest.CaptureFixture[str], tmp_pa
     Path(output).write_text("[1]\n{}\n")
     assert tool.main(["run", str(made.kit), "--output", output]) == 1
     assert "expected results of a kit, a line of JSON for each case" in capsys.readouterr().err
+
+
+def test_the_floor_of_a_product_is_that_of_its_precision() -> None:
+    facts, peaks = ProgramFacts(0.0, 10**12, 10**9, 1), Peaks(1e13, 1e12)
+    floors = [floor_seconds(facts, peaks, "nvvm:sm_90+tf32", kind) for kind in ("", "f32", "f16")]
+    rates = find_device("h100").flops_per_second
+    assert floors == pytest.approx([0.1, 0.1, 0.1 * rates["f32"] / rates["f16"]])
+    wide = ProgramFacts(0.0, 10**6, 10**9, 1)
+    assert floor_seconds(wide, peaks, "nvvm:sm_90", "f16") == pytest.approx(1e-3)

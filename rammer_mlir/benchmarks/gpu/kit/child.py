@@ -25,7 +25,12 @@ from rammer_mlir.benchmarks.gpu.kit.manifest import (
     read_kit,
     store_of,
 )
-from rammer_mlir.benchmarks.gpu.kit.measure import WrongOutputs, check_outputs, time_program
+from rammer_mlir.benchmarks.gpu.kit.measure import (
+    WrongOutputs,
+    check_outputs,
+    floor_seconds,
+    time_program,
+)
 from rammer_mlir.benchmarks.gpu.kit.probe import Probe
 from rammer_mlir.benchmarks.gpu.kit.programs import read_program
 from rammer_mlir.benchmarks.gpu.kit.results import Status
@@ -131,9 +136,7 @@ def _program(work: _Work) -> dict[str, Any]:
     peaks = driver.peaks()
     if peaks is not None:
         facts = work.kit.programs[case.program]
-        result["floor"] = max(
-            facts.num_bytes / peaks.bandwidth, facts.operations / peaks.operations
-        )
+        result["floor"] = floor_seconds(facts, peaks, work.kit.target, work.model.product)
     return result
 
 

@@ -12,10 +12,12 @@ import numpy as np
 
 from rammer_mlir.benchmarks.comparison import Array, compare
 from rammer_mlir.benchmarks.gpu.kit.cases import Tolerance
+from rammer_mlir.benchmarks.gpu.kit.manifest import ProgramFacts
 from rammer_mlir.errors import RammerError
 from rammer_mlir.runtime.gpu.arrays import DeviceArray
-from rammer_mlir.runtime.gpu.driver import Driver
+from rammer_mlir.runtime.gpu.driver import Driver, Peaks
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.scheduling.devices.catalog import device_for
 
 _BATCH_SECONDS = 5e-3
 """Shortest time in seconds between the two events that time a batch of runs.
@@ -68,6 +70,23 @@ def check_outputs(
         repeats &= all(np.array_equal(first[n], a, equal_nan=True) for n, a in found.items())
         excess = max(excess, excess_of(expected, found, tolerance, f"run {number + 1}"))
     return {"excess": excess, "repeats": repeats}
+
+
+def floor_seconds(facts: ProgramFacts, peaks: Peaks, target: str, precision: str) -> float:
+    """Return a lower bound of the seconds of a program's run.
+
+    It reads and writes all bytes once, and executes all operations at the peak rate of f32 or, for
+    products, of their precision.
+
+    Args:
+        facts: the program's bytes and operations.
+        peaks: the device's bandwidth, and its rate for f32.
+        target: the program's target, whose usual board has the ratio of the rates.
+        precision: ``f32``, ``tf32`` or ``f16`` for a product, else empty.
+    """
+    rates = device_for(target.partition("+")[0]).flops_per_second
+    rate = peaks.operations * rates.get(precision, rates["f32"]) / rates["f32"]
+    return max(facts.num_bytes / peaks.bandwidth, facts.operations / rate)
 
 
 def excess_of(
