@@ -109,7 +109,7 @@ def test_spaces_and_columns() -> None:
         (
             "builtin.module(rtask-tile{candidate=1})",
             "column 16: 'rtask-tile': unknown option 'candidate': expected one of candidates, "
-            "memory, device, num-veus, work, enough, providers, target, design, "
+            "memory, device, num-veus, work, enough, providers, target, design, matrix-elements, "
             "did you mean 'candidates'?",
         ),
         (
