@@ -37,13 +37,19 @@ func.func @kernel(%id: index, %x: {wide}, %y: {kind}) {{
     }[access]  # fmt: skip
     np.testing.assert_array_equal(y, expected)
     assert trace is not None and not trace.full
-    found = {one.access.operation: one for one in warp_accesses(trace, 32)}
-    load, store = found["llvm.load"], found["llvm.store"]
+    # A thread computes four elements at a time, by four loads and stores in the code.
+    found = warp_accesses(trace, 32)
+    loads, stores = (
+        [one for one in found if one.access.operation == f"llvm.{kind}"]
+        for kind in ("load", "store")
+    )
     executions = SIZE * SIZE // 32
-    assert (load.executions, load.lanes) == (executions, SIZE * SIZE)
-    assert load.sectors == sectors * executions
-    assert load.needed == (1 if access == "(i, 0)" else 4) * executions
-    assert store.sectors == store.needed == 4 * executions
+    assert sum(one.executions for one in loads) == executions
+    assert sum(one.lanes for one in loads) == SIZE * SIZE
+    assert sum(one.sectors for one in loads) == sectors * executions
+    assert sum(one.needed for one in loads) == (1 if access == "(i, 0)" else 4) * executions
+    for count in ("sectors", "needed"):
+        assert sum(getattr(one, count) for one in stores) == 4 * executions
 
 
 def test_the_command_counts_a_models_accesses(capsys: pytest.CaptureFixture[str]) -> None:
