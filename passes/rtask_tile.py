@@ -221,7 +221,8 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
     def cost_of(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    tilings = _tilings(computation, wanted, cost_of)
+    element = _matrix_element(computation, wanted.matrix_elements)
+    tilings = _tilings(computation, wanted, cost_of, element)
     domains = [TiledDomain(space, tiling) for tiling in tilings]
     check_number_of_rtasks(limit.op, min(domain.num_rtasks for domain in domains))
     for domain, tiling in zip(domains, tilings, strict=True):
@@ -230,7 +231,6 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         limit.check(cost_of(tiling))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)
-        element = _matrix_element(computation, wanted.matrix_elements)
         _describe(kernel, domain.num_rtasks, reads, writes, cost_of(tiling), element)
         names.append(symbol_name(kernel))
     return names
@@ -299,8 +299,9 @@ class _Wanted:
 
 
 def _tilings(
-    computation: Computation, wanted: _Wanted, cost: Callable[[Tiling], TileCost]
+    computation: Computation, wanted: _Wanted, cost: Callable[[Tiling], TileCost], element: str
 ) -> list[Tiling]:
+    """Return the tilings; matrix instructions on ``element`` compute most of the operations."""
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
@@ -308,7 +309,7 @@ def _tilings(
     if wanted.memory or wanted.device:  # allow the small tiles that a limit or a GPU's threads need
         limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
     if wanted.device is not None:
-        device = wanted.device.with_rate(_matrix_element(computation, wanted.matrix_elements))
+        device = wanted.device.with_rate(element)
         return tiles_for(device, extents, limits, cost, wanted.candidates)
     memory = wanted.memory or _l1_limit(computation, cost(tuple(extents)))
     limited = (replace(aim, memory=memory) for aim in wanted.aims[: wanted.candidates])

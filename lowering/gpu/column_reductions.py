@@ -289,10 +289,8 @@ class _Emitter:
                 point[loop] = index
             points.append(point)
         along = self._plan.along if len(points) > 1 else None
-        initial = self._results.initial(points, along)
-        pairs = zip(initial, sums, strict=True)
-        values = [self._combiner.combine(old, value) for old, value in pairs]
-        self._results.store(points[0], self._results.finish(points, values, along))
+        values = self._results.combined(self._combiner, points, sums, along)
+        self._results.store(points[0], values)
 
 
 def _below(number: ir.Value, limit: int) -> ir.Value:

@@ -19,6 +19,7 @@ from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.generic_body import Point, emit_body
 from rammer_mlir.lowering.gpu.result_chains import ResultChain
 from rammer_mlir.lowering.kernels.affine import as_value, evaluate
+from rammer_mlir.lowering.kernels.combiners import Combiner
 from rammer_mlir.passes.ir.structured import (
     Buffer,
     Structured,
@@ -99,10 +100,28 @@ class Results:
             found.append(loads.value(number, point))
         return found
 
+    def combined(
+        self,
+        combiner: Combiner,
+        points: Sequence[Point],
+        totals: Sequence[ir.Value],
+        along: int | None,
+    ) -> list[ir.Value]:
+        """Emit the first output's values from the threads' totals; return the values to store.
+
+        Args:
+            combiner: combines an initial value with a total.
+            points: as in ``initial``.
+            totals: the reduction's result at each point without the initial value.
+            along: as in ``initial``.
+        """
+        pairs = zip(self.initial(points, along), totals, strict=True)
+        return self.finish(points, [combiner.combine(*pair) for pair in pairs], along)
+
     def finish(
         self, points: Sequence[Point], values: Sequence[ir.Value], along: int | None = None
     ) -> list[ir.Value]:
-        """Emit the epilogues of the first output's final values; return what is to be stored.
+        """Emit the epilogues of the first output's final values; return the values to store.
 
         ``values`` has the value at each point; ``points`` and ``along`` are as in ``initial``.
         """

@@ -80,6 +80,8 @@ class Device:
         ``matrix_element`` is the rKernel's field of this name. Without a known rate of matrix
         instructions on this type, it is ``flops_per_second``.
         """
+        if not matrix_element:
+            return self.flops_per_second
         return dict(self.matrix_rates).get(matrix_element, self.flops_per_second)
 
     def with_rate(self, matrix_element: str) -> Device:

@@ -77,7 +77,7 @@ func.func @kernel(%id: index, %x: {x} {aligned}, %scale: {scale} {aligned}, %y: 
 
 
 def run(case: Elements, *, traced: bool = False) -> tuple[Array, Array, Any]:
-    """Execute on random numbers; return what was found and expected, and the trace."""
+    """Execute on random numbers; return the found and the expected output, and the trace."""
     rng = np.random.default_rng(prod(case.shape))
     dtype = DTYPES[case.element]
     x, scale, y = (

@@ -199,7 +199,7 @@ def test_chains(case: Chain) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
-    """Whole chains are found, except for what a block transposes in shared memory."""
+    """Whole chains are found, except for epilogues that a block transposes in shared memory."""
     with ir.Context(), ir.Location.unknown():
         module: Any = ir.Module.parse(case.source)
         run_passes(module, "linalg-generalize-named-ops")

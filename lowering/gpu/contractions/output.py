@@ -83,10 +83,7 @@ class Output:
     def _finish(self, run: _Run) -> list[ir.Value]:
         points = [self._point(place) for place in run.places]
         along = self._results.last_loop if len(points) > 1 else None
-        initial = self._results.initial(points, along)
-        pairs = zip(initial, run.totals, strict=True)
-        values = [self._combiner.combine(old, value) for old, value in pairs]
-        return self._results.finish(points, values, along)
+        return self._results.combined(self._combiner, points, run.totals, along)
 
     def _point(self, place: Sequence[Index]) -> list[Index]:
         return [0 if index is None else index for index in self._loops.point(place)]

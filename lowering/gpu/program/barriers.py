@@ -40,7 +40,7 @@ PAUSE = "rammer_pause"
 Each target defines it by an instruction.
 """
 
-EAGER_POLLS = 64
+_EAGER_POLLS = 64
 """Number of polls without a pause, each of them an access to the second-level cache."""
 
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
@@ -83,10 +83,14 @@ def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
         now = load_acquire(awaited.counter, target.scope)
         scf.ConditionOp(compare("slt", now, awaited.wanted), list(before.arguments))
     with ir.InsertionPoint(after):
-        (polls,) = after.arguments
-        with when(compare("sge", polls, word(EAGER_POLLS))):
-            call(PAUSE)
-        scf.YieldOp([add(polls, word(1))])
+        scf.YieldOp([paused_after(after.arguments[0])])
+
+
+def paused_after(polls: ir.Value) -> ir.Value:
+    """Emit the pause after a poll, unless the poll is eager; return the number of the next poll."""
+    with when(compare("sge", polls, word(_EAGER_POLLS))):
+        call(PAUSE)
+    return add(polls, word(1))
 
 
 def define_publish(layout: KernelLayout) -> None:

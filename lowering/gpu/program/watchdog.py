@@ -16,17 +16,15 @@ from rammer_mlir.bindings import arith, func, gpu, ir, llvm, memref, scf
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.program.barriers import (
     AWAIT,
-    EAGER_POLLS,
-    PAUSE,
     AwaitedStep,
     awaited_step,
     fence,
     global_pointer,
+    paused_after,
 )
 from rammer_mlir.lowering.gpu.program.builders import (
     add,
     as_word,
-    call,
     compare,
     function,
     index,
@@ -96,10 +94,7 @@ class _Watch:
             running = compare("eq", load_acquire(self.claims, self._scope), word(0))
             scf.ConditionOp(arith.andi(arith.andi(early, patient), running), [polls])
         with ir.InsertionPoint(after):
-            (polls,) = after.arguments
-            with when(compare("sge", polls, word(EAGER_POLLS))):
-                call(PAUSE)
-            scf.YieldOp([add(polls, word(1))])
+            scf.YieldOp([paused_after(after.arguments[0])])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
         """Emit code that stops the waiting vEU if a step counter is still too low after the poll.

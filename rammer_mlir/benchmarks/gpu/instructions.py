@@ -108,7 +108,7 @@ def product_of(name: str) -> Product:
 
 
 def count(name: str, chip: str) -> Instructions:
-    """Compile a product or a model for a chip; return what is counted and predicted.
+    """Compile a product or a model for a chip; return its counts and predicted time.
 
     Models are traced at their small scale.
     """
@@ -125,8 +125,7 @@ def count(name: str, chip: str) -> Instructions:
         resources = assemble(ptx, chip).resources
         code = compilation.code()
         assert isinstance(code.image, GpuImage)
-        tasks = [veu.totals for veu in code.image.program.launches]
-        totals = [total for launch in tasks for total in launch]
+        totals = [n for launch in code.image.program.launches for n in launch.totals]
         stored = loaded = nan
         if product is None or product.rows * product.inner * product.columns <= _EMULATED:
             traced = model if product else build(name, scale="small")
