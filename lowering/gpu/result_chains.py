@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.contractions.transposed_operands import find_transposition
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS, VIEWS
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS, VIEWS, is_without_access, root
 from rammer_mlir.passes.ir.structured import Structured, is_buffer, plain_dim, shape_of
 
 INITIAL = "rtask.initial_value"
@@ -26,11 +26,6 @@ EPILOGUE = "rtask.epilogue"
 
 IN_REGISTERS = "rtask.in_registers"
 """Attribute of an allocation whose elements are only in registers."""
-
-_AFFINE = ("affine.apply", "affine.min", "affine.max", "affine.delinearize_index",
-           "affine.linearize_index")  # fmt: skip
-
-_WITHOUT_ACCESS = (*VIEWS, *ALLOCATIONS, "memref.dealloc", "memref.dim")
 
 
 @dataclass(frozen=True)
@@ -143,13 +138,9 @@ def _adjacent(operations: Iterator[ir.Operation] | Sequence[ir.Operation]) -> li
             if INITIAL in operation.attributes or EPILOGUE in operation.attributes:
                 break
             found.append(operation)
-        elif operation.name not in _WITHOUT_ACCESS and not _is_index_arithmetic(operation):
+        elif operation.name != "memref.dealloc" and not is_without_access(operation):
             break
     return found
-
-
-def _is_index_arithmetic(operation: ir.Operation) -> bool:
-    return operation.name.startswith("arith.") or operation.name in _AFFINE
 
 
 def _reads_memory_itself(generic: Structured) -> bool:
@@ -176,8 +167,8 @@ def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> li
         ):
             break
         # Elements are read later than they were: after stores of other threads to the outputs.
-        written = {_base(value) for value in reduction.outputs}
-        read = {_base(value) for value in _buffers(generic.inputs)}
+        written = {root(value) for value in reduction.outputs}
+        read = {root(value) for value in _buffers(generic.inputs)}
         if written & read or not all(map(_is_memory_of_its_own, written | read)):
             break
         left.remove(generic.outputs[0])
@@ -197,12 +188,12 @@ def _epilogues(
     found: list[Structured] = []
     result = reduction.outputs[0]
     # Other threads may still read these when a thread stores its first results.
-    read = {_base(value) for generic in (*initial, reduction) for value in _buffers(generic.inputs)}
+    read = {root(value) for generic in (*initial, reduction) for value in _buffers(generic.inputs)}
     for operation in after:
         generic = Structured(operation.opview)
         if not _is_step(generic) or not _continues(generic, result):
             break
-        target = _base(generic.outputs[0])
+        target = root(generic.outputs[0])
         if target in read or not all(map(_is_memory_of_its_own, (target, *read))):
             break
         if not (result == generic.outputs[0] or _is_unused_after(result, operation)):
@@ -210,7 +201,7 @@ def _epilogues(
         found.append(generic)
         if not _covers(generic.output_maps[0], generic.outputs[0]):
             break  # the next operation may read elements that this one does not write
-        read |= {_base(value) for value in _buffers(generic.inputs) if value != result}
+        read |= {root(value) for value in _buffers(generic.inputs) if value != result}
         result = generic.outputs[0]
     return found
 
@@ -236,7 +227,7 @@ def _continues(generic: Structured, result: ir.Value) -> bool:
     if not _has_all_loops(readings[0], generic):
         return False
     others = [value for value in _buffers(generic.inputs) if value != result]
-    return all(_base(value) != _base(result) for value in others)
+    return all(root(value) != root(result) for value in others)
 
 
 def _has_all_loops(map_: ir.AffineMap, generic: Structured) -> bool:
@@ -258,13 +249,6 @@ def _buffers(values: Sequence[ir.Value]) -> list[ir.Value]:
     return [value for value in values if is_buffer(value)]
 
 
-def _base(value: ir.Value) -> ir.Value:
-    """Return the allocation or argument that a memref is a view of."""
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
-
-
 def _is_memory_of_its_own(base: ir.Value) -> bool:
     """Return whether a memref has no elements of other memrefs that are no views of it.
 
@@ -278,7 +262,7 @@ def _is_memory_of_its_own(base: ir.Value) -> bool:
 
 def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:
     """Return whether a buffer is a temporary of the operation's block, unused after it."""
-    owner = _base(buffer).owner
+    owner = root(buffer).owner
     if isinstance(owner, ir.Block) or owner.operation.name not in ALLOCATIONS:
         return False
     if owner.operation.block != operation.block:

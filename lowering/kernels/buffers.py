@@ -33,7 +33,27 @@ VIEWS = frozenset(
 )  # fmt: skip
 """Names of operations whose first operand is a memref, of which their first result is a view."""
 
+_WITHOUT_ACCESS = frozenset(
+    (*ALLOCATIONS, *VIEWS, "memref.dim", "affine.apply", "affine.min", "affine.max",
+     "affine.delinearize_index", "affine.linearize_index")
+)  # fmt: skip
+
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
+
+
+def is_without_access(operation: ir.Operation) -> bool:
+    """Return whether an operation accesses no element of memory.
+
+    It does not if it is index arithmetic, an allocation, or computes a view or a size of a memref.
+    """
+    return operation.name.startswith("arith.") or operation.name in _WITHOUT_ACCESS
+
+
+def root(value: ir.Value) -> ir.Value:
+    """Return the buffer of which a value is a view."""
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in VIEWS:
+        value = value.owner.operation.operands[0]
+    return value
 
 
 def expand_copies(kernel: ir.Operation) -> None:

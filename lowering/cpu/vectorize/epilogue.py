@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.body import Body
-from rammer_mlir.lowering.cpu.vectorize.fills import is_without_effect, root
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS
+from rammer_mlir.lowering.kernels.buffers import ALLOCATIONS, is_without_access, root
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 
@@ -70,7 +69,7 @@ def _generic_before(operation: ir.Operation) -> ir.Operation | None:
     for other in reversed(before):
         if other.name == "linalg.generic":
             return other
-        if not is_without_effect(other):
+        if not is_without_access(other):
             return None
     return None
 
@@ -145,7 +144,7 @@ def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]
         other
         for other in walk(_function(operations[0]))
         if other not in operations
-        and not is_without_effect(other)
+        and not is_without_access(other)
         and any(is_buffer(v) and root(v) == root(value) for v in other.operands)
     ]
     return all(_only_writes(other, value) for other in readers)

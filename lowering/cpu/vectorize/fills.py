@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.kernels.buffers import is_without_access, root
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
-
-_WITHOUT_EFFECT = ("arith.", "affine.")
-_VIEWS = (
-    "memref.subview",
-    "memref.cast",
-    "memref.collapse_shape",
-    "memref.expand_shape",
-    "memref.reinterpret_cast",
-    "memref.extract_strided_metadata",
-)
-_BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
 
 
 def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
@@ -77,7 +66,7 @@ def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
     for other in reversed(before):
         if is_fill(other):
             fills.append(other)
-        elif not is_without_effect(other):
+        elif not is_without_access(other):
             break
     return fills
 
@@ -103,21 +92,6 @@ def is_fill(operation: ir.Operation) -> bool:
 def _writes_all(generic: Structured, number: int) -> bool:
     dims = generic.operand_dims(number)
     return dims is not None and len(set(dims)) == len(dims)
-
-
-def is_without_effect(operation: ir.Operation) -> bool:
-    """Return whether an operation is arithmetic, a view or an allocation.
-
-    Such operations neither read nor write memory.
-    """
-    return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
-
-
-def root(value: ir.Value) -> ir.Value:
-    """Return the buffer of which a value is a view."""
-    while not isinstance(value.owner, ir.Block) and producer(value) in _VIEWS:
-        value = value.owner.operands[0]
-    return value
 
 
 def _apart(target: ir.Value, others: Sequence[ir.Value]) -> bool:
