@@ -19,9 +19,13 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
     Raises:
         MissingPackageError: if a package is not installed, or has another version.
     """
+    checked = set[Requirement]()
     for module in modules:
         for need in module.needs:
-            _check(module, need)
+            # Python parses the metadata of a package each time: most of the time to load.
+            if need not in checked:
+                _check(module, need)
+                checked.add(need)
 
 
 def unmet(need: Requirement) -> str:
