@@ -13,13 +13,20 @@ import os
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
-from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
+from rammer_mlir.compiler.caching.keys import (
+    artifact_parts,
+    compiler_parts,
+    digest_of,
+    given_digest,
+    obstacle,
+)
 from rammer_mlir.compiler.caching.rkernels import RKernelCache
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.shared_code import KnownCode, KnownObjects
@@ -159,6 +166,16 @@ class CachedCompiler:
         if self._cache is None:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
+    @cached_property
+    def _obstacle(self) -> str | None:
+        """Return the reason why the options or the model prevent caching; None if they do not."""
+        return obstacle(self._digest, self._options)
+
+    @cached_property
+    def _compiler_parts(self) -> Parts:
+        """Return the components of cache keys that do not depend on the model."""
+        return compiler_parts(self._options)
+
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return a compiler for a part of the model; each part has its own cache keys.
 
@@ -179,10 +196,10 @@ class CachedCompiler:
         """Return the cached program for these input shapes and values; None if there is none."""
         if self._cache is None:
             return None
-        parts = artifact_parts(self._digest, self._options, given)
-        if parts is None:
-            log_cache(f"not asked, {obstacle(self._digest, self._options)}")
+        if self._digest is None or self._obstacle is not None:
+            log_cache(f"not asked, {self._obstacle}")
             return None
+        parts = artifact_parts(self._digest, given, self._compiler_parts)
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
@@ -210,17 +227,17 @@ class CachedCompiler:
 
         Do nothing if the compiler's options do not allow caching.
         """
-        parts = artifact_parts(self._digest, self._options, given)
-        if self._cache is not None and parts is not None:
+        if self._cache is not None and self._digest is not None and self._obstacle is None:
+            parts = artifact_parts(self._digest, given, self._compiler_parts)
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self) -> ProgramCache | None:
         """Return the cache level of programs; None if the compiler's options prevent caching."""
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
-        if self._cache is None or obstacle(self._digest, self._options) is not None:
+        if self._cache is None or self._obstacle is not None:
             return None
-        return ProgramCache(self._cache.file, self._options, WORTH_SECONDS)
+        return ProgramCache(self._cache.file, self._options, self._compiler_parts, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
         """Return a host program that runs the model for all sizes of its open dimensions.

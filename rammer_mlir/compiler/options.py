@@ -123,7 +123,6 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     asked, costs = _split_costs(options["costs"], target, backend)
     measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
-    cores = usable_cores()
     num_veus = options["num_veus"]
     if num_veus is None:
         supersteps = described.is_bulk_synchronous
@@ -143,7 +142,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         offload=_check_offload(options), samples=_check_quantize(options, samples),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
-        fold_to=cores if vdevice.is_bulk_synchronous else 0,
+        fold_to=usable_cores() if vdevice.is_bulk_synchronous else 0,
     )  # fmt: skip
     backend.check(checked)
     return checked

@@ -50,19 +50,21 @@ def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) 
     targets, cost functions or rKernels come from other packages with unknown source, or if the
     costs of rKernels are measured (a separate cache stores measured costs).
     """
-    parts = artifact_parts(model_digest(source), options, Given(shapes or {}))
-    return None if parts is None else digest_of(parts)
-
-
-def artifact_parts(model: str | None, options: CheckedOptions, given: Given) -> Parts | None:
-    """Return the named components of a compilation's key; None if it cannot be cached.
-
-    ``given`` has the input shapes and values that the model is compiled for. ``model`` is the
-    model's digest, or None if the model cannot be read.
-    """
+    model = model_digest(source)
     if model is None or obstacle(model, options) is not None:
         return None
-    return {"model": model, "given": given_digest(given), **compiler_parts(options)}
+    return digest_of(artifact_parts(model, Given(shapes or {}), compiler_parts(options)))
+
+
+def artifact_parts(model: str, given: Given, compiler: Parts) -> Parts:
+    """Return the named components of a compilation's key.
+
+    Args:
+        model: the model's digest.
+        given: the input shapes and values that the model is compiled for.
+        compiler: the components without those of the model, from ``compiler_parts``.
+    """
+    return {"model": model, "given": given_digest(given), **compiler}
 
 
 def compiler_parts(options: CheckedOptions) -> Parts:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from rammer_mlir.compiler.caching.differences import difference
-from rammer_mlir.compiler.caching.keys import compiler_parts, given_digest
+from rammer_mlir.compiler.caching.keys import given_digest
 from rammer_mlir.compiler.caching.programs import (
     ProgramCache,
     ProgramKey,
@@ -66,11 +66,7 @@ class ProgramLookup:
             graph = canonical_source(source, values)
             self._weights = [values[name] for name in graph.weights]
             sections = {f"model {name}": hash_of(text) for name, text in graph.sections.items()}
-            parts = {
-                **sections,
-                "given": given_digest(specialized),
-                **compiler_parts(programs.options),
-            }
+            parts = {**sections, "given": given_digest(specialized), **programs.compiler}
             self._key = ProgramKey(graph, parts)
 
     def find(self) -> Executable | None:

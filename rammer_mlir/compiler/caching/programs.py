@@ -16,7 +16,7 @@ from hashlib import sha256
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
-from rammer_mlir.compiler.caching.keys import compiler_parts, digest_of
+from rammer_mlir.compiler.caching.keys import digest_of
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.weight_recipes import Recipe, recipe_from_json
 from rammer_mlir.errors import RammerError
@@ -84,9 +84,15 @@ class Replacement:
 class ProgramCache:
     """The cache level that finds programs by the canonical graph of a model, without weights."""
 
-    def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
-        """Use a cache file for compilations that take at least ``worth`` seconds."""
-        self.file, self.options, self._worth = file, options, worth
+    def __init__(
+        self, file: CacheFile, options: CheckedOptions, compiler: Parts, worth: float
+    ) -> None:
+        """Use a cache file for compilations that take at least ``worth`` seconds.
+
+        ``compiler`` are the components of keys that do not depend on the model.
+        """
+        self.file, self.options, self.compiler = file, options, compiler
+        self._worth = worth
 
     @property
     def stores(self) -> bool:
@@ -100,7 +106,7 @@ class ProgramCache:
             return None
         graph = canonical_graph(model)
         sections = {f"graph {name}": hash_of(text) for name, text in graph.sections.items()}
-        return ProgramKey(graph, {**sections, **compiler_parts(self.options)})
+        return ProgramKey(graph, {**sections, **self.compiler})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
         """Return the cached program of ``key`` with the weights and names of ``model``.

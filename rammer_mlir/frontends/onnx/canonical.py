@@ -18,6 +18,7 @@ import onnx
 from rammer_mlir.frontends.onnx.model import Model, free_names
 from rammer_mlir.frontends.onnx.node_names import name_of
 from rammer_mlir.frontends.onnx.tensors import Array, static_shape, value_infos
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 Reference = tuple[object, ...]
 """Reference to a value: its origin (node, weight, input, ...), and its number in that origin."""
@@ -132,26 +133,26 @@ class _Numbering:
 
     def _number_node(self, number: int) -> None:
         """Number the graph's node ``number``, after all nodes on which it depends."""
-        pending = [number]
+        pending: list[tuple[int, list[str] | None]] = [(number, None)]
         # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
-            number = pending[-1]
+            number, captured = pending.pop()
             if number in self._numbers:
-                pending.pop()
                 continue
             node = self._model.graph.node[number]
-            # Reversed, so that the first operand is on top of the stack and numbered first.
-            sources = (self._producers.get(source) for source in reversed(_operands(node)))
-            missing = [s[0] for s in sources if s is not None and s[0] not in self._numbers]
-            if missing:
-                pending.extend(missing)
-                continue
-            self._lines.append(self._line(node))
-            self._numbers[number] = len(self._numbers)
-            pending.pop()
+            if captured is None:
+                captured = _captured(node)
+                pending.append((number, captured))
+                # Reversed, so that the first operand is on top of the stack and numbered first.
+                operands = reversed([*node.input, *captured])
+                sources = (self._producers.get(source) for source in operands)
+                pending.extend((source[0], None) for source in sources if source is not None)
+            else:
+                self._lines.append(self._line(node, captured))
+                self._numbers[number] = len(self._numbers)
 
-    def _line(self, node: onnx.NodeProto) -> object:
-        captured = [(name, self._reference(name)) for name in _captured(node)]
+    def _line(self, node: onnx.NodeProto, captured: list[str]) -> object:
+        outer = [(name, self._reference(name)) for name in captured]
         return (
             node.domain,
             node.op_type,
@@ -159,7 +160,7 @@ class _Numbering:
             # Attributes have no order, so equal nodes must be compared sorted.
             sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
             [self._reference(name) for name in node.input],
-            captured,
+            outer,
             [self._type(name) if name else "" for name in node.output],
         )
 
@@ -180,17 +181,12 @@ class _Numbering:
         return self._types.get(name)
 
 
-def _operands(node: onnx.NodeProto) -> list[str]:
-    return [*node.input, *_captured(node)]
-
-
 def _captured(node: onnx.NodeProto) -> list[str]:
     """Return the sorted names of outer values that a node's subgraphs read.
 
     The canonical form contains these names, since it contains subgraphs as they are.
     """
-    graphs = (graph for item in node.attribute for graph in (item.g, *item.graphs))
-    return sorted({name for graph in graphs for name in free_names(graph)})
+    return sorted({name for graph in subgraphs(node) for name in free_names(graph)})
 
 
 def _content(tensor: onnx.TensorProto) -> bytes:
