@@ -17,6 +17,7 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.fusion import tables as fusion
+from rammer_mlir.benchmarks.fusion.boundaries import BoundaryRequest, measure_boundaries
 from rammer_mlir.benchmarks.fusion.figure_21 import MODEL as FIGURE_21
 from rammer_mlir.benchmarks.fusion.figure_21 import Figure21Request, measure_figure_21
 from rammer_mlir.benchmarks.fusion.measure import FusionRequest, measure_fusion
@@ -43,16 +44,17 @@ from rammer_mlir.benchmarks.sweep.measure import CaseResult, SweepRequest, measu
 from rammer_mlir.errors import OptionError
 
 PARTS = (
-    "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy", "sweep",
-    "quantized",
+    "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "boundaries", "busy",
+    "sweep", "quantized",
 )  # fmt: skip
 DEFAULT_PARTS = ("models", "launch")
 """The parts that are measured if the command names neither parts nor models.
 
 All parts are in ``PARTS``: latency and compile time of models, the cost of an empty launch, the
 share of ONNX's node tests that pass, predicted against measured time, code generators beside the
-compiler's own rKernels, the cost of calling foreign code, fusion of training steps, latency
-beside busy processes, random operators of random sizes, and networks of 8-bit integers.
+compiler's own rKernels, the cost of calling foreign code, fusion of training steps, fusion
+boundaries of models of inference, latency beside busy processes, random operators of random sizes,
+and networks of 8-bit integers.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -135,6 +137,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _measure_offload(options, found)
     if "fusion" in parts:
         _measure_fusion(options, found)
+    if "boundaries" in parts:
+        _measure_boundaries(options, found)
     if "busy" in parts:
         _measure_busy(options, found)
     if "sweep" in parts:
@@ -239,6 +243,15 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
         FUSION_PAGE.write_text(f"{report.machine_line(found)}\n\n{tables}\n", encoding="utf-8")
 
 
+def _measure_boundaries(options: argparse.Namespace, found: report.Report) -> None:
+    names = select(options.models)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] boundaries {name} ...", file=sys.stderr, flush=True)
+        request = BoundaryRequest(name, options.scale, 2 * options.seconds, options.timeout)
+        found.boundaries.append(measure_boundaries(request))
+        report.write(found, options.output)
+
+
 def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
     names = select(options.models) if options.models else list(BUSY_MODELS)
     for number, name in enumerate(names, start=1):
@@ -298,7 +311,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = measure_all(options)
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    results = (*found.models, *found.offloads, *found.fusions, *found.figures_21, *found.busy)
+    results = (
+        *found.models, *found.offloads, *found.fusions, *found.figures_21, *found.boundaries,
+        *found.busy,
+    )  # fmt: skip
     return 1 if found.unpredicted or any(result.error for result in results) else 0
 
 

@@ -13,7 +13,9 @@ from rammer_mlir.benchmarks.busy import BusyResult, busy_text
 from rammer_mlir.benchmarks.calls import CALLS, CallTime, call_table
 from rammer_mlir.benchmarks.contenders.ours import CompileCost
 from rammer_mlir.benchmarks.decoding import decode
+from rammer_mlir.benchmarks.fusion import boundaries
 from rammer_mlir.benchmarks.fusion import tables as fusion
+from rammer_mlir.benchmarks.fusion.boundaries import BoundaryResult
 from rammer_mlir.benchmarks.fusion.figure_21 import Figure21
 from rammer_mlir.benchmarks.fusion.measure import FusionResult
 from rammer_mlir.benchmarks.latencies import (
@@ -64,6 +66,7 @@ class Report:
     offloads: list[OffloadResult] = field(default_factory=list[OffloadResult])
     calls: list[CallTime] = field(default_factory=list[CallTime])
     fusions: list[FusionResult] = field(default_factory=list[FusionResult])
+    boundaries: list[BoundaryResult] = field(default_factory=list[BoundaryResult])
     busy: list[BusyResult] = field(default_factory=list[BusyResult])
     quantized: list[QuantizedResult] = field(default_factory=list[QuantizedResult])
     sweep: list[CaseResult] = field(default_factory=list[CaseResult])
@@ -119,6 +122,8 @@ def text(report: Report) -> str:
             parts += ["Not measured", "\n".join(missing)]
     if report.fusions:
         parts.append(fusion.text(report.fusions, report.figures_21))
+    if report.boundaries:
+        parts.append(boundaries.text(report.boundaries))
     if report.busy:
         parts += busy_text(report.busy)
     if report.quantized:

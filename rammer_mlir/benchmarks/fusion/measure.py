@@ -1,10 +1,11 @@
-"""Measure a training step with every fusion setting, in turns on one core."""
+"""Measure models with several fusion settings, in turns on one core."""
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,6 +60,7 @@ class Fused:
         intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
         compile_seconds: time of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
+        digest: digest of the program and its code; equal for equal programs.
     """
 
     setting: str
@@ -68,6 +70,7 @@ class Fused:
     intermediate_bytes: int
     compile_seconds: float
     worst: float
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,6 @@ class FusionResult:
 
     Attributes:
         nodes: number of nodes of the step's ONNX graph.
-        given_bytes: size of its inputs and outputs, including weights, in bytes.
         reference_seconds: time of a step by ONNX Runtime on one core.
         ways: measurements of each fusion setting.
         optimization: time of compiling with and without the cache of programs.
@@ -85,7 +87,6 @@ class FusionResult:
 
     request: FusionRequest
     nodes: int = 0
-    given_bytes: int = 0
     reference_seconds: float = 0.0
     ways: list[Fused] = field(default_factory=list[Fused])
     optimization: Optimization | None = None
@@ -120,16 +121,34 @@ class _Compiled:
 def _measure(request: FusionRequest) -> FusionResult:
     step = build_step(request.model, request.size)
     feeds = step.feeds(seed=1)
-    reference = OnnxRuntime(step.model)
+    reference, ways = measure_ways(step.model, feeds, request.settings, request.budget)
+    return FusionResult(request, len(step.model.graph.node), reference, ways)
+
+
+def measure_ways(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], settings: Sequence[str], budget: float
+) -> tuple[float, list[Fused]]:
+    """Compile a model with several fusion settings, and run all programs in turns on one core.
+
+    Args:
+        model: the model; all shapes are static.
+        feeds: the values of its inputs by name.
+        settings: names of fusion settings, keys of ``SETTINGS``.
+        budget: seconds of timing for all settings together.
+
+    Returns:
+        The seconds of a run by ONNX Runtime, and the measurements of each setting.
+    """
+    reference = OnnxRuntime(model)
     expected = reference.run(feeds)
     with ExitStack() as stack:
-        compiled = {name: _compile(step.model, name) for name in request.settings}
+        compiled = {name: _compile(model, name) for name in settings}
         for one in compiled.values():
             stack.enter_context(one.executable)
         runs = {name: partial(one.executable.run, feeds) for name, one in compiled.items()}
         worst = {name: _worst(expected, run()) for name, run in runs.items()}
         turns = {ONNX_RUNTIME: partial(reference.run, feeds), **runs}
-        taken = take_turns({n: partial(_timed, run) for n, run in turns.items()}, request.budget)
+        taken = take_turns({n: partial(_timed, run) for n, run in turns.items()}, budget)
         ways = [
             Fused(
                 name,
@@ -139,12 +158,11 @@ def _measure(request: FusionRequest) -> FusionResult:
                 int(one.executable.stats["intermediate_bytes"]),
                 one.seconds,
                 worst[name],
+                _digest(one.executable),
             )
             for name, one in compiled.items()
         ]
-    given = sum(array.nbytes for array in (*feeds.values(), *expected.values()))
-    nodes = len(step.model.graph.node)
-    return FusionResult(request, nodes, given, _low(taken[ONNX_RUNTIME]), ways)
+    return _low(taken[ONNX_RUNTIME]), ways
 
 
 def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
@@ -153,6 +171,12 @@ def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
     compilation = Compilation.of_model(model, options)
     operators = len(compilation.schedule().builder.graph().operators)
     return _Compiled(compilation.executable(), operators, time.thread_time() - begin)
+
+
+def _digest(executable: CompiledModel) -> str:
+    artifact = executable.artifact()
+    program = repr(artifact.image.program).encode()
+    return hashlib.sha256(program + artifact.code).hexdigest()
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
