@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nan
 
@@ -10,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import POLICIES, get_policy
 from rammer_mlir.scheduling.policies.auto import Auto
-from rammer_mlir.scheduling.tasks import task_table
+from rammer_mlir.scheduling.policies.list_scheduling import place
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, task_table
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import random_graph
 from tests.scheduling.placements import best_seconds, one_rtask_operators
@@ -70,3 +74,43 @@ def test_senseless_figures_are_refused(field: str, value: float) -> None:
 def test_a_rate_of_zero_is_refused() -> None:
     with pytest.raises(OptionError, match="flops_per_second: expected a positive"):
         replace(cpu_device(2), flops_per_second=0.0)
+
+
+def placed_one_by_one(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
+    """Return the placement by the rule of ``place``, with sets of rTasks known to be complete."""
+    tasks: list[list[int]] = [[] for _ in range(device.num_veus)]
+    free = [0.0] * device.num_veus
+    complete: list[set[int]] = [set() for _ in range(device.num_veus)]
+    known: dict[int, set[int]] = {}
+    end: dict[int, float] = {}
+    while len(end) < len(table.seconds):
+        ready = [
+            task
+            for task, sources in enumerate(table.sources)
+            if task not in end and all(source in end for source in sources)
+        ]
+        task = min(ready, key=lambda task: (-priority[task], task))
+
+        def start(veu: int, task: int = task) -> float:
+            waits = [end[s] for s in table.sources[task] if s not in complete[veu]]
+            return max(free[veu], *waits) + device.barrier_seconds if waits else free[veu]
+
+        veu = min(range(device.num_veus), key=lambda veu: (start(veu), -free[veu], veu))
+        free[veu] = end[task] = start(veu) + table.seconds[task]
+        for source in table.sources[task]:
+            complete[veu] |= known[source]
+        complete[veu].add(task)
+        known[task] = set(complete[veu])
+        tasks[veu].append(task)
+    return tasks
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_placements_equal_a_plain_reading_of_the_rule(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = random_graph(seed, length=12)
+    device = Device("random", rng.randint(1, 9), 1e9, 1e9, 1e9, 1e-7, rng.choice((0.0, 1e-7)), 1e-6)
+    kernels = [rng.randrange(len(operator.kernels)) for operator in graph.operators]
+    table = task_table(graph, device, kernels)
+    priority = table.bottom_levels(device.barrier_seconds)
+    assert place(table, device, priority) == placed_one_by_one(table, device, priority)

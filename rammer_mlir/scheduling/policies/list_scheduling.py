@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rammer_mlir.scheduling.costs import fastest, most_efficient
 from rammer_mlir.scheduling.device_costs import Device
-from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
 
@@ -61,75 +63,83 @@ def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: in
     return min(plans, key=lambda plan: plan.predicted_seconds)
 
 
-@dataclass
-class _Veu:
-    """The state of a vEU during placement.
+class _Veus:
+    """The state of all vEUs during a placement, as arrays with a row for each vEU.
 
     Attributes:
-        known: for each vEU w, the number of rTasks of w that this vEU knows to be complete.
-        tasks: the numbers of this vEU's rTasks in order.
-        free: the time in seconds at which this vEU is free.
+        free: [num_veus]: the time in seconds at which each vEU is free.
+        known: [num_veus, num_veus]: for each vEU, how many rTasks of every vEU it knows to be
+            complete.
+        tasks: the numbers of each vEU's rTasks in order.
     """
 
-    known: list[int]
-    tasks: list[int]
-    free: float = 0.0
+    def __init__(self, table: TaskTable, device: Device) -> None:
+        count = device.num_veus
+        self._table, self._barrier_seconds = table, device.barrier_seconds
+        self.free = np.zeros(count)
+        self.known = np.zeros((count, count), np.int64)
+        self.tasks: list[list[int]] = [[] for _ in range(count)]
+        self._rows = list(self.known.copy())
+        self._veu = [0] * len(table.seconds)
+        self._order = [0] * len(table.seconds)
+        self._end = [0.0] * len(table.seconds)
+        # What the vEU of a placed rTask knew when the rTask began.
+        self._knew: list[Int64Array] = [self._rows[0]] * len(table.seconds)
+
+    def place(self, task: int) -> None:
+        """Append an rTask to the vEU where it ends first; all its sources are placed.
+
+        Of equally good vEUs, it is the one that was free last.
+        """
+        sources = self._latest(task)
+        others = np.array([self._veu[source] for source in sources], np.intp)
+        orders = np.array([self._order[source] for source in sources], np.int64)
+        ends = np.array([self._end[source] for source in sources])
+        # Sources of which each vEU does not know that they are complete.
+        unknown = self.known[:, others] <= orders
+        unknown[others, np.arange(len(sources))] = False
+        awaited = np.where(unknown, ends, -1.0).max(axis=1, initial=-1.0)
+        waiting = np.maximum(self.free, awaited) + self._barrier_seconds
+        starts = np.where(awaited < 0, self.free, waiting)
+        earliest = np.flatnonzero(starts == starts.min())
+        veu = int(earliest[self.free[earliest].argmax()])
+        if unknown[veu].any():
+            new = unknown[veu].nonzero()[0]
+            row = np.maximum.reduce([self.known[veu], *(self._knew[sources[n]] for n in new)])
+            row[others[new]] = np.maximum(row[others[new]], orders[new] + 1)
+            self.known[veu] = self._rows[veu] = row
+        self._veu[task], self._order[task] = veu, len(self.tasks[veu])
+        self._knew[task] = self._rows[veu]
+        self._end[task] = float(starts[veu]) + self._table.seconds[task]
+        self.free[veu] = self._end[task]
+        self.tasks[veu].append(task)
+
+    def _latest(self, task: int) -> list[int]:
+        """Return the last rTask of each vEU that an rTask reads from; it implies the others."""
+        latest: dict[int, int] = {}
+        for source in self._table.sources[task]:
+            veu = self._veu[source]
+            if veu not in latest or self._order[latest[veu]] < self._order[source]:
+                latest[veu] = source
+        return list(latest.values())
 
 
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
     """Return a placement of all rTasks by list scheduling.
 
-    The ready rTask with the highest ``priority`` is placed next, on the vEU where it ends first.
-    ``priority`` is by the rTask's number in ``table``.
+    The ready rTask with the highest ``priority`` is placed next, on the vEU where it ends first: it
+    starts when the vEU is free, or after a barrier if it reads from rTasks that the vEU does not
+    know to be complete. ``priority`` is by the rTask's number in ``table``.
     """
-    veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
-    where: dict[int, tuple[int, int]] = {}
-    knew: dict[int, list[int]] = {}
-    ends = [0.0] * len(table.seconds)
+    veus = _Veus(table, device)
     missing = [len(sources) for sources in table.sources]
     ready = [(-priority[t], t) for t, count in enumerate(missing) if not count]
     heapq.heapify(ready)
     while ready:
         _, task = heapq.heappop(ready)
-        sources = table.sources[task]
-        starts = [
-            _start(number, veu, sources, where, ends, device) for number, veu in enumerate(veus)
-        ]
-        number = min(range(len(veus)), key=lambda n: (starts[n], -veus[n].free, n))
-        veu = veus[number]
-        for source in sources:
-            other, order = where[source]
-            if other != number and veu.known[other] <= order:
-                veu.known = [max(a, b) for a, b in zip(veu.known, knew[source], strict=True)]
-                veu.known[other] = max(veu.known[other], order + 1)
-        where[task] = number, len(veu.tasks)
-        knew[task] = veu.known
-        veu.tasks.append(task)
-        veu.free = ends[task] = starts[number] + table.seconds[task]
+        veus.place(task)
         for reader in table.readers[task]:
             missing[reader] -= 1
             if not missing[reader]:
                 heapq.heappush(ready, (-priority[reader], reader))
-    return [veu.tasks for veu in veus]
-
-
-def _start(
-    number: int,
-    veu: _Veu,
-    sources: Sequence[int],
-    where: dict[int, tuple[int, int]],
-    ends: Sequence[float],
-    device: Device,
-) -> float:
-    """Return the earliest start, in seconds, of an rTask on vEU ``number``.
-
-    A barrier precedes the rTask if it reads from rTasks that the vEU does not know to be complete.
-    ``veu`` is the state of the vEU, ``sources`` are the rTasks that the rTask reads from. For each
-    placed rTask, ``where`` has its vEU and order, and ``ends`` its end in seconds.
-    """
-    awaited = -1.0
-    for source in sources:
-        other, order = where[source]
-        if other != number and veu.known[other] <= order:
-            awaited = max(awaited, ends[source])
-    return veu.free if awaited < 0 else max(veu.free, awaited) + device.barrier_seconds
+    return veus.tasks
