@@ -13,7 +13,6 @@ import os
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,16 +165,6 @@ class CachedCompiler:
         if self._cache is None:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
-    @cached_property
-    def _obstacle(self) -> str | None:
-        """Return the reason why the options or the model prevent caching; None if they do not."""
-        return obstacle(self._digest, self._options)
-
-    @cached_property
-    def _compiler_parts(self) -> Parts:
-        """Return the components of cache keys that do not depend on the model."""
-        return compiler_parts(self._options)
-
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return a compiler for a part of the model; each part has its own cache keys.
 
@@ -196,10 +185,11 @@ class CachedCompiler:
         """Return the cached program for these input shapes and values; None if there is none."""
         if self._cache is None:
             return None
-        if self._digest is None or self._obstacle is not None:
-            log_cache(f"not asked, {self._obstacle}")
+        problem = obstacle(self._digest, self._options)
+        if self._digest is None or problem is not None:
+            log_cache(f"not asked, {problem}")
             return None
-        parts = artifact_parts(self._digest, given, self._compiler_parts)
+        parts = artifact_parts(self._digest, given, compiler_parts(self._options))
         return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
@@ -214,12 +204,13 @@ class CachedCompiler:
         # The compiler's own packages take a while to import.
         from rammer_mlir.compiler.compilation import compile_any_model
 
+        compiler = self._compiler_parts()
         made = compile_any_model(
             model, self._options, given, self._device, self._executor, self.known,
-            self._programs(),
+            self._programs(compiler),
         )  # fmt: skip
         if isinstance(made, CompiledModel):
-            self.keep(made, given)
+            self._keep(made, given, compiler)
         return made
 
     def keep(self, made: CompiledModel, given: Given) -> None:
@@ -227,17 +218,29 @@ class CachedCompiler:
 
         Do nothing if the compiler's options do not allow caching.
         """
-        if self._cache is not None and self._digest is not None and self._obstacle is None:
-            parts = artifact_parts(self._digest, given, self._compiler_parts)
+        self._keep(made, given, self._compiler_parts())
+
+    def _compiler_parts(self) -> Parts | None:
+        """Return the components of keys that do not depend on the model; None prevents caching.
+
+        Each compilation needs them anew: a device's file or a tool may have changed since.
+        """
+        if self._cache is None or obstacle(self._digest, self._options) is not None:
+            return None
+        return compiler_parts(self._options)
+
+    def _keep(self, made: CompiledModel, given: Given, compiler: Parts | None) -> None:
+        if self._cache is not None and self._digest is not None and compiler is not None:
+            parts = artifact_parts(self._digest, given, compiler)
             self._cache.keep(digest_of(parts), made, parts)
 
-    def _programs(self) -> ProgramCache | None:
-        """Return the cache level of programs; None if the compiler's options prevent caching."""
+    def _programs(self, compiler: Parts | None) -> ProgramCache | None:
+        """Return the cache level of programs; None if ``compiler`` is None."""
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
-        if self._cache is None or self._obstacle is not None:
+        if self._cache is None or compiler is None:
             return None
-        return ProgramCache(self._cache.file, self._options, self._compiler_parts, WORTH_SECONDS)
+        return ProgramCache(self._cache.file, self._options, compiler, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
         """Return a host program that runs the model for all sizes of its open dimensions.

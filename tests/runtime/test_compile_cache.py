@@ -136,6 +136,23 @@ def test_a_device_file_counts_by_its_figures(folder: Path, tmp_path: Path) -> No
     assert not was_found(compiled(costs=str(mine)))
 
 
+def test_a_device_file_may_change_between_the_sizes_of_a_model(
+    folder: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.toml"
+    text = (DEVICES / "cpu.toml").read_text("utf-8")
+    mine.write_text(text, "utf-8")
+    with rammer_mlir.compile(product(), costs=str(mine), num_veus=2) as opened:
+        opened.run({"x": np.ones((2, 8), np.float32)})
+        mine.write_text(
+            text.replace("barrier_seconds = 2.5e-07", "barrier_seconds = 3e-07"), "utf-8"
+        )
+        opened.run({"x": np.ones((4, 8), np.float32)})
+        assert was_found(compiled(costs=str(mine)))
+    mine.write_text(text, "utf-8")
+    assert not was_found(compiled(costs=str(mine))), "it was compiled for the changed file"
+
+
 def test_external_data_counts(folder: Path, tmp_path: Path) -> None:
     """A change of the weights in an external data file compiles the model again."""
     path = tmp_path / "product.onnx"

@@ -42,12 +42,16 @@ class BoundaryResult:
     error: str | None = None
 
     @property
+    def is_equal(self) -> bool:
+        """Whether both boundaries give the same program, names of rKernels included."""
+        default, cost = self.ways
+        return default.digest == cost.digest
+
+    @property
     def ratio(self) -> float:
         """The time with `cost` divided by that with the default; 1 if the programs are equal."""
         default, cost = self.ways
-        if default.digest and default.digest == cost.digest:
-            return 1.0
-        return cost.seconds / default.seconds
+        return 1.0 if self.is_equal else cost.seconds / default.seconds
 
 
 def measure_boundaries(request: BoundaryRequest) -> BoundaryResult:
@@ -78,7 +82,7 @@ def _summary(results: Sequence[BoundaryResult]) -> str:
     mean = prod(ratios) ** (1 / len(ratios))
     slower = sum(ratio > 1 + SAME for ratio in ratios)
     faster = sum(ratio < 1 - SAME for ratio in ratios)
-    equal = sum(one.digest == other.digest for one, other in (r.ways for r in results))
+    equal = sum(result.is_equal for result in results)
     return (
         f"The boundary `cost` over the default, {len(results)} models on one core: geometric mean "
         f"of the times {mean:.3f}; slower by more than {SAME:.0%}: {slower}, faster by more than "
@@ -93,7 +97,7 @@ def boundary_table(results: Iterable[BoundaryResult]) -> str:
              "compile s", "with cost", "ONNX Runtime ms"]]  # fmt: skip
     for result in results:
         default, cost = result.ways
-        equal = " (equal)" if default.digest == cost.digest else ""
+        equal = " (equal)" if result.is_equal else ""
         rows.append([
             result.request.model, f"{1e3 * default.seconds:.3f}", f"{1e3 * cost.seconds:.3f}",
             f"{result.ratio:.2f}{equal}", str(default.operators), str(cost.operators),

@@ -60,7 +60,7 @@ class Fused:
         intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
         compile_seconds: time of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
-        digest: digest of the program and its code; equal for equal programs.
+        digest: digest of the program and its code, names included.
     """
 
     setting: str
