@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -21,9 +22,15 @@ from rammer_mlir.passes.regions.region_text import region_text, standalone
 from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
+from rammer_mlir.programs.json_graph import Graph
 from rammer_mlir.programs.module_options import Value, complete, of_owner, read_written
-from rammer_mlir.programs.modules import CPU_FORMS, forms_for
+from rammer_mlir.programs.modules import CPU_FORMS, Requirement, forms_for
 from rammer_mlir.scheduling.memory import aligned
+
+_SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
+
+_MOST_RTASKS, _MOST_SCRATCH = 1 << 20, 1 << 40
+"""Most rTasks of external code, and most bytes of its scratch memory."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,8 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
     """Yield the expected and the found value for each error in ``code``, made for ``region``."""
-    if code.num_rtasks < 1:
-        yield "1 or more rTasks", code.num_rtasks
+    yield from _range_problems(code)
+    yield from _graph_problems(region, code)
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))
     for side, kinds, boxes in sides:
         for expected, found in box_problems(kinds, boxes):
@@ -157,10 +164,53 @@ def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
         yield f"{expected} for the form {code.form}", f"'{code.engine}'"
     if code.alignment not in ALIGNMENTS:
         yield f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes", code.alignment
-    if code.scratch_bytes < 0:
-        yield "scratch of 0 or more bytes", code.scratch_bytes
     if not code.efficiency > 0:
         yield "an efficiency above 0", code.efficiency
+
+
+def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
+    """Yield what is expected and found for each value of ``code`` of a wrong type or size."""
+    given: Mapping[str, object] = vars(code)
+    for unit, size, least, most in (
+        ("rTasks", given["num_rtasks"], 1, _MOST_RTASKS),
+        ("bytes of scratch", given["scratch_bytes"], 0, _MOST_SCRATCH),
+    ):
+        if type(size) is not int or not least <= size <= most:
+            yield f"{least} to {most} {unit}", repr(size)
+    content, symbol, needs = given["code"], given["symbol"], given["needs"]
+    if not isinstance(content, str | bytes):
+        yield "code as text or bytes", type(content).__name__
+    if not isinstance(symbol, str) or not _SYMBOL.fullmatch(symbol):
+        yield "a symbol of letters, digits and underscores", repr(symbol)
+    required: Sequence[object] = needs if isinstance(needs, tuple | list) else [needs]
+    if not all(isinstance(each, Requirement) for each in required):
+        yield "needs as a tuple of Requirement", repr(needs)
+
+
+def _graph_problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
+    """Yield each input or output of a graph whose type is not that of the region.
+
+    Engines trust the graph's shapes: they would read and write beyond the buffers.
+    """
+    try:
+        graph = Graph.from_json(code.code if isinstance(code.code, bytes) else code.code.encode())
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return  # another format, which only its engine knows
+    sides = (("inputs", region.inputs, graph.inputs), ("outputs", region.outputs, graph.outputs))
+    for side, kinds, tensors in sides:
+        if len(kinds) != len(tensors):
+            yield f"{len(kinds)} {side} of the graph", len(tensors)
+        for kind, tensor in zip(kinds, tensors, strict=False):
+            expected = _tensor_text(
+                ir.RankedTensorType(kind).shape, str(ir.RankedTensorType(kind).element_type)
+            )
+            found = _tensor_text(tensor.shape, tensor.element_type)
+            if expected != found:
+                yield f"'{tensor.name}' of the graph's {side} as {expected}", found
+
+
+def _tensor_text(shape: Sequence[int], element: str) -> str:
+    return "x".join((*map(str, shape), element))
 
 
 def _grain_problems(target: str, code: RegionCode) -> Iterator[tuple[str, object]]:

@@ -22,7 +22,7 @@ class ModuleOption:
         default: default value, whose type is the option's type.
         help: help text without a full stop.
         choices: the allowed texts; any text if empty.
-        least: the least allowed number; None for no limit.
+        least, most: the least and the largest allowed number; None for no limit.
         words: texts allowed in addition to values of the type, such as ``all``.
     """
 
@@ -32,14 +32,17 @@ class ModuleOption:
     choices: tuple[str, ...] = ()
     least: float | None = None
     words: tuple[str, ...] = ()
+    most: float | None = None
 
     @property
     def expected(self) -> str:
         """Return a description of the allowed values, for messages."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        limit = "" if self.least is None else f" of at least {self.least:g}"
-        return ", or ".join((_WORDS[type(self.default)] + limit, *self.words))
+        limits = (("at least", self.least), ("at most", self.most))
+        limit = " and ".join(f"{text} {number:g}" for text, number in limits if number is not None)
+        kind = _WORDS[type(self.default)] + (f" of {limit}" if limit else "")
+        return ", or ".join((kind, *self.words))
 
     def read(self, value: object) -> Value:
         """Return a value or its text converted to the option's type; texts in ``words`` stay texts.
@@ -51,7 +54,7 @@ class ModuleOption:
             return text_of(value)
         found = self._converted(text_of(value))
         is_listed = not self.choices or found in self.choices
-        if not is_listed or (isinstance(found, int | float) and not self._is_enough(found)):
+        if not is_listed or (isinstance(found, int | float) and not self._is_within(found)):
             raise ValueError(value)
         return found
 
@@ -62,8 +65,10 @@ class ModuleOption:
             return _BOOLS[text]
         return type(self.default)(text)
 
-    def _is_enough(self, number: float) -> bool:
-        return self.least is None or number >= self.least
+    def _is_within(self, number: float) -> bool:
+        # Not a number is not within any limit.
+        is_enough = self.least is None or number >= self.least
+        return is_enough and (self.most is None or number <= self.most)
 
 
 def text_of(value: object) -> str:

@@ -141,10 +141,12 @@ WRONG = {
     ),
     "no owner": ({"threads": 1}, "unknown option 'threads', expected one of "),
     "kind": ({"onednn.threads": "two"}, "'onednn.threads': expected an integer of at least 1"),
-    "least": ({"onednn.threads": 0}, "an integer of at least 1, found 0$"),
+    "least": ({"onednn.threads": 0}, "an integer of at least 1 and at most 1024, found 0$"),
+    "most": ({"openvino.threads": 1025}, "of at least 1 and at most 1024, or all, found 1025$"),
+    "far more": ({"onednn.threads": 10**20}, "and at most 1024, found 1" + "0" * 20 + "$"),
     "fraction": (
         {"openvino.threads": 1.5},
-        r"expected an integer of at least 1, or all, found 1\.5",
+        r"an integer of at least 1 and at most 1024, or all, found 1\.5",
     ),
     "choice": ({"openvino.precision": "f8"}, "expected one of f32, bf16, f16, found 'f8'"),
     "seconds": ({"iree.seconds": "-1"}, "expected a number of at least 0, found '-1'"),
@@ -245,7 +247,8 @@ def test_the_tools(
     assert ", threads=2\n" in running.succeed(tmp_path / "m.rammer", "--modules")
     listed = compiling.succeed("--list-codegens")
     assert (
-        "  onnxruntime.threads " in listed and "integer of at least 1, or all; default: 1" in listed
+        "  onnxruntime.threads " in listed
+        and "integer of at least 1 and at most 1024, or all; default: 1" in listed
     )
     for wrong, message in (
         (["threads"], "--module-option 'threads': expected NAME.OPTION=VALUE"),

@@ -34,6 +34,7 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes import rtask_insert_copies
 from rammer_mlir.passes.fusion.placement import Placement, place
 from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.programs.json_graph import Graph, GraphNode, GraphTensor
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.runtime.executable import Executable
 
@@ -216,12 +217,43 @@ def test_a_region_has_a_text_of_its_own(doubled: Doubled) -> None:
     assert "private" not in region.text and "linalg.generic" in region.text
 
 
+def graph(rows: int = 6, element_type: str = "f32") -> Graph:
+    """Return a graph for the region of ``ONE``, with another size or type where one is given."""
+    x, w = GraphTensor("x", (rows, 10)), GraphTensor("w", (10, 7))
+    y = GraphTensor("y", (6, 7), element_type)
+    return Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"alignment": 3}, "expected an alignment of 1, 2, 4, 8, 16, 32, 64 bytes, found 3; mend"),
         ({"alignment": 128}, "found 128; mend it, or leave the code generator out"),
-        ({"num_rtasks": 0}, "region 'doubled_0': expected 1 or more rTasks, found 0"),
+        ({"num_rtasks": 0}, "region 'doubled_0': expected 1 to 1048576 rTasks, found 0"),
+        ({"num_rtasks": 2.5}, "expected 1 to 1048576 rTasks, found 2.5"),
+        ({"num_rtasks": "2"}, "expected 1 to 1048576 rTasks, found '2'"),
+        ({"num_rtasks": 10**30}, "expected 1 to 1048576 rTasks, found 1000000"),
+        ({"scratch_bytes": 1 << 70}, "expected 0 to 1099511627776 bytes of scratch, found 118"),
+        ({"scratch_bytes": -1}, "bytes of scratch, found -1"),
+        ({"code": None}, "expected code as text or bytes, found NoneType"),
+        (
+            {"symbol": "my fn"},
+            "expected a symbol of letters, digits and underscores, found 'my fn'",
+        ),
+        ({"symbol": ""}, "expected a symbol of letters, digits and underscores, found ''"),
+        (
+            {"form": "graph", "engine": "numpy", "code": graph(rows=20_000).to_json()},
+            "expected 'x' of the graph's inputs as 6x10xf32, found 20000x10xf32",
+        ),
+        (
+            {"form": "graph", "engine": "numpy", "code": graph(element_type="i32").to_json()},
+            "expected 'y' of the graph's outputs as 6x7xf32, found 6x7xi32",
+        ),
+        (
+            {"form": "graph", "engine": "numpy", "code": replace(graph(), outputs=()).to_json()},
+            "expected 1 outputs of the graph, found 0",
+        ),
+        ({"needs": "x"}, "expected needs as a tuple of Requirement, found 'x'"),
         ({"reads": "all"}, "expected reads: a mapping from numbers to boxes, found 'all'"),
         ({"reads": {7: [("d0", 1), (0, 10)]}}, "reads: numbers from 0 to 1, found 7"),
         ({"writes": {0: "all"}}, "writes: 2 pairs of an offset and a size, found 'all'"),

@@ -38,6 +38,7 @@ from rammer_mlir.codegens.primitives.region_values import blockable
 from rammer_mlir.codegens.primitives.views import Dims
 from rammer_mlir.codegens.table_code import Needs, TableCode
 from rammer_mlir.engines import requirements
+from rammer_mlir.engines.graphs.thread_option import MOST_THREADS
 from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.regions.patterns import Pattern
 from rammer_mlir.programs.module_options import Value
@@ -76,7 +77,9 @@ class OneDnn:
 
     name: ClassVar[str] = "onednn"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption("threads", 1, "threads that compute a region, by OpenMP", least=1),
+        ModuleOption(
+            "threads", 1, "threads that compute a region, by OpenMP", least=1, most=MOST_THREADS
+        ),
         ModuleOption(
             "math",
             "strict",

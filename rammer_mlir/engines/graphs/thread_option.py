@@ -7,6 +7,9 @@ from rammer_mlir.programs.module_options import ModuleOption
 
 ALL_THREADS = "all"
 
+MOST_THREADS = 1024
+"""Most threads of a region; libraries crash or hang when they start far more."""
+
 
 def thread_option(help_text: str) -> ModuleOption:
     """Return the option ``threads``, which both a code generator and its engine declare.
@@ -15,7 +18,7 @@ def thread_option(help_text: str) -> ModuleOption:
     the code generator gives regions the grain ``device``. ``help_text`` describes the option to
     users.
     """
-    return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))
+    return ModuleOption("threads", 1, help_text, least=1, most=MOST_THREADS, words=(ALL_THREADS,))
 
 
 def num_threads(host: EntryHost) -> int:
