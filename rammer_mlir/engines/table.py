@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from rammer_mlir.engines.engine import ENGINES, Engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.engines.native import open_native
 from rammer_mlir.engines.requirements import check_needs, find_function, open_libraries
-from rammer_mlir.errors import TargetError
+from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.programs.module_options import Value, complete
 from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
@@ -81,7 +82,7 @@ class OpenModules:
             opened = open_native(host, *addresses)
         else:
             engine = ENGINES.get(module.engine)
-            opened = engine.open(replace(host, options=options_of(module, engine)))
+            opened = _opened(engine, replace(host, options=options_of(module, engine)))
         self._open.append(opened)
         row[ModuleWord.FUNCTION], row[ModuleWord.STATE] = opened.function, opened.state
         spent = self.seconds.get(module.name, 0.0) + time.perf_counter() - begin
@@ -96,6 +97,32 @@ class OpenModules:
         """Release all states; the code must not run afterwards."""
         while self._open:
             self._open.pop().close()
+
+
+def _opened(engine: Engine, host: EntryHost) -> OpenEntry:
+    """Return a function that an engine opens.
+
+    Raises:
+        RammerError: that of the engine.
+        TargetError: if the engine raises another exception, or returns something else.
+    """
+    try:
+        opened = cast("object", engine.open(host))
+    except (RammerError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise _no_function(engine, host, f"{type(error).__name__}: {reason}") from error
+    if not isinstance(opened, OpenEntry):
+        raise _no_function(engine, host, type(opened).__name__)
+    return opened
+
+
+def _no_function(engine: Engine, host: EntryHost, found: str) -> TargetError:
+    return TargetError(
+        f"module '{host.module.name}': expected engine '{engine.name}' to return an OpenEntry for "
+        f"'{host.symbol}', found {found}; mend the engine, or compile with another code generator"
+    )
 
 
 def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:

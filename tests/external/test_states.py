@@ -23,7 +23,13 @@ from rammer_mlir.codegens import (
     register_engine,
 )
 from rammer_mlir.engines.engine import ENGINES
-from rammer_mlir.errors import MissingPackageError, OptionError, PassError, TargetError
+from rammer_mlir.errors import (
+    FallbackWarning,
+    MissingPackageError,
+    OptionError,
+    PassError,
+    TargetError,
+)
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
 from tests.external.states import PackedProducts, Products, check, two_products
@@ -115,6 +121,32 @@ def test_an_engine(engine: Products, tmp_path: Path) -> None:
         assert isinstance(loaded, Executable)
         check(loaded)
         assert len(engine.is_open) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (RuntimeError("out of\norder"), "for 'packed_.*', found RuntimeError: out of order; mend"),
+        (None, "to return an OpenEntry for 'packed_.*', found NoneType; mend the engine"),
+        ("an address", "to return an OpenEntry for 'packed_.*', found str; mend the engine"),
+    ],
+)
+def test_an_engine_that_opens_nothing(
+    answer: object, message: str, engine: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(_: Products, __: EntryHost) -> object:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Products, "open", answered)
+    with offloaded() as exe, pytest.raises(TargetError, match=message) as found:
+        exe.prepare()
+    assert "\n" not in str(found.value)
+    with offloaded(fallback="host") as exe:
+        with pytest.warns(FallbackWarning, match="to return an OpenEntry"):
+            exe.prepare()
+        check(exe)
 
 
 def test_a_forked_child_opens_its_own(engine: Products) -> None:
