@@ -47,10 +47,22 @@ def _is_box(box: object, rank: int) -> bool:
 
 def _is_offset(offset: int | str) -> bool:
     try:
-        ir.Attribute.parse(f"affine_map<(d0) -> ({offset})>")
+        parsed = ir.Attribute.parse(f"affine_map<(d0) -> ({offset})>")
     except ir.MLIRError:
         return False
-    return True
+    results = list(ir.AffineMapAttr(parsed).value.results)
+    return len(results) == 1 and not _divides_by_none(results[0])
+
+
+def _divides_by_none(expr: ir.AffineExpr) -> bool:
+    """Whether an expression divides by a number below 1, which has no meaning."""
+    if not isinstance(expr, ir.AffineBinaryExpr):
+        return False
+    divides = isinstance(expr, ir.AffineFloorDivExpr | ir.AffineCeilDivExpr | ir.AffineModExpr)
+    divisor = expr.rhs
+    if divides and isinstance(divisor, ir.AffineConstantExpr) and divisor.value < 1:
+        return True
+    return _divides_by_none(expr.lhs) or _divides_by_none(divisor)
 
 
 def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:

@@ -259,6 +259,9 @@ def graph(rows: int = 6, element_type: str = "f32") -> Graph:
         ({"writes": {0: "all"}}, "writes: 2 pairs of an offset and a size, found 'all'"),
         ({"writes": {0: [("d0", 1)]}}, "writes: 2 pairs of an offset and a size, found"),
         ({"reads": {0: [("d1 flordiv 2", 1), (0, 10)]}}, "in terms of d0, .* found 'd1 flordiv 2'"),
+        ({"reads": {0: [("d0 mod 0", 1), (0, 10)]}}, "in terms of d0, .* found 'd0 mod 0'"),
+        ({"reads": {0: [("d0 floordiv -2", 1), (0, 10)]}}, "in terms of d0, .* found 'd0 floordiv"),
+        ({"reads": {0: [("d0, d0", 1), (0, 10)]}}, "in terms of d0, .* found 'd0, d0'"),
         ({"efficiency": 0.0}, "expected an efficiency above 0, found 0.0; mend it"),
     ],
 )
