@@ -253,7 +253,7 @@ def test_the_tools_name_the_grain(tmp_path: Path, capsys: pytest.CaptureFixture[
         exe.save(tmp_path / "mlp.rammer")
     running = Tool(run_tool.main, capsys)
     assert ", grain device, threads=all\n" in running.succeed(tmp_path / "mlp.rammer", "--modules")
-    message = "expected an integer of at least 1, or all, found 'both'"
+    message = "an integer of at least 1 and at most 1024, or all, found 'both'"
     with pytest.raises(OptionError, match=message):
         offloaded(model, "onnxruntime", module_options={"onnxruntime.threads": "both"})
 
