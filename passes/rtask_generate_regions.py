@@ -153,7 +153,8 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
     """Yield the expected and the found value for each error in ``code``, made for ``region``."""
     yield from _range_problems(code)
-    yield from _graph_problems(region, code)
+    if code.form == "graph":
+        yield from _graph_problems(region, code)
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))
     for side, kinds, boxes in sides:
         for expected, found in box_problems(kinds, boxes):
@@ -169,7 +170,7 @@ def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
 
 
 def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield what is expected and found for each value of ``code`` of a wrong type or size."""
+    """Yield the expected and the found value for each field of ``code`` of a wrong kind or size."""
     given: Mapping[str, object] = vars(code)
     for unit, size, least, most in (
         ("rTasks", given["num_rtasks"], 1, _MOST_RTASKS),

@@ -1,4 +1,4 @@
-"""The benchmark of fusion boundaries: what it measures, and what its table says."""
+"""The benchmark of fusion boundaries: its measurements, and its table."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class _Veus:
         self._veu = [0] * len(table.seconds)
         self._order = [0] * len(table.seconds)
         self._end = [0.0] * len(table.seconds)
-        # What the vEU of a placed rTask knew when the rTask began.
+        # For each placed rTask, the row of ``known`` of its vEU when the rTask began.
         self._knew: list[Int64Array] = [self._rows[0]] * len(table.seconds)
 
     def place(self, task: int) -> None:
