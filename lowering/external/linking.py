@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.code import ForeignCode
-from rammer_mlir.lowering.llvm.codegen import LinkedIr, undefined
-from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.external.symbols import check_symbols
+from rammer_mlir.lowering.llvm.codegen import LinkedIr
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.programs.modules import CPU_FORMS
 
@@ -29,8 +29,8 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
     C source is compiled for ``machine``.
 
     Raises:
-        TargetError: if the code is for a GPU, C source cannot be compiled, or a function that
-            rKernels call is missing.
+        TargetError: if the code is for a GPU, C source cannot be compiled, a function that rKernels
+            call is missing, or the code uses a symbol that nothing defines.
     """
     found: list[bytes] = []
     for each in code:
@@ -39,19 +39,11 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
                 f"module '{each.name}': expected code of a form for a CPU, "
                 f"{', '.join(CPU_FORMS)}, found '{each.form}'; choose a GPU as target"
             )
+        own: bytes | None = None
         if each.is_linked and each.form != "llvm":
-            found.append(compile_c(each, machine) if each.form == "c" else each.content)
-            if machine == host_machine():
-                _check_symbols(each, found[-1])
+            own = compile_c(each, machine) if each.form == "c" else each.content
+            found.append(own)
+        if each.is_linked and machine == host_machine():
+            check_symbols(each, own)
         found.extend(each.objects)
     return tuple(dict.fromkeys(found))
-
-
-def _check_symbols(code: ForeignCode, content: bytes) -> None:
-    """Raise an error that names the module if its object lacks a function that rKernels call."""
-    library = load_object(content, *code.objects)
-    for symbol in code.symbols:
-        try:
-            library.address(symbol)
-        except TargetError as error:
-            raise undefined(code.name, symbol, f"none ({error.__cause__})") from error

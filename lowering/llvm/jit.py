@@ -66,6 +66,13 @@ def load_object(object_file: bytes, *others: bytes) -> Library:
     return Library(jit, name, tracker)
 
 
+def process_defines(symbol: str) -> bool:
+    """Whether this process, with libc and libm, defines the symbol, so that code here can use it."""
+    with LLVM_LOCK:
+        _process_jit()
+        return bool(llvm.address_of_symbol(symbol))
+
+
 def _process_jit() -> llvm.LLJIT:
     """Return this process's JIT. It is never closed, so libraries may outlive their creators."""
     if not _jits:

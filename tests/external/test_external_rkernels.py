@@ -141,7 +141,10 @@ g (float[{ROWS},{COLUMNS}] x) => (float[{ROWS},{COLUMNS}] y) {{
     [
         (Rows("int rows("), "module 'code': expected C that '.*' compiles, found"),
         (Rows("define nothing", "llvm"), "module 'code': expected LLVM IR that LLVM .* parses"),
-        (Rows(b"nothing", "object"), "expected an object for this machine"),
+        (
+            Rows(b"nothing", "object"),
+            "module .code.: expected an object that this process can load",
+        ),
         (Rows(symbol="columns"), "module 'code': .* the function 'columns', found none"),
         (Rows(TRIPLED_IR, "llvm", "columns"), "definition of the function 'columns', found none"),
         (Rows(symbol="2 columns"), "a symbol module and the name of a function in external"),
