@@ -24,8 +24,9 @@ from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
 from rammer_mlir.programs.json_graph import Graph
 from rammer_mlir.programs.module_options import Value, complete, of_owner, read_written
-from rammer_mlir.programs.modules import CPU_FORMS, Requirement, forms_for
+from rammer_mlir.programs.modules import CPU_FORMS, NATIVE, Requirement, forms_for
 from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.support.log import LOGGER
 
 _SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
@@ -97,7 +98,9 @@ def _generate(
         ask(codegen, "prepare", partial(prepare, [each.region for each in outlined]))
     for each in outlined:
         code = ask(codegen, "generate", partial(generate, each.region))
-        if code is not None:
+        if code is None:
+            LOGGER.info("%s: no code for region '%s'", codegen.name, each.region.name)
+        else:
             checked = _checked(each, codegen.name, code)
             is_shared = not checked.holds_weights
             for function in [each.function] if is_shared else _for_each_call(module, each.function):
@@ -129,7 +132,15 @@ def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
 
 
 def _checked(outlined: _Outlined, codegen: str, code: object) -> RegionCode:
-    forms = forms_for(outlined.region.target)
+    target = outlined.region.target
+    forms = forms_for(target)
+    if isinstance(code, RegionCode) and code.form in {*CPU_FORMS, *NATIVE} - {*forms}:
+        raise OperationError(
+            outlined.function,
+            f"code generator '{codegen}': expected code of a form that the target {target} runs, "
+            f"{', '.join(forms)}, found {code.form}; choose another target, or leave the code "
+            "generator out",
+        )
     if not isinstance(code, RegionCode) or code.form not in forms:
         found = code.form if isinstance(code, RegionCode) else type(code).__name__
         raise OperationError(

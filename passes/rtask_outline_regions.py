@@ -74,15 +74,22 @@ class _Call:
             return [mapping[value] for value in outputs]
 
         types = [value.type for value in inputs]
-        name = self.outliner.function(
-            mark.name, types, body, {CODEGEN: ir.StringAttr.get(mark.name)}
-        )
-        self._replace(name, inputs, outputs)
-
-    def _replace(self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> None:
-        units = self.region.units
         main = max(units, key=lambda unit: unit.macs)
-        with ir.InsertionPoint(units[-1].root), main.root.location:
+        # The function has a location, so that errors about its code name an operation.
+        name = self.outliner.function(
+            mark.name, types, body, {CODEGEN: ir.StringAttr.get(mark.name)}, main.root.location
+        )
+        self._replace(name, inputs, outputs, main.root.location)
+
+    def _replace(
+        self,
+        name: str,
+        inputs: Sequence[ir.Value],
+        outputs: Sequence[ir.Value],
+        location: ir.Location,
+    ) -> None:
+        units = self.region.units
+        with ir.InsertionPoint(units[-1].root), location:
             call = func.CallOp([value.type for value in outputs], name, list(inputs))
         for old, new in zip(outputs, call.results, strict=True):
             old.replace_all_uses_with(new)

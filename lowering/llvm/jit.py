@@ -67,7 +67,7 @@ def load_object(object_file: bytes, *others: bytes) -> Library:
 
 
 def process_defines(symbol: str) -> bool:
-    """Whether this process, with libc and libm, defines the symbol, so that code here can use it."""
+    """Whether this process, with libc and libm, defines a symbol for code that is loaded here."""
     with LLVM_LOCK:
         _process_jit()
         return bool(llvm.address_of_symbol(symbol))

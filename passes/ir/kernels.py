@@ -40,8 +40,8 @@ def describe_kernel(
     operations: int,
     num_bytes: int,
     **further: ir.Attribute,
-) -> None:
-    """Emit the ``rtask.kernel`` of a CPU's rKernel at the current insertion point.
+) -> ir.Operation:
+    """Emit the ``rtask.kernel`` of a CPU's rKernel at the current insertion point, and return it.
 
     Args:
         name: the name of the function.
@@ -66,7 +66,7 @@ def describe_kernel(
         **accesses,
         **further,
     }
-    ir.Operation.create("rtask.kernel", attributes=attributes, loc=ir.Location.unknown())
+    return ir.Operation.create("rtask.kernel", attributes=attributes, loc=ir.Location.unknown())
 
 
 def annotate_seconds(description: ir.OpView, seconds: Sequence[float]) -> None:

@@ -29,6 +29,7 @@ class Outliner:
         inputs: Sequence[ir.Type],
         body: Body,
         attributes: Mapping[str, ir.Attribute] | None = None,
+        location: ir.Location | None = None,
     ) -> str:
         """Return the name of a private function; create it unless an equal function exists.
 
@@ -37,8 +38,11 @@ class Outliner:
             inputs: the arguments' types.
             body: emits the operations of the function from its arguments, and returns the results.
             attributes: the attributes of the function, by name.
+            location: the location of a new function; unknown if None.
         """
         function = self._build(inputs, body)
+        if location is not None:
+            function.operation.location = location
         for name, value in (attributes or {}).items():
             function.operation.attributes[name] = value
         # New functions share a temporary name, so that equal functions have equal texts.

@@ -6,6 +6,7 @@ points of the group ``rammer_mlir.codegens``, imported only on request).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
@@ -20,6 +21,8 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse, refuse_misspelt
 
 T = TypeVar("T")
+
+_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 _METHODS = ("patterns", "supports", "limits", "worth")
 
@@ -96,8 +99,9 @@ def _check(name: str, value: object) -> Codegen:
         refuse(f"a code generator, with a name and functions {', '.join(_METHODS)}", value)
     check_name(name, given.name)
     refuse_misspelt(given, _OPTIONAL)
-    if not name or "." in name:
-        refuse("a name without a dot", repr(name))
+    # Command lines and pass options have lists of names, and composites a prefix and a dot.
+    if not _NAME.fullmatch(name):
+        refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
     options = getattr(given, "options", ())
     if not isinstance(options, Sequence) or not all(isinstance(o, ModuleOption) for o in options):
         refuse("options as a sequence of ModuleOption", options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.errors import OptionError
@@ -41,9 +41,38 @@ def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
     ``given`` has the values by full name, ``owner.option``.
 
     Raises:
-        OptionError: if an option is unknown, or its value is invalid.
+        OptionError: if a name is no text, an option is unknown, or its value is invalid.
     """
+    _check_text(given)
     return {name: _checked(name, value) for name, value in sorted(given.items())}
+
+
+def _check_text(names: Iterable[object]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError(
+                "module_options: expected names as text, such as 'openvino.threads', found "
+                f"{name!r}"
+            )
+
+
+def check_owners(names: Iterable[str], codegens: Sequence[str]) -> None:
+    """Check that options are for the code generators that are used.
+
+    If one of ``codegens`` is not of this project, nothing is checked, since it may use any engine.
+
+    Raises:
+        OptionError: if one of the options ``names`` is for another code generator.
+    """
+    if not all(map(CODEGENS.is_built_in, codegens)):
+        return
+    for name in names:
+        owner = name.partition(".")[0]
+        if owner not in codegens:
+            raise OptionError(
+                f"module_options: '{name}': expected '{owner}' in offload, found "
+                f"{', '.join(codegens)}; add it, or leave the option out"
+            )
 
 
 def _checked(name: str, value: object) -> str:

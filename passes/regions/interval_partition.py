@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.errors import OptionError
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -22,6 +24,14 @@ class Limits:
     operations: int = 0
     bytes: int = 0
     values: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise an OptionError if a limit is not an integer of at least 0."""
+        for name, limit in vars(self).items():
+            if type(limit) is not int or limit < 0:
+                raise OptionError(
+                    f"Limits: {name}: expected an integer of at least 0, found {limit!r}"
+                )
 
     def hold(self, operations: int, num_bytes: int, values: int) -> bool:
         """Whether a region of this size is within the limits; a limit of 0 allows any size."""

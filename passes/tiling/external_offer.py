@@ -52,7 +52,7 @@ def external_rkernel(
         num_bytes: bytes that each rTask reads and writes.
 
     Raises:
-        OptionError: if the form is not known.
+        OptionError: if the form is not known, or a number is not an integer.
 
     Example::
 
@@ -61,6 +61,10 @@ def external_rkernel(
     """
     if form not in LINKED:
         raise OptionError(f"form of code: expected one of {', '.join(LINKED)}, found '{form}'")
+    numbers = {"num_rtasks": num_rtasks, "operations": operations, "num_bytes": num_bytes}
+    for name, number in numbers.items():
+        if type(number) is not int:
+            raise OptionError(f"{name}: expected an integer, found {number!r}")
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         emit_module(_MODULE, form, code)

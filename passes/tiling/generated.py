@@ -6,8 +6,10 @@ from math import prod
 
 from rammer_mlir.bindings import func, ir
 from rammer_mlir.dialects.rtask.external import EXTERNAL, external_of
-from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.entry import CODEGEN, symbol_name
 from rammer_mlir.passes.ir.kernels import describe_kernel
+from rammer_mlir.passes.ir.one_line import one_line
 from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
@@ -62,6 +64,9 @@ def generated_kernel(function: ir.OpView) -> str | None:
     """Emit a declaration and an ``rtask.kernel`` for a region's generated rKernel; return its name.
 
     They are emitted before the region's function. None if there is no generated rKernel.
+
+    Raises:
+        OperationError: if the code generator's numbers or boxes are invalid.
     """
     found = generated_entries(function)
     if not found:
@@ -78,10 +83,19 @@ def generated_kernel(function: ir.OpView) -> str | None:
     with ir.InsertionPoint(function), function.operation.location:
         kind = ir.FunctionType.get([ir.IndexType.get(), *inputs, *outputs], outputs)
         func.FuncOp(name, kind, visibility="private")
-        describe_kernel(
+        description = describe_kernel(
             name, number("num_rtasks"), accesses, number("operations"), number("bytes"),
             **{EXTERNAL: found["external"]},
         )  # fmt: skip
+    try:
+        description.verify()
+    except ir.MLIRError as error:
+        codegen = ir.StringAttr(function.operation.attributes[CODEGEN]).value
+        raise OperationError(
+            function,
+            f"code generator '{codegen}', region '{symbol_name(function)}': expected a valid "
+            f"rKernel, found {one_line(error)}; mend it, or leave the code generator out",
+        ) from error
     return name
 
 

@@ -19,6 +19,7 @@ from rammer_mlir.errors import RammerError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.code_modules import adopt_module
 from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.ir.one_line import one_line
 from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 
@@ -117,8 +118,11 @@ def offered_kernels(
     except RammerError:
         raise
     except Exception as error:
-        problem = f"provider '{provider.name}' failed with {type(error).__name__}: {_line(error)}"
-        raise OperationError(function, f"{problem}; mend it, or leave it out") from error
+        raise OperationError(
+            function,
+            f"provider '{provider.name}' failed with {type(error).__name__}: {one_line(error)}; "
+            "mend it, or leave it out",
+        ) from error
     return [
         _Offer(operator, f"{provider.name}_{number}", module).adopt()
         for number, module in enumerate(offers)
@@ -167,7 +171,7 @@ class _Offer:
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
-            raise self._refused("a module that is valid", _line(error)) from None
+            raise self._refused("a module that is valid", one_line(error)) from None
         ops = {op.operation.name: op for op in self.module.body.operations}
         names = sorted(op.operation.name for op in self.module.body.operations)
         if names not in (_IN_IR, _EXTERNAL):
@@ -188,10 +192,3 @@ class _Offer:
             f"rKernel '{self.name}' of a provider: expected {expected}, found {found}; mend it, or "
             "leave the provider out",
         )
-
-
-def _line(error: Exception) -> str:
-    """Return an error's message as one line; for an error of MLIR, that of the first diagnostic."""
-    if isinstance(error, ir.MLIRError) and error.error_diagnostics:
-        return str(error.error_diagnostics[0].message).splitlines()[0]
-    return " ".join(str(error).split())

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rammer_mlir.errors import OptionError
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.entries import EntriesModel
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.programs.dimensions import sizes_text
 from rammer_mlir.programs.module_options import text_of
 from rammer_mlir.runtime.compiled import REPLACED, RunnableModel
 from rammer_mlir.runtime.executable import Executable
@@ -33,20 +36,37 @@ def listed_codegens() -> str:
     return "\n".join((*listed, *(["Options (--module-option):", *options] if options else []), ""))
 
 
-def listed_modules(model: RunnableModel, path: str) -> str:
+def listed_modules(model: RunnableModel) -> str:
     """Return a line for each module of foreign code in an artifact, and a line of totals.
 
-    ``path`` names the artifact in messages.
-
-    Raises:
-        OptionError: if the artifact has several programs.
+    An artifact of several programs has a heading and these lines for each.
     """
-    if not isinstance(model, Executable | GpuExecutable):
-        raise OptionError(
-            f"--modules: expected an artifact of one program, found '{path}' for {model.target} "
-            "with several programs; give another artifact"
-        )
-    return "\n".join(_lines(model))
+    if isinstance(model, Executable | GpuExecutable):
+        return "\n".join(_lines(model))
+    listed = ([f"{title}:", *_lines(program)] for title, program in _programs(model))
+    return "\n".join(line for lines in listed for line in lines)
+
+
+def _programs(
+    model: RunnableModel, title: str = ""
+) -> Iterator[tuple[str, Executable | GpuExecutable]]:
+    """Yield the programs of a model with their headings, which begin with ``title``."""
+    if isinstance(model, Executable | GpuExecutable):
+        yield title, model
+    elif isinstance(model, EntriesModel):
+        for name, each in model.entries.items():
+            yield from _programs(each, _joined(title, f"entry '{name}'"))
+    elif isinstance(model, HostedModel):
+        for number, each in enumerate(model.parts):
+            yield from _programs(each, _joined(title, f"part {number}"))
+    elif isinstance(model, OpenModel):
+        with model.held() as held:
+            for sizes, (_, each) in zip(model.specializations, held, strict=True):
+                yield from _programs(each, _joined(title, f"specialisation {sizes_text(sizes)}"))
+
+
+def _joined(*titles: str) -> str:
+    return ", ".join(filter(None, titles))
 
 
 def _lines(model: Executable | GpuExecutable) -> Iterator[str]:

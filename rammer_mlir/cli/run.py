@@ -41,6 +41,7 @@ from rammer_mlir.cli.run_programs import explained, record, runnable_program
 from rammer_mlir.cli.run_requests import compile_model, is_artifact
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
+from rammer_mlir.hosted_models import loading
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs
@@ -182,11 +183,12 @@ def _described(options: argparse.Namespace) -> str:
             f"{'--info' if options.info else '--modules'}: expected an artifact, found "
             f"'{options.model}'; compile the model first"
         )
-    with _load(options) as model:
+    # What a program needs may be asked where it is missing.
+    with loading.load(
+        options.model, options.device, verify=options.verify_signature, runs=False
+    ) as model:
         texts = [described(model)] if options.info else []
-        return "\n".join(
-            [*texts, *([listed_modules(model, options.model)] if options.modules else [])]
-        )
+        return "\n".join([*texts, *([listed_modules(model)] if options.modules else [])])
 
 
 def _load(options: argparse.Namespace) -> RunnableModel:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from rammer_mlir.engines.call_list import Bound, Call, CallList, Word
 from rammer_mlir.engines.engine import Engine, register_engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.engines.python_entry import python_entry
 from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
 from rammer_mlir.passes.regions.interval_partition import Limits
@@ -54,6 +55,7 @@ __all__ = [
     "alternatives",
     "constant",
     "op",
+    "python_entry",
     "register_codegen",
     "register_engine",
     "wildcard",

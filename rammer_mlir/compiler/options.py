@@ -25,7 +25,7 @@ from rammer_mlir.options import (
     with_defaults,
 )
 from rammer_mlir.passes.regions.codegen import CODEGENS, HOST, find_codegen
-from rammer_mlir.passes.regions.declared_options import check_module_options
+from rammer_mlir.passes.regions.declared_options import check_module_options, check_owners
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -357,7 +357,9 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
             "module_options: expected code generators in offload, found none; name them, or leave "
             "it out"
         )
-    return dict(check_module_options(options["module_options"]))
+    found = check_module_options(options["module_options"])
+    check_owners(found, _check_names(options["offload"], CODEGENS))
+    return dict(found)
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:

@@ -18,7 +18,6 @@ from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.region_forming import (
     FormRegions,
     quantized_regions,
-    warn_if_nothing_is_taken,
 )
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
@@ -263,7 +262,7 @@ def _regions(
         form = _formed(options, options.offload, code)
         if form.quantization is None:
             passes = (*_GENERAL_GRAPH, *form.outlined, *form.generated)
-            warn = None if options.offload == (HOST,) else warn_if_nothing_is_taken(options.offload)
+            warn = None if options.offload == (HOST,) else form.warn_if_nothing_is_taken
             return (Stage(REGIONS, passes, warn),)
         return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
     regions = [_formed(options, names, code) for names in _priorities(options.offload)]
@@ -298,12 +297,13 @@ def _formed(
     """
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
-    outlined = (
+    marked = (
         f"rtask-match-composites{{table={names}}}",
         f"rtask-annotate-regions{{codegens={names}}}",
+    )
+    partitioned = (
         *(("rtask-merge-regions",) if merged else ()),
         f"rtask-split-regions{{{where}}}",
-        "rtask-outline-regions",
     )
     generated = (
         *code,
@@ -311,7 +311,7 @@ def _formed(
         *_SIMPLIFIED,
     )
     quantization = quantization_of(options.given, codegens) if options.samples else None
-    return FormRegions(outlined, generated, quantization)
+    return FormRegions(codegens, marked, partitioned, generated, quantization)
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:

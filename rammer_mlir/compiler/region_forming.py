@@ -12,8 +12,10 @@ from rammer_mlir.compiler.quantization.quantize import Quantization
 from rammer_mlir.compiler.stage import Step, Work
 from rammer_mlir.errors import OffloadWarning
 from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.ir.cloning import copy_module
 from rammer_mlir.passes.ir.entry import CODEGEN, functions
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.support.usable_cores import usable_cores
 from rammer_mlir.support.user_warnings import warn_user
@@ -24,15 +26,24 @@ class FormRegions:
     """Forms the regions of a module.
 
     Attributes:
-        outlined: passes up to the outlining of regions.
-        generated: passes that request the regions' code, and return regions without code to the
-            host.
+        codegens: names of the code generators, in the order of priority.
+        marked: passes that mark each operation that a code generator supports.
+        partitioned: passes that merge marked operations to regions, and cut and drop regions.
+        generated: passes that request the code of outlined regions, and return regions without code
+            to the host.
         quantization: settings for quantizing outlined regions; None to leave them in f32.
     """
 
-    outlined: tuple[str, ...]
+    codegens: Sequence[str]
+    marked: tuple[str, ...]
+    partitioned: tuple[str, ...]
     generated: tuple[str, ...]
     quantization: Quantization | None = None
+
+    @property
+    def outlined(self) -> tuple[str, ...]:
+        """Passes up to the outlining of regions."""
+        return (*self.marked, *self.partitioned, "rtask-outline-regions")
 
     def __call__(self, work: Work, module: ir.Module) -> QuantizationReport | None:
         """Form the regions of a module, and return the decisions about quantization.
@@ -46,6 +57,38 @@ class FormRegions:
         report = self.quantization.apply(module, _observer(work))
         _run(module, self.generated)
         return report
+
+    def warn_if_nothing_is_taken(self, work: Work) -> None:
+        """Warn if no region of the module has code, with the reason.
+
+        The module is at the stage `regions`.
+        """
+        if not any(CODEGEN in f.operation.attributes for f in functions(work.module)):
+            problem = self._problem(copy_module(work.module))
+            warn_user(f"offload: {problem}; the host computes everything", OffloadWarning)
+
+    def _problem(self, module: ir.Module) -> str:
+        """Return why no region has code: what was expected, what was found, and advice.
+
+        The module, without regions, is modified.
+        """
+        wanted = " or ".join(f"'{name}'" for name in self.codegens)
+        _run(module, self.marked)
+        supported = sum(map(len, RegionGraph.of(module).regions().values()))
+        if not supported:
+            return f"expected operations that {wanted} supports, found none"
+        _run(module, self.partitioned)
+        regions = len(RegionGraph.of(module).regions())
+        if not regions:
+            return (
+                f"expected regions within the limits of {wanted} and worth its code, found none "
+                f"(supported operations: {supported}); see limits, worth and min_macs of the code "
+                "generator"
+            )
+        return (
+            f"expected code of {wanted} for a region, found none (regions: {regions}); the log "
+            "(--verbose) may tell the reason"
+        )
 
 
 def _run(module: ir.Module, passes: Sequence[str]) -> None:
@@ -67,18 +110,3 @@ def quantized_regions(form: FormRegions) -> Step:
         work.quantized = form(work, work.module)
 
     return keep
-
-
-def warn_if_nothing_is_taken(names: Sequence[str]) -> Step:
-    """Return the step that warns if the code generators ``names`` accepted no region."""
-
-    def warn(work: Work) -> None:
-        if not any(CODEGEN in f.operation.attributes for f in functions(work.module)):
-            wanted = " or ".join(f"'{name}'" for name in names)
-            warn_user(
-                f"offload: expected operations that {wanted} can compute, found none; the host "
-                "computes everything",
-                OffloadWarning,
-            )
-
-    return warn

@@ -25,11 +25,12 @@ from rammer_mlir.runtime.loader import open_artifact
 
 
 def read_tree(
-    archive: Archive, device: int
+    archive: Archive, device: int, *, runs: bool = True
 ) -> Callable[[], OpenModel | HostedModel | EntriesModel]:
     """Read a composed model's artifact; return a function that makes the model ready to run.
 
-    ``device`` is the index of the GPU that runs GPU programs.
+    ``device`` is the index of the GPU that runs GPU programs. With ``runs=False`` the model is only
+    described, and may need packages that are not installed.
 
     Raises:
         ArtifactError: if the file was changed, or was compiled for another machine.
@@ -42,7 +43,7 @@ def read_tree(
     archive.check_seal()
     blob = archive.constants()
     artifacts = {node["folder"]: archive.entry(node, blob) for node in programs}
-    return partial(_Reader(archive.path, artifacts, blob, device).composed, root)
+    return partial(_Reader(archive.path, artifacts, blob, device, runs).composed, root)
 
 
 def _programs(node: Node) -> list[Node]:
@@ -58,6 +59,7 @@ class _Reader:
     artifacts: Mapping[str, Artifact]
     blob: Bytes
     device: int
+    runs: bool
 
     def composed(self, node: Node) -> OpenModel | HostedModel | EntriesModel:
         if node["kind"] == "entries":
@@ -67,7 +69,8 @@ class _Reader:
     def _model(self, node: Node) -> RunnableModel:
         if node["kind"] != "program":
             return self.composed(node)
-        return open_artifact(self.path, self.artifacts[node["folder"]], self.device)
+        artifact = self.artifacts[node["folder"]]
+        return open_artifact(self.path, artifact, self.device, runs=self.runs)
 
     def _host(self, node: Node) -> HostedModel:
         program = read_program(node["program"], ArrayReader(self.blob))

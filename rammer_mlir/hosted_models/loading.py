@@ -34,6 +34,7 @@ def load(
     *,
     mapped: bool = True,
     verify: PemKey | None = None,
+    runs: bool = True,
 ) -> LoadedModel:
     """Load a compiled model from an artifact.
 
@@ -42,6 +43,7 @@ def load(
         device: index of the GPU that runs GPU programs.
         mapped: memory-map large constants instead of reading them.
         verify: public key that must verify the artifact's signature; None for no check.
+        runs: False if the model is only described, and may need packages that are not installed.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
@@ -52,7 +54,7 @@ def load(
     key = None if verify is None else read_key(verify, "verify")
     verifier = None if key is None else verifier_of(key)
     with open_archive(path, mapped=mapped, verify=verifier) as archive:
-        found, seal = _reader(archive, device), archive.manifest[SEAL]
+        found, seal = _reader(archive, device, runs=runs), archive.manifest[SEAL]
     model = found()
     model.reload = ArtifactFile(path.resolve(), device, mapped, seal, key)
     return model
@@ -92,14 +94,16 @@ class ArtifactFile:
         return model
 
 
-def _reader(archive: Archive, device: int) -> Callable[[], LoadedModel]:
+def _reader(archive: Archive, device: int, *, runs: bool) -> Callable[[], LoadedModel]:
     """Read an artifact of any kind; return a function that makes the model ready to run.
 
-    ``device`` is the index of the GPU that runs GPU programs.
+    ``device`` is the index of the GPU that runs GPU programs. With ``runs=False`` the model is only
+    described.
     """
     version = archive.manifest["version"]
     if version == TREE_VERSION:
-        return read_tree(archive, device)
+        return read_tree(archive, device, runs=runs)
     if version == SEVERAL_VERSION:
-        return partial(open_specializations, archive.path, read_specializations(archive), device)
-    return partial(open_artifact, archive.path, read_program(archive), device)
+        found = read_specializations(archive)
+        return partial(open_specializations, archive.path, found, device, runs=runs)
+    return partial(open_artifact, archive.path, read_program(archive), device, runs=runs)

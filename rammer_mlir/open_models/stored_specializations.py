@@ -21,20 +21,23 @@ from rammer_mlir.runtime.gpu.driver_loading import check_device
 from rammer_mlir.runtime.loader import open_artifact
 
 
-def open_specializations(path: Path, found: Specializations, device: int) -> OpenModel:
+def open_specializations(
+    path: Path, found: Specializations, device: int, *, runs: bool = True
+) -> OpenModel:
     """Load all specialisations of an artifact into a model with open dimensions.
 
     Args:
         path: the artifact, for messages.
         found: the content of the artifact.
         device: index of the GPU that runs GPU programs.
+        runs: False if the model is only described, and may need packages that are not installed.
 
     Raises:
         OptionError: if no GPU has this index.
     """
     if isinstance(found.programs[0].artifact.image, GpuImage):
         check_device(device)
-    held = HeldPrograms(path, found, device)
+    held = HeldPrograms(path, found, device, runs)
     model = OpenModel(found.signature, held, len(found.programs))
     for program in found.programs:
         model.prepare(shapes=program.shapes)
@@ -49,11 +52,14 @@ class HeldPrograms:
         path: the artifact, for messages.
         held: the content of the artifact.
         device: index of the GPU that runs GPU programs.
+        runs: False if the programs are only described, and may need packages that are not
+            installed.
     """
 
     path: Path
     held: Specializations
     device: int
+    runs: bool = True
 
     @property
     def target(self) -> str:
@@ -84,7 +90,7 @@ class HeldPrograms:
         """
         for program in self.held.programs:
             if program.shapes == shapes:
-                return open_artifact(self.path, program.artifact, self.device)
+                return open_artifact(self.path, program.artifact, self.device, runs=self.runs)
         held = "; ".join(self._text(program) for program in self.held.programs)
         raise InputError(
             f"'{self.path}' has no program: expected one of its {held}; compile the model for "

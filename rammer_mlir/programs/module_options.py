@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
+from rammer_mlir.errors import OptionError
+
 Value = str | int | float | bool
 
 _BOOLS = {"true": True, "false": False}
+
+_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 _WORDS = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
 
@@ -33,6 +38,19 @@ class ModuleOption:
     least: float | None = None
     words: tuple[str, ...] = ()
     most: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise an OptionError if the name or the type of the default value is invalid."""
+        name: object = vars(self)["name"]
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise OptionError(
+                f"ModuleOption: expected a name of letters, digits, '_' and '-', found {name!r}"
+            )
+        if type(self.default) not in _WORDS:
+            raise OptionError(
+                f"ModuleOption '{self.name}': expected a text, a number or a bool as default, "
+                f"found {self.default!r}"
+            )
 
     @property
     def expected(self) -> str:

@@ -290,13 +290,15 @@ class Executable(CompiledModel):
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = context
-        if self._image.entries and self._modules is None:
+        # Stateless code has requirements too.
+        if self._image.modules and self._modules is None:
             try:
                 self._modules = open_modules(self._image, self._code.modules)
             except (RammerError, ImportError, OSError) as problem:
                 self.fall_back(problem)
                 return self._prepare()
-            self.stats["module_seconds"] = self._modules.seconds
+            if self._image.entries:
+                self.stats["module_seconds"] = self._modules.seconds
         return self._code, self._pool, self._context
 
     def artifact(self) -> Artifact:

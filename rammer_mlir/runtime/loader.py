@@ -19,32 +19,35 @@ from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.runtime.shared_libraries import SharedLibrary
 
 
-def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
+def open_artifact(
+    path: Path, found: Artifact, device: int = 0, *, runs: bool = True
+) -> Executable | GpuExecutable:
     """Return an executable of the program ``found``, which was read from the file ``path``.
 
-    ``device`` is the index of the GPU that runs a GPU program.
+    Args:
+        path: the file, for messages.
+        found: the program.
+        device: the index of the GPU that runs a GPU program.
+        runs: whether the executable will run, and not only be described; only then the packages
+            that it needs have to be installed.
 
     Raises:
         ArtifactError: if the program's code cannot be loaded.
         MissingPackageError: if a required package is not installed.
         OptionError: if the index of the GPU is invalid.
     """
+    if runs and found.fallback is None:
+        check_needs(found.image.modules)
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
-    return _load_for_cpu(path, found.image, found)
-
-
-def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
-    if found.fallback is None:
-        check_needs(image.modules)
-        return _executable(path, image, found)
-    other = found.fallback
+    executable, other = _executable(path, found.image, found), found.fallback
+    if other is None:
+        return executable
     assert isinstance(other.image, CpuImage)
-    executable = _executable(path, image, found)
     executable.keep_fallback(_executable(path, other.image, other))
     try:
-        check_available(image.modules)
+        check_available(found.image.modules)
     except RammerError as problem:
         executable.fall_back(problem)
     return executable

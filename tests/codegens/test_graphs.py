@@ -245,8 +245,8 @@ def test_what_is_no_graph() -> None:
             ENGINES.get(module.engine).open(host)
 
 
-def test_a_failing_run_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    """An exception in a callback is logged, and a status of the run."""
+def test_a_failing_run_is_one_line() -> None:
+    """The run's error has the exception of a callback."""
     from rammer_mlir.engines.graphs import numpy_engine
 
     model = model_of("dilation")
@@ -256,9 +256,8 @@ def test_a_failing_run_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     before = known.evaluate
     known.evaluate = None
     try:
-        with pytest.raises(TargetError, match="expected status 0, found 1"):
+        with pytest.raises(TargetError, match="expected status 0, found 'TypeError: "):
             exe.run(feeds_of(model))
-        assert "module 'numpy_0_code': TypeError" in caplog.text
     finally:
         known.evaluate = before
     exe.run(feeds_of(model))

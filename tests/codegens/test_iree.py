@@ -335,7 +335,7 @@ SQUARES: Shapes = {"w": (16, 16), "v": (16, 16)}
 def test_equal_regions_are_compiled_once(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
 
-    def compile_text(text: str, machine: object, *rest: object) -> compiler.Compiled | None:
+    def compile_text(text: str, machine: object, *rest: object) -> compiler.Compiled | str:
         texts.append(text)
         return compiler.compile_text(text, machine, *rest)  # pyright: ignore[reportArgumentType]
 

@@ -108,6 +108,35 @@ def test_a_code_generator_gets_its_own(packed: Packed) -> None:
         assert Packed.seen and all(each == wanted for each in Packed.seen)
 
 
+def test_options_of_others_are_refused(packed: Packed, mlp: onnx.ModelProto) -> None:
+    """Code generators of this project use no engine of another name; others may."""
+    message = "'openvino.threads': expected 'openvino' in offload, found onednn, iree; add it"
+    with pytest.raises(OptionError, match=message):
+        compiled(mlp, "onednn,iree", {"openvino.threads": 2})
+    with compiled(two_products(), "packed", {"openvino.threads": 2}) as exe:
+        check(exe)
+
+
+def test_names_of_options_are_text(mlp: onnx.ModelProto) -> None:
+    given: Any = {3: 4}
+    with pytest.raises(OptionError, match=r"expected names as text, such as .*, found 3"):
+        compiled(mlp, "onednn", given)
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "message"),
+    [
+        ("two words", 1, "expected a name of letters, digits, '_' and '-', found 'two words'"),
+        (5, 1, "expected a name of letters, digits, '_' and '-', found 5"),
+        ("level", None, "'level': expected a text, a number or a bool as default, found None"),
+        ("level", [1], r"'level': expected a text, a number or a bool as default, found \[1\]"),
+    ],
+)
+def test_faults_of_declarations(name: Any, default: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ModuleOption(name, default, "how much")
+
+
 def test_an_engine_gets_its_own(packed: Packed, tmp_path: Path) -> None:
     """Also from an artifact; the weights of both products make a module of one code each."""
     packed.form, packed.code = "binary", {"engine": "products-engine"}

@@ -182,7 +182,7 @@ def test_the_plan_decides(efficiency: float, kept: int, rowwise: Rowwise) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"form": "c"}, "expected a RegionCode of form llvm or None, found c; mend it"),
+        ({"form": "c"}, "a form that the target rocdl:gfx90a runs, llvm, found c; choose another"),
         ({"has_state": True}, "expected a function without a state for rocdl:gfx90a"),
         ({"objects": (b"object",)}, "expected no objects for rocdl:gfx90a, found 1"),
     ],
@@ -198,7 +198,7 @@ def test_faults_are_one_line(change: dict[str, Any], message: str, rowwise: Roww
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("numpy", "code generator 'numpy': expected .* form llvm, ptx, cuda or None, found graph"),
+        ("numpy", "code generator 'numpy': expected .* runs, llvm, ptx, cuda, found graph"),
         ("iree", "code generator 'iree': expected a CPU as target, found 'nvvm:sm_80'"),
     ],
 )

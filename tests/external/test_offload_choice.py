@@ -171,7 +171,7 @@ def test_what_there_was_no_time_for_is_said(caplog: pytest.LogCaptureFixture) ->
 
 def test_code_generators_that_take_nothing_are_named() -> None:
     """With `cost` the summary says so: 0 of 0 regions."""
-    words = "expected operations that 'products' can compute, found none; the host computes"
+    words = "expected operations that 'products' supports, found none; the host computes"
     with pytest.warns(OffloadWarning, match=words):
         exe = compiled(build("integer_ops"), offload="products", offload_choice="always")
     assert not exe.image.modules

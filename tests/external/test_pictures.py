@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import run as run_tool
+from rammer_mlir.codegens import Region, RegionCode, Requirement
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
@@ -229,6 +231,56 @@ def test_modules_of_an_artifact(
     assert capsys.readouterr().out == "foreign code     0 of 2 rOperators\n"
     assert run_tool.main(["layers.onnx", "--modules"]) == 1
     assert "cannot read 'layers.onnx'" in capsys.readouterr().err
+
+
+def test_modules_of_several_programs(
+    products: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = layers()
+    dimension = model.graph.input[0].type.tensor_type.shape.dim[0]
+    dimension.Clear()
+    dimension.dim_param = "n"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    path = tmp_path / "layers.rammer"
+    open_model = rammer_mlir.compile(
+        model, offload="products", offload_choice="always", num_veus=2, cache=False
+    )
+    for rows in (2, 4):
+        open_model.prepare(n=rows)  # type: ignore[union-attr]
+    open_model.save(path)
+    assert run_tool.main([str(path), "--modules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0], lines[3]] == ["specialisation n=2:", "specialisation n=4:"]
+    assert all(lines[n].startswith("module 'products_0_code'  c, ") for n in (1, 4))
+    assert all(lines[n].startswith("foreign code     1 of 2 rOperators, ") for n in (2, 5))
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize("option", ["--modules", "--info"])
+def test_descriptions_need_no_package(
+    option: str,
+    products: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where a program's package is missing, only its run is refused."""
+    generate = products.generate
+    need = Requirement("no-such-package", "1.0")
+
+    def with_need(region: Region) -> RegionCode:
+        return replace(generate(region), needs=(need,))
+
+    monkeypatch.setattr(products, "generate", with_need)
+    path = str(tmp_path / "layers.rammer")
+    rammer_mlir.compile(
+        layers(), offload="products", offload_choice="always", num_veus=2, cache=False
+    ).save(path)
+    assert run_tool.main([path, option]) == 0
+    wanted = "module 'products_0_code'" if option == "--modules" else "input 'x'        4x8 float32"
+    assert wanted in capsys.readouterr().out
+    assert run_tool.main([path]) == 1
+    assert "expected the package no-such-package 1.0, found none" in capsys.readouterr().err
 
 
 class Lacking:

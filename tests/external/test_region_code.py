@@ -23,12 +23,21 @@ from rammer_mlir.codegens import (
     Region,
     RegionCode,
     RegionFacts,
+    Requirement,
     constant,
     op,
     register_codegen,
     wildcard,
 )
-from rammer_mlir.errors import OptionError, PassError, RammerError, TargetError
+from rammer_mlir.errors import (
+    FallbackWarning,
+    MissingPackageError,
+    OffloadWarning,
+    OptionError,
+    PassError,
+    RammerError,
+    TargetError,
+)
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes import rtask_insert_copies
@@ -262,6 +271,19 @@ def graph(rows: int = 6, element_type: str = "f32") -> Graph:
         ({"reads": {0: [("d0 mod 0", 1), (0, 10)]}}, "in terms of d0, .* found 'd0 mod 0'"),
         ({"reads": {0: [("d0 floordiv -2", 1), (0, 10)]}}, "in terms of d0, .* found 'd0 floordiv"),
         ({"reads": {0: [("d0, d0", 1), (0, 10)]}}, "in terms of d0, .* found 'd0, d0'"),
+        (
+            {"writes": {0: [("d0 * 0", 1), (0, 7)]}},
+            r"\(Mul:y\): code generator 'doubled', region 'doubled_0': expected a valid rKernel, "
+            r"found .* every element of argument 2 in one rTask's box, got element \[0, 0\] in 6",
+        ),
+        (
+            {"num_rtasks": 5},
+            r"region 'doubled_0': expected a valid rKernel, found .* got element \[5, 0\] in 0",
+        ),
+        (
+            {"reads": {0: [("d0", 0), (0, 10)]}},
+            "region 'doubled_0': expected a valid rKernel, found .* sizes >= 1 for argument 0",
+        ),
         ({"efficiency": 0.0}, "expected an efficiency above 0, found 0.0; mend it"),
     ],
 )
@@ -289,6 +311,14 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no patterns": ({"patterns": lambda: None}, "expected patterns to return Sequence, found None"),
     "no limits": ({"limits": lambda: None}, "expected limits to return Limits, found None"),
+    "a limit as text": (
+        {"limits": lambda: Limits(operations="many")},  # pyright: ignore[reportArgumentType]
+        "Limits: operations: expected an integer of at least 0, found 'many'",
+    ),
+    "a negative limit": (
+        {"limits": lambda: Limits(bytes=-1)},
+        "Limits: bytes: expected an integer of at least 0, found -1",
+    ),
     "layouts": ({"layouts": five}, "expected layouts to return Layouts, found 5"),
     "words for a number": ({"min_macs": "many"}, "expected min_macs to be an int, found 'many'"),
     "missing": ({"missing": lambda: True}, "expected missing to return None or str, found True"),
@@ -303,9 +333,72 @@ def test_answers_of_another_type_are_one_line(
     change, message = ANSWERS[name]
     for method, value in change.items():
         monkeypatch.setattr(doubled, method, value, raising=False)
-    with pytest.raises(RammerError, match=f"code generator 'doubled': .*{message}") as found:
+    begin = "" if message.startswith("Limits") else "code generator 'doubled': .*"
+    with pytest.raises(RammerError, match=begin + message) as found:
         compiled(model_of(ONE))
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["a,b", "a b", "a.b", "", "1a", "\N{GREEK SMALL LETTER PI}"])
+def test_names_of_code_generators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of names, pass options and names of composites have to be unambiguous."""
+    monkeypatch.setattr(Doubled, "name", name)
+    words = "expected a name of letters, digits, '_' and '-' that begins with a letter, found "
+    with pytest.raises(OptionError, match=words + repr(name)):
+        register_codegen(Doubled())
+
+
+def no(*_: object) -> bool:
+    return False
+
+
+def nothing(_: Region) -> None:
+    return None
+
+
+NOT_TAKEN: dict[str, tuple[dict[str, Any], str, str]] = {
+    "not supported": ({}, "y = Relu(x)", "expected operations that 'doubled' supports, found none"),
+    "beyond a limit": (
+        {"limits": lambda: Limits(bytes=1)},
+        ONE,
+        r"regions within the limits of 'doubled' and worth its code, found none \(supported "
+        r"operations: 1\)",
+    ),
+    "not worth it": ({"worth": no}, ONE, "and worth its code, found none"),
+    "too small": ({"min_macs": 10**6}, ONE, "found none .*; see limits, worth and min_macs"),
+    "no code": (
+        {"generate": nothing},
+        ONE,
+        r"expected code of 'doubled' for a region, found none \(regions: 1\); the log",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_why_nothing_is_taken(name: str, doubled: Doubled, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, body, message = NOT_TAKEN[name]
+    for method, value in change.items():
+        monkeypatch.setattr(doubled, method, value, raising=False)
+    with pytest.warns(OffloadWarning, match=f"offload: .*{message}.*; the host computes") as shown:
+        compiled(model_of(body, y="6,7" if body == ONE else "6,10"))
+    assert len(shown) == 1 and "\n" not in str(shown[0].message)
+
+
+@pytest.mark.parametrize("fallback", ["refuse", "host"])
+def test_needs_of_code_without_a_state(fallback: str, doubled: Doubled) -> None:
+    """A run in the compiler's process checks them, as does the load of an artifact."""
+    doubled.change = {"needs": (Requirement("no-such-package", "1.0"),)}
+    exe = compiled(model_of(ONE), fallback=fallback)
+    feeds = {"x": np.ones((6, 10), np.float32)}
+    message = "expected the package no-such-package 1.0, found none; install it with"
+    if fallback == "refuse":
+        with pytest.raises(MissingPackageError, match=message):
+            exe.run(feeds)
+    else:
+        with pytest.warns(FallbackWarning, match=message):
+            found = exe.run(feeds)
+        wanted = rammer_mlir.compile(model_of(ONE), num_veus=2, cache=False).run(feeds)
+        np.testing.assert_array_equal(found["y"], wanted["y"])
 
 
 @pytest.mark.parametrize(

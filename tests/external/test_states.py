@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rammer_mlir.codegens import (
     EntryHost,
     OpenEntry,
     Requirement,
+    python_entry,
     register_codegen,
     register_engine,
 )
@@ -289,6 +291,42 @@ def test_what_is_not_installed_is_one_line(name: str, packed: PackedProducts) ->
     with pytest.raises(error, match=message) as found:
         offloaded().prepare()
     assert "\n" not in str(found.value)
+
+
+def test_python_functions_of_engines(
+    packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    """What they raise is in the error of the run, each time, and nowhere else."""
+    failing: list[BaseException] = []
+
+    def open_with(_: Products, host: EntryHost) -> OpenEntry:
+        rows, sums, columns = map(int, host.module.content.split())
+        kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
+        w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)
+
+        def run(row: int, buffers: Sequence[int]) -> None:
+            if failing:
+                raise failing[0]
+            x = (ctypes.c_float * (rows * sums)).from_address(buffers[0])
+            y = (ctypes.c_float * (rows * columns)).from_address(buffers[2])
+            product = np.ctypeslib.as_array(x).reshape(rows, sums)[row] @ w
+            np.ctypeslib.as_array(y).reshape(rows, columns)[row] = product
+
+        return python_entry(run, 3)
+
+    monkeypatch.setattr(Products, "open", open_with)
+    packed.form, packed.code = "binary", {"engine": engine.name}
+    with offloaded() as exe:
+        check(exe)
+        for error in (ValueError("no\nsuch row"), KeyboardInterrupt("now")):
+            failing.append(error)
+            message = f"expected status 0, found '{type(error).__name__}: n"
+            with pytest.raises(TargetError, match=message) as found:
+                check(exe)
+            assert "\n" not in str(found.value)
+            failing.clear()
+            check(exe)
+    assert capfd.readouterr().err == ""
 
 
 def test_faults_of_engines(packed: PackedProducts) -> None:

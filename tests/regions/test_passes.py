@@ -344,7 +344,7 @@ def test_code_generators_are_checked_when_they_are_registered() -> None:
     with pytest.raises(OptionError, match="expected a code generator, with a name and functions"):
         register_codegen(broken)
     dotted: Any = type("Dotted", (Toy,), {"name": "a.b"})()
-    with pytest.raises(OptionError, match="expected a name without a dot"):
+    with pytest.raises(OptionError, match="expected a name of letters, digits, '_' and '-'"):
         register_codegen(dotted)
     misspelt: Any = type("Misspelt", (Toy,), {"prepair": print})()
     with pytest.raises(OptionError, match="expected 'prepare', found 'prepair', which nothing"):

@@ -31,6 +31,9 @@ ALIGNMENT = 64
 """Alignment of operands in bytes that IREE's code assumes."""
 
 
+_NO_TENSORS = "an input or output is empty, or of a type in which IREE does not compute"
+
+
 class Iree:
     """Compiles single operations, with their element-wise neighbours, by IREE's compiler.
 
@@ -56,7 +59,7 @@ class Iree:
 
     def __init__(self) -> None:
         """Begin with an empty memo of compiled regions."""
-        self._known: dict[str, ObjectCode | None] = {}
+        self._known: dict[str, ObjectCode | str] = {}
 
     def missing(self) -> str | None:
         """Return a message about missing packages; None if all are installed."""
@@ -100,9 +103,9 @@ class Iree:
     def generate(self, region: Region) -> RegionCode | None:
         """Return a region's objects; None if IREE cannot compile it to a single dispatch."""
         program = program_of(region)
-        made = None if program is None else self._compiled(program)
-        if made is None:
-            LOGGER.info("iree: region '%s' stays on the host: no single dispatch", region.name)
+        made = _NO_TENSORS if program is None else self._compiled(program)
+        if isinstance(made, str):
+            LOGGER.info("iree: region '%s' stays on the host: %s", region.name, made)
             return None
         box = made.tiles.box
         return RegionCode(
@@ -116,7 +119,7 @@ class Iree:
             efficiency=efficiency(r for each in region.operations for r in each.readings),
         )
 
-    def _compiled(self, program: Program) -> ObjectCode | None:
+    def _compiled(self, program: Program) -> ObjectCode | str:
         key = _key(program)
         if key not in self._known:
             self._known[key] = make_object(program, f"iree_{key}")

@@ -62,8 +62,8 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
 
 def compile_text(
     text: str, machine: Machine, flags: Sequence[str], seconds: float
-) -> Compiled | None:
-    """Return the object file of a module; None if IREE cannot compile it in time.
+) -> Compiled | str:
+    """Return the object file of a module; the reason as text if IREE does not compile it in time.
 
     Args:
         text: MLIR text of the module.
@@ -85,7 +85,7 @@ def compile_text(
                 command, capture_output=True, text=True, check=False, timeout=seconds
             )
         except subprocess.TimeoutExpired:
-            return None
+            return f"iree-compile took more than {seconds:g} seconds (iree.seconds)"
         except OSError as error:
             raise TargetError(
                 f"code generator 'iree': expected its compiler to start, found '{error}'; install "
@@ -97,5 +97,11 @@ def compile_text(
                 f"'{' '.join(flags)}'; see 'iree-compile --help'"
             )
         if done.returncode or not library.exists():
-            return None
+            return f"iree-compile failed: {_first_error(done.stderr)}"
         return Compiled(library.read_bytes(), done.stdout)
+
+
+def _first_error(text: str) -> str:
+    """Return the first line with an error, cut to 200 characters, of the compiler's messages."""
+    lines = text.strip().splitlines() or ["no message"]
+    return next((line for line in lines if "error:" in line), lines[0]).strip()[:200]

@@ -55,21 +55,23 @@ def machine_of(target: str) -> Machine:
     return named_machine(name).machine() if name else host_machine()
 
 
-def make_object(program: Program, symbol: str) -> ObjectCode | None:
-    """Return the objects of a region; None if it does not become a single dispatch.
+def make_object(program: Program, symbol: str) -> ObjectCode | str:
+    """Return the objects of a region; the reason as text if it does not become a single dispatch.
 
     ``symbol`` is the name of the adapter's function, which runs an rTask.
     """
     machine = machine_of(program.target)
     text = program.text(f"{symbol}_region")
     compiled = compile_text(text, machine, program.flags, program.seconds)
-    if compiled is None:
-        return None
+    if isinstance(compiled, str):
+        return compiled
     operands = (*program.inputs, *program.outputs)
     call = read_call(compiled.text, tuple(tensor.num_bytes for tensor in operands))
-    tiles = None if call is None else _tiles(program, symbol, call, compiled.content)
-    if call is None or tiles is None:
-        return None
+    if call is None:
+        return "it is several dispatches, or has temporary memory"
+    tiles = _tiles(program, symbol, call, compiled.content)
+    if tiles is None:
+        return "its function fails on random inputs"
     adapter = emit_object(adapter_ir(symbol, call, tiles.workgroups_each), machine)
     return ObjectCode(symbol, adapter, compiled.content, tiles)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.engines.python_entry import python_entry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphConstant, GraphTensor
 
@@ -23,12 +23,6 @@ Run = Callable[[Mapping[str, int]], None]
 
 They are the addresses of all outputs, and of all inputs except weights.
 """
-
-_FAILED = 1
-
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-
-_log = logging.getLogger("rammer_mlir")
 
 
 def dtype_of(tensor: GraphTensor | GraphConstant) -> np.dtype[Any]:
@@ -79,11 +73,10 @@ def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
     return {t.name: array_at(t, w) for t, w in known if w is not None}
 
 
-def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
+def opened(graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
     """Return the entry by which compiled code runs a graph through a Python function.
 
     Args:
-        host: supplies the module's name for messages.
         graph: the graph, whose inputs and outputs are the buffers that compiled code passes.
         weights: the graph's inputs that are weights, by name.
         run: runs the graph, given the addresses of all other inputs and of the outputs by name; the
@@ -92,16 +85,7 @@ def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Ru
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]
 
-    def call(state: int, rtask: int, pointers: int) -> int:
-        try:
-            found = (ctypes.c_void_p * len(buffers)).from_address(pointers)
-            # ctypes reads a null pointer as None.
-            run({name: found[number] or 0 for number, name in places})
-        except Exception as error:  # an exception must not unwind through a vEU's native frames
-            _log.error("module '%s': %s: %s", host.module.name, type(error).__name__, error)
-            return _FAILED
-        return 0
+    def call(_rtask: int, addresses: Sequence[int]) -> None:
+        run({name: addresses[number] for number, name in places})
 
-    callback = _RUN(call)
-    function = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    return OpenEntry(function, 0, lambda: None, callback)
+    return python_entry(call, len(buffers))

@@ -45,7 +45,7 @@ class NumPyEngine:
             for name, tensor in outputs.items():
                 array_at(tensor, addresses[name])[...] = found[name]
 
-        return opened(host, graph, weights, run)
+        return opened(graph, weights, run)
 
 
 def evaluate(graph: Graph, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+"""Functions of engines that are written in Python, which vEUs call while holding the GIL."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from rammer_mlir.engines.host import OpenEntry
+
+_FAILED = 1
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) -> OpenEntry:
+    """Return an engine's function that compiled code calls, written in Python.
+
+    An exception of ``run`` makes the model's run fail with an error that contains the exception.
+
+    Args:
+        run: computes an rTask, given its id and the addresses of all buffers, inputs first.
+        num_buffers: number of inputs and outputs.
+    """
+    failures: list[str] = []
+
+    def call(_state: int, rtask: int, buffers: int) -> int:
+        try:
+            found = (ctypes.c_void_p * num_buffers).from_address(buffers)
+            # ctypes reads a null pointer as None.
+            run(rtask, [address or 0 for address in found])
+        except BaseException as error:  # it must not unwind through a vEU's native frames
+            failures.append(" ".join(f"{type(error).__name__}: {error}".split()))
+            return _FAILED
+        return 0
+
+    def explain() -> str:
+        found = failures[-1] if failures else ""
+        failures.clear()
+        return f"'{found}'" if found else ""
+
+    callback = _RUN(call)
+    function = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    return OpenEntry(function, 0, lambda: None, callback, explain)
