@@ -9,6 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import functions, is_private
 from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
+from rammer_mlir.passes.legalization.assertions import assume_assertions
 from rammer_mlir.passes.legalization.bodies import select_in_bodies
 from rammer_mlir.passes.legalization.complex_numbers import lower_complex
 from rammer_mlir.passes.legalization.destinations import lower_destinations
@@ -100,6 +101,7 @@ class Legalize(Pass):
         unroll_loops(module)
         decompose_aggregates(module)
         run(module, *_ELEMENTWISE, *_GENERAL)
+        assume_assertions(module)
         select_in_bodies(module)
         guard_divisions(module)
         lower_slices(module)

@@ -108,3 +108,54 @@ func.func @odd_sum(%a: tensor<4xi4>) -> tensor<4xi4> {
   %0 = arith.addi %a, %a : tensor<4xi4>
   return %0 : tensor<4xi4>
 }
+
+// -----
+
+// Assertions are assumed to hold; the indices that they may be about stay within the tensor.
+// CHECK-LABEL: func.func @asserted_rows
+// CHECK-SAME: (%{{.*}}: tensor<5xi32>, %[[T:.*]]: tensor<9x4xf32>)
+// CHECK-DAG: %[[LAST:.*]] = arith.constant 8 : index
+// CHECK-DAG: %[[FIRST:.*]] = arith.constant 0 : index
+// CHECK-NOT: cf.assert
+// CHECK: %[[ROW:.*]] = arith.index_cast
+// CHECK: %[[COLUMN:.*]] = linalg.index 1
+// CHECK: %[[LOW:.*]] = arith.maxsi %[[ROW]], %[[FIRST]]
+// CHECK: %[[HIGH:.*]] = arith.minsi %[[LOW]], %[[LAST]]
+// CHECK: tensor.extract %[[T]][%[[HIGH]], %[[COLUMN]]]
+func.func @asserted_rows(%rows: tensor<5xi32>, %table: tensor<9x4xf32>) -> tensor<5x4xf32> {
+  %end = arith.constant 9 : i32
+  %empty = tensor.empty() : tensor<5x4xf32>
+  %found = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%rows : tensor<5xi32>) outs(%empty : tensor<5x4xf32>) {
+  ^bb0(%row: i32, %out: f32):
+    %is_below = arith.cmpi slt, %row, %end : i32
+    cf.assert %is_below, "row is too large"
+    %i = arith.index_cast %row : i32 to index
+    %j = linalg.index 1 : index
+    %element = tensor.extract %table[%i, %j] : tensor<9x4xf32>
+    linalg.yield %element : f32
+  } -> tensor<5x4xf32>
+  return %found : tensor<5x4xf32>
+}
+
+// -----
+
+// No index is within a tensor without elements.
+func.func @asserted_nothing(%rows: tensor<5xi32>, %table: tensor<0xf32>) -> tensor<5xf32> {
+  %zero = arith.constant 0 : i32
+  %empty = tensor.empty() : tensor<5xf32>
+  %found = linalg.generic {
+    indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]
+  } ins(%rows : tensor<5xi32>) outs(%empty : tensor<5xf32>) {
+  ^bb0(%row: i32, %out: f32):
+    %is_positive = arith.cmpi sge, %row, %zero : i32
+    cf.assert %is_positive, "row is negative"
+    %i = arith.index_cast %row : i32 to index
+    // expected-error @below {{'tensor.extract': expected a tensor with elements, found shape [0], of which no index is within bounds; give it elements}}
+    %element = tensor.extract %table[%i] : tensor<0xf32>
+    linalg.yield %element : f32
+  } -> tensor<5xf32>
+  return %found : tensor<5xf32>
+}

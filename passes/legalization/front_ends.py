@@ -32,6 +32,8 @@ _STABLEHLO_PREPARED = (
 # Signs are needed until operations have become those of arith, which say how they read integers.
 _STABLEHLO = ("stablehlo-legalize-to-linalg", _WITHOUT_SIGNS)
 
+_BRANCHES = ("cf.br", "cf.cond_br", "cf.switch")
+
 _NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
 
 
@@ -78,7 +80,7 @@ def structure_control_flow(module: ir.Module) -> None:
 
     If MLIR cannot do so, the branches stay, and a later check refuses them.
     """
-    if uses_dialect(module, "cf"):
+    if any(True for _ in operations_named(module.operation, *_BRANCHES)):
         try:
             run(module, "func.func(lift-cf-to-scf,canonicalize)")
         except FindingsError:

@@ -1,0 +1,100 @@
+"""Removal of ``cf.assert``: conditions are assumed to hold, and accesses stay within tensors.
+
+torch-mlir asserts that the indices of embeddings, gathers and losses are within bounds. The
+compiler's programs have no way to fail in the middle of a run, so that a condition is not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.ir.structured import Structured
+from rammer_mlir.passes.ir.traversal import constant_integer, operations_named
+from rammer_mlir.passes.legalization.elementwise import index
+from rammer_mlir.support.log import LOGGER
+
+_FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
+"""The number of operands before the indices, by operation that accesses an element."""
+
+
+def assume_assertions(module: ir.Module) -> None:
+    """Remove each ``cf.assert``, and clamp the indices that it may have been about.
+
+    These are the indices of all elements that are read or inserted in the same loop nest or loop as
+    the assertion; in the whole function, if the assertion stands directly in it. An index that
+    fails its assertion then accesses the first or the last element. Shapes have to be static
+    wherever possible.
+
+    Raises:
+        FindingsError: with the accesses to tensors without elements.
+    """
+    found = list(operations_named(module.operation, "cf.assert"))
+    if not found:
+        return
+    scopes = [_scope(op) for op in found]
+    for op in found:
+        op.erase()
+    accesses = [each for scope in scopes for each in operations_named(scope, *_FIRST_INDEX)]
+    _clamp_all(list(dict.fromkeys(accesses)))
+    LOGGER.info("assertions: %d of cf.assert are assumed to hold", len(found))
+
+
+def _scope(op: ir.Operation) -> ir.Operation:
+    """Return the operation in a function that contains an assertion, or the function."""
+    scope, parent = op, op.parent
+    while parent is not None and parent.operation.name != "func.func":
+        scope, parent = parent.operation, parent.operation.parent
+    return parent.operation if scope == op and parent is not None else scope
+
+
+def _clamp_all(accesses: Sequence[ir.Operation]) -> None:
+    impossible = [
+        OperationError(
+            op,
+            f"expected a tensor with elements, found shape {list(_shape(op))}, of which no "
+            "index is within bounds; give it elements",
+        )
+        for op in accesses
+        if 0 in _shape(op) and 0 not in _extents(op)
+    ]
+    if impossible:
+        raise FindingsError(impossible)
+    for op in accesses:
+        with ir.InsertionPoint(op), op.location:
+            _clamp(op)
+
+
+def _shape(op: ir.Operation) -> Sequence[int]:
+    """Return the shape of the tensor that ``op`` reads or inserts an element of."""
+    return ir.RankedTensorType(op.operands[_FIRST_INDEX[op.name] - 1].type).shape
+
+
+def _clamp(op: ir.Operation) -> None:
+    first = _FIRST_INDEX[op.name]
+    for dimension, size in enumerate(_shape(op)):
+        given = op.operands[first + dimension]
+        if size > 0 and not _is_below(given, size):
+            low = arith.maxsi(given, index(0))
+            op.operands[first + dimension] = arith.minsi(low, index(size - 1))
+
+
+def _extents(op: ir.Operation) -> list[int]:
+    """Return the trip counts of the innermost loop nest around ``op``; empty if there is none."""
+    current = op.parent
+    while current is not None and current.operation.name != "linalg.generic":
+        current = current.operation.parent
+    return [] if current is None else Structured(current.opview).extents
+
+
+def _is_below(value: ir.Value, size: int) -> bool:
+    """Whether an index is a constant or the counter of a loop, and known to be below ``size``."""
+    owner = value.owner
+    number = constant_integer(value)
+    if number is not None:
+        return 0 <= number < size
+    if isinstance(owner, ir.Block) or owner.name != "linalg.index":
+        return False
+    extent = _extents(owner.operation)[ir.IntegerAttr(owner.attributes["dim"]).value]
+    return 0 <= extent <= size
