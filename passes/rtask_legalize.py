@@ -40,6 +40,7 @@ from rammer_mlir.passes.legalization.slices import lower_slices
 from rammer_mlir.passes.legalization.sorts import lower_sorts
 from rammer_mlir.passes.legalization.static_results import join_static_shapes, return_static_shapes
 from rammer_mlir.passes.legalization.storage import store_elements
+from rammer_mlir.passes.legalization.tm_tensor import lower_tm_tensor
 from rammer_mlir.passes.legalization.triangular_systems import lower_triangular_systems
 from rammer_mlir.passes.legalization.window_selections import lower_window_selections
 from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
@@ -86,6 +87,7 @@ class Legalize(Pass):
         lower_fourier_transforms(module)
         lower_normalizations(module)
         lower_sorts(module)
+        lower_tm_tensor(module)
         lower_stablehlo_control_flow(module)
         lower_stablehlo(module)
         lower_tosa(module)
@@ -94,6 +96,8 @@ class Legalize(Pass):
         run(module, *_INLINED, *_ELEMENTWISE, *_SHAPES_RESOLVED)
         join_static_shapes(module)
         run(module, *_SIMPLIFIED)
+        while lower_tm_tensor(module):  # with shapes that are static only now
+            run(module, *_SHAPES_RESOLVED)
         for function in functions(module):
             if not is_private(function):
                 return_static_shapes(function)

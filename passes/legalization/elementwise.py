@@ -1,10 +1,11 @@
-"""Emission of loop nests that compute each element of a tensor independently."""
+"""Emission of loop nests that compute each element of a tensor independently, and of bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.generics import generic
 
 Values = Sequence[ir.Value]
@@ -37,6 +38,19 @@ def per_element(
         indices = [linalg.IndexOp(n).result for n in range(rank)]
         linalg.YieldOp([body(list(block.arguments)[:-1], indices)])
     return op.results[0]
+
+
+def cloned_body(block: ir.Block, arguments: Values) -> ir.Value:
+    """Clone a block's operations without the terminator; return the value that it yields.
+
+    ``arguments`` replace those of the block.
+    """
+    mapping: ValueMap = dict(zip(block.arguments, arguments, strict=True))
+    *inner, last = block.operations
+    for each in inner:
+        clone_into(each, mapping, ir.InsertionPoint.current)
+    yielded = last.operation.operands[0]
+    return mapping.get(yielded, yielded)
 
 
 def scalar_map(rank: int) -> ir.AffineMap:

@@ -77,6 +77,13 @@ _OPERATION_ADVICE = {
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
     "stablehlo.select_and_scatter": "give one that compares elements and adds sources",
     "stablehlo.triangular_solve": "give real numbers and static shapes",
+    "tm_tensor.scan": "give static shapes, and combine elements by one associative operation",
+    "tm_tensor.scatter": "give static shapes, and an index or a window for each dimension",
+    "tm_tensor.sort": "give static shapes and at most 4096 elements along the dimension",
+    "tm_tensor.topk": (
+        "give static shapes, at most 4096 elements along the dimension, no more results than "
+        "elements, and results that start at a limit of their type"
+    ),
     "stablehlo.fft": "give static shapes and at most 2048 elements along a dimension",
 }
 """Advice for error messages by operation; it is preferred to the advice for the dialect."""

@@ -1,6 +1,7 @@
-"""``stablehlo.scatter`` as a reduction: each element combines the updates that are scattered to it.
+"""Scatters as reductions: each element combines the updates that are scattered to it.
 
-Specification: https://openxla.org/stablehlo/spec#scatter. Elements are computed independently, at
+Specifications: https://openxla.org/stablehlo/spec#scatter, and the operation ``scatter`` of
+torch-mlir's dialect TMTensor. Elements are computed independently, at
 the cost of testing every scatter index for each of them.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
-from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
+from rammer_mlir.passes.legalization.elementwise import all_of, cloned_body, index, to_index
 from rammer_mlir.passes.legalization.static_results import take_static_operands
 
 _Combine = Callable[[ir.Value, ir.Value], ir.Value]
@@ -45,7 +46,33 @@ def lower_scatters(module: ir.Module) -> None:
             kind = op.results[0].type
             for number, value in enumerate(list(op.operands)):
                 op.operands[number] = _viewed(value, _signless(value.type))
-            replace(op, [_viewed(_reduction(op, combine), kind)])
+            reduced = _reduction(list(op.operands), _numbers(op), combine)
+            replace(op, [_viewed(reduced, kind)])
+
+
+def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
+    """Emit the reduction that replaces a ``tm_tensor.scatter``, and return its result.
+
+    Any function combines updates with elements, in the order of the updates. Updates at indices
+    out of range are left out. None if a dimension of the result has neither an index nor a window.
+
+    Args:
+        op: the scatter.
+        operands: its updates, indices and initial values, of static shapes.
+    """
+    updates, indices, original = operands
+    update_rank, rank = (ir.RankedTensorType(v.type).rank for v in (updates, original))
+    indexed = list(ir.DenseI64ArrayAttr(op.attributes["dimension_map"]))
+    inserted = range(rank - update_rank + 1)  # the window covers the last dimensions
+    if not {*inserted} <= {*indexed}:
+        return None
+    numbers = _Numbers(range(1, update_rank), inserted, [], [], indexed, index_vector_dim=1)
+    block = op.regions[0].blocks[0]
+
+    def combine(current: ir.Value, update: ir.Value) -> ir.Value:
+        return cloned_body(block, [update, current])
+
+    return [_reduction([original, indices, updates], numbers, combine)]
 
 
 def _signless(kind: ir.Type) -> ir.Type:
@@ -125,13 +152,17 @@ def _numbers(op: ir.Operation) -> _Numbers:
     )
 
 
-def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
+def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combine) -> ir.Value:
     """Emit loops over the elements of the result, with a reduction over all scatter indices.
 
-    Return the result. ``combine`` emits the combination of an update with an element.
+    Return the result.
+
+    Args:
+        operands: the tensor to update, the scatter indices and the updates, of static shapes.
+        numbers: the dimension numbers of the scatter.
+        combine: emits the combination of an element with an update.
     """
-    operand, indices, updates = op.operands
-    numbers = _numbers(op)
+    operand, indices, updates = operands
     rank = len(ir.RankedTensorType(operand.type).shape)
     update_shape = list(ir.RankedTensorType(updates.type).shape)
     scatter_dims = [n for n in range(len(update_shape)) if n not in numbers.update_window_dims]

@@ -6,20 +6,20 @@ positions are computed independently; equal elements keep their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.traversal import operations_named, replace
-from rammer_mlir.passes.legalization.elementwise import index
+from rammer_mlir.passes.legalization.elementwise import Values, index
 
-_MOST_ELEMENTS = 4096
+MOST_ELEMENTS = 4096
 """Maximum length of a sorted line: 16 million comparisons."""
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Replace sorts of at most ``_MOST_ELEMENTS`` elements along a dimension by counting.
+    """Replace sorts of at most ``MOST_ELEMENTS`` elements along a dimension by counting.
 
     The comparison has to be elementwise; other sorts stay.
     """
@@ -33,7 +33,7 @@ def lower_sorts(module: ir.Module) -> None:
 
 def _can_be_counted(op: ir.Operation) -> bool:
     kind = ir.RankedTensorType(op.operands[0].type)
-    if not kind.has_static_shape or kind.shape[_dimension(op)] > _MOST_ELEMENTS:
+    if not kind.has_static_shape or kind.shape[_dimension(op)] > MOST_ELEMENTS:
         return False
     inner = list(op.regions[0].blocks[0].operations)
     return not any(list(each.operation.regions) for each in inner)
@@ -42,6 +42,72 @@ def _can_be_counted(op: ir.Operation) -> bool:
 def _dimension(op: ir.Operation) -> int:
     given = ir.IntegerAttr(op.attributes["dimension"]).value
     return given % ir.RankedTensorType(op.operands[0].type).rank
+
+
+class Lines:
+    """Loops over all pairs of elements in the same line, along a dimension of equal tensors.
+
+    Attributes:
+        own: the indexing map of a pair's first element.
+        other: the indexing map of its other element.
+        pairs: the indexing map of a tensor with an additional last dimension, the position of the
+            other element.
+    """
+
+    def __init__(self, shape: Sequence[int], dimension: int) -> None:
+        self._shape, self._dimension, self._rank = list(shape), dimension, len(shape)
+        loops = [ir.AffineDimExpr.get(n) for n in range(self._rank + 1)]
+        own, other = loops[: self._rank], loops[: self._rank]
+        other[dimension] = loops[self._rank]
+        self.own, self.other, self.pairs = (
+            ir.AffineMap.get(self._rank + 1, 0, each) for each in (own, other, loops)
+        )
+        self._parallel = [True] * self._rank + [False]
+
+    def places(
+        self, inputs: Sequence[tuple[ir.Value, ir.AffineMap]], compare: Callable[[Values], Values]
+    ) -> ir.Value:
+        """Emit and return each element's position: the number of elements that sort before it.
+
+        Equal elements keep their order.
+
+        Args:
+            inputs: tensors, each with its indexing map.
+            compare: emits, from elements of the inputs, whether the pair's first element sorts
+                before the other, and whether the other sorts before the first.
+        """
+        kind = ir.IndexType.get()
+        start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result
+        values, maps = [value for value, _ in inputs], [map_ for _, map_ in inputs]
+        loop = generic(values, start, [*maps, self.own], self._parallel)
+        kinds = [ir.RankedTensorType(value.type).element_type for value in values]
+        block = loop.regions[0].blocks.append(*kinds, kind)
+        with ir.InsertionPoint(block):
+            *elements, count = block.arguments
+            is_before, is_after = compare(elements)
+            equal = arith.cmpi(arith.CmpIPredicate.eq, is_before, is_after)
+            there, here = (linalg.IndexOp(n).result for n in (self._rank, self._dimension))
+            earlier = arith.cmpi(arith.CmpIPredicate.ult, there, here)
+            # Ties are broken by position, which makes the sort stable.
+            counts = arith.select(equal, earlier, is_after)
+            linalg.YieldOp([arith.select(counts, arith.addi(count, index(1)), count)])
+        return loop.results[0]
+
+    def placed(self, value: ir.Value, places: ir.Value, into: ir.Value) -> ir.Value:
+        """Emit and return the tensor ``into`` with elements of ``value`` at their ``places``.
+
+        The element of each position is found by a search through the line. Elements with a
+        position beyond the size of ``into`` are left out.
+        """
+        loop = generic([value, places], into, [self.other, self.other, self.own], self._parallel)
+        element = ir.RankedTensorType(value.type).element_type
+        block = loop.regions[0].blocks.append(element, ir.IndexType.get(), element)
+        with ir.InsertionPoint(block):
+            found, place, current = block.arguments
+            own = linalg.IndexOp(self._dimension).result
+            here = arith.cmpi(arith.CmpIPredicate.eq, place, own)
+            linalg.YieldOp([arith.select(here, found, current)])
+        return loop.results[0]
 
 
 class _Sort:
@@ -57,18 +123,16 @@ class _Sort:
         self._rank = len(self._shape)
         self._dimension = _dimension(op)
         self._pairs = [*self._shape, self._shape[self._dimension]]
-        loops = [ir.AffineDimExpr.get(n) for n in range(self._rank + 1)]
-        own, other = loops[: self._rank], loops[: self._rank]
-        other[self._dimension] = loops[self._rank]
-        self._maps = [ir.AffineMap.get(self._rank + 1, 0, each) for each in (own, other, loops)]
 
     def results(self) -> list[ir.Value]:
         """Emit and return the sorted operands."""
+        lines = Lines(self._shape, self._dimension)
         own = [self._spread(value, is_other=False) for value in self._op.operands]
         other = [self._spread(value, is_other=True) for value in self._op.operands]
         # Both orders are compared, which tells ties from smaller elements.
-        places = self._places(self._compared(own, other), self._compared(other, own))
-        return [self._placed(value, places) for value in self._op.operands]
+        compared = (self._compared(own, other), self._compared(other, own))
+        places = lines.places([(each, lines.pairs) for each in compared], lambda found: found)
+        return [lines.placed(value, places, value) for value in self._op.operands]
 
     def _spread(self, value: ir.Value, *, is_other: bool) -> ir.Value:
         """Emit and return an operand, broadcast to the tensor of pairs.
@@ -119,44 +183,3 @@ class _Sort:
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])
         return mapping[value]
-
-    def _places(self, before: ir.Value, after: ir.Value) -> ir.Value:
-        """Emit and return each element's position: the number of elements that sort before it.
-
-        ``before`` has for each pair whether its first element sorts before the other, ``after``
-        whether the other sorts before the first. Equal elements keep their order.
-        """
-        kind = ir.IndexType.get()
-        start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result
-        own, _, pairs = self._maps
-        loop = generic([before, after], start, [pairs, pairs, own], self._parallel())
-        truth = ir.IntegerType.get_signless(1)
-        block = loop.regions[0].blocks.append(truth, truth, kind)
-        with ir.InsertionPoint(block):
-            is_before, is_after, count = block.arguments
-            equal = arith.cmpi(arith.CmpIPredicate.eq, is_before, is_after)
-            there, here = (linalg.IndexOp(n).result for n in (self._rank, self._dimension))
-            earlier = arith.cmpi(arith.CmpIPredicate.ult, there, here)
-            # Ties are broken by position, which makes the sort stable.
-            counts = arith.select(equal, earlier, is_after)
-            linalg.YieldOp([arith.select(counts, arith.addi(count, index(1)), count)])
-        return loop.results[0]
-
-    def _placed(self, value: ir.Value, places: ir.Value) -> ir.Value:
-        """Emit and return the operand ``value`` with each element at its position in ``places``.
-
-        Each position is found by a search through all elements.
-        """
-        own, other, _ = self._maps
-        loop = generic([value, places], value, [other, other, own], self._parallel())
-        element = ir.RankedTensorType(value.type).element_type
-        block = loop.regions[0].blocks.append(element, ir.IndexType.get(), element)
-        with ir.InsertionPoint(block):
-            found, place, current = block.arguments
-            own = linalg.IndexOp(self._dimension).result
-            here = arith.cmpi(arith.CmpIPredicate.eq, place, own)
-            linalg.YieldOp([arith.select(here, found, current)])
-        return loop.results[0]
-
-    def _parallel(self) -> list[bool]:
-        return [True] * self._rank + [False]

@@ -7,7 +7,8 @@ from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 
-def _before_casts(value: ir.Value) -> ir.Value:
+def before_casts(value: ir.Value) -> ir.Value:
+    """Return the tensor that a chain of casts starts at; ``value`` itself without casts."""
     owner = value.owner
     while not isinstance(owner, ir.Block) and owner.name == "tensor.cast":
         value = owner.operands[0]
@@ -18,7 +19,7 @@ def _before_casts(value: ir.Value) -> ir.Value:
 def take_static_operands(op: ir.Operation) -> None:
     """Replace each operand that is a cast from a static to a dynamic shape by the static tensor."""
     for number, value in enumerate(list(op.operands)):
-        source = _before_casts(value)
+        source = before_casts(value)
         if isinstance(source.type, ir.RankedTensorType) and source.type.has_static_shape:
             op.operands[number] = source
 
@@ -35,7 +36,7 @@ def join_static_shapes(module: ir.Module) -> None:
     """Give each ``tensor.concat`` of static operands its static shape, followed by a cast."""
     for op in list(operations_named(module.operation, "tensor.concat")):
         kind = ir.RankedTensorType(op.results[0].type)
-        parts = [_before_casts(value) for value in op.operands]
+        parts = [before_casts(value) for value in op.operands]
         kinds = [ir.RankedTensorType(value.type) for value in parts]
         if kind.has_static_shape or not all(each.has_static_shape for each in kinds):
             continue

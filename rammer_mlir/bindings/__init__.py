@@ -90,22 +90,33 @@ stablehlo = _load_stablehlo()
 """StableHLO's extension module in torch-mlir; None with MLIR's own wheels, which lack it."""
 
 
-def load_chlo(context: object) -> None:
-    """Load the dialect CHLO into ``context``, an MLIR context, so that CHLO text can be parsed.
+_CREATED_BY = {
+    "chlo": "convert-torch-to-stablehlo",
+    "tm_tensor": "convert-torch-to-tmtensor",
+}
+"""Dialects that torch-mlir has but does not register: by name, a pass that creates operations."""
 
-    Nothing happens if the package lacks CHLO. The bindings have no function that loads this
-    dialect, but a pass manager loads the dialects that its passes create. Therefore a pass of
-    torch-mlir that creates CHLO operations runs on an empty module in this context.
+
+def load_created_dialect(name: str, context: object) -> None:
+    """Load the dialect CHLO or TMTensor into ``context``, so that its text can be parsed.
+
+    Nothing happens if the package lacks the dialect. The bindings have no function that loads
+    these dialects, but a pass manager loads the dialects that its passes create. Therefore a pass
+    of torch-mlir that creates such operations runs on an empty module in this context.
+
+    Args:
+        name: ``chlo`` or ``tm_tensor``.
+        context: an MLIR context.
     """
     if stablehlo is None or importlib.util.find_spec(f"{PACKAGE}._mlir_libs._torchMlir") is None:
         return
     submodule("_mlir_libs._torchMlir")
     with context:  # type: ignore[attr-defined]
         empty = ir.Module.parse("module {}")
-        makes_it = passmanager.PassManager.parse(
-            "builtin.module(func.func(convert-torch-to-stablehlo))"
+        creates_it = passmanager.PassManager.parse(
+            f"builtin.module(func.func({_CREATED_BY[name]}))"
         )
-        makes_it.run(empty.operation)
+        creates_it.run(empty.operation)
 
 
 _DIALECTS = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 
-from rammer_mlir.bindings import ir, load_chlo
+from rammer_mlir.bindings import ir, load_created_dialect
 from rammer_mlir.dialects.rtask.assembly.nesting import check_nesting
 
 _READABLE = re.compile(r'(?<!")\brtask\.(?:kernel|operator|program|veu|run|barrier)\b')
-_CHLO = re.compile(rb"\bchlo\b")
+_LOADED_ON_DEMAND = re.compile(rb"\b(?:chlo|tm_tensor)\b")
 _GENERIC = '"rtask.'
 _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 
@@ -39,8 +39,9 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     used = context or ir.Context.current
     if used is not None:
         used.enable_multithreading(False)
-        if _CHLO.search(text if isinstance(text, bytes) else text.encode()):
-            load_chlo(used)
+        given = text if isinstance(text, bytes) else text.encode()
+        for name in {*_LOADED_ON_DEMAND.findall(given)}:
+            load_created_dialect(name.decode(), used)
     return ir.Module.parse(text, context)
 
 

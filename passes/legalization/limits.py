@@ -1,0 +1,49 @@
+"""Recognition of tensors that are filled with the least or the largest number of their type."""
+
+from __future__ import annotations
+
+from math import isinf
+
+from rammer_mlir.bindings import ir
+
+
+def is_limit(value: ir.Value) -> bool:
+    """Whether all elements of a tensor equal a known limit of their type.
+
+    Limits are the infinities and the largest finite numbers of both signs, and the least and the
+    largest signed integer.
+    """
+    number = _filled(value)
+    if isinstance(number, ir.IntegerAttr):
+        width = ir.IntegerType(number.type).width
+        return number.value in (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    return isinstance(number, ir.FloatAttr) and (
+        isinf(number.value) or abs(number.value) == _LARGEST.get(str(number.type))
+    )
+
+
+_LARGEST = {
+    "f16": 65504.0,
+    "bf16": (2 - 2**-7) * 2.0**127,
+    "f32": (2 - 2**-23) * 2.0**127,
+    "f64": (2 - 2**-52) * 2.0**1023,
+}
+"""The largest finite number by element type."""
+
+
+def _filled(value: ir.Value) -> ir.Attribute | None:
+    """Return the element that fills a tensor, of a splat constant or a fill; None if unknown."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    if owner.name == "linalg.fill":
+        scalar = owner.operands[0].owner
+        if isinstance(scalar, ir.Block) or scalar.name != "arith.constant":
+            return None
+        return scalar.attributes["value"]
+    if owner.name != "arith.constant":
+        return None
+    held = owner.attributes["value"]
+    if isinstance(held, ir.DenseElementsAttr) and held.is_splat:
+        return held.get_splat_value()
+    return None

@@ -1,0 +1,69 @@
+"""Lowering of torch-mlir's dialect TMTensor: scans, scatters, sorts and selections of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.ir.traversal import operations_named, replace
+from rammer_mlir.passes.legalization.scatters import torch_scatter
+from rammer_mlir.passes.legalization.static_results import before_casts
+from rammer_mlir.passes.legalization.torch_scans import torch_scan
+from rammer_mlir.passes.legalization.torch_sorts import torch_sort, torch_topk
+
+_Rewrite = Callable[[ir.Operation, Sequence[ir.Value]], list[ir.Value] | None]
+
+_REWRITES: dict[str, _Rewrite] = {
+    "tm_tensor.scan": torch_scan,
+    "tm_tensor.scatter": torch_scatter,
+    "tm_tensor.sort": torch_sort,
+    "tm_tensor.topk": torch_topk,
+}
+"""Functions that emit the values of an operation from its operands of static shapes, by name.
+
+They return None for an operation that they do not support.
+"""
+
+
+def lower_tm_tensor(module: ir.Module) -> bool:
+    """Replace the operations of TMTensor on static shapes by loops; return whether any was.
+
+    Other operations stay unchanged.
+    """
+    has_changed = False
+    for op in list(operations_named(module.operation, *_REWRITES)):
+        # All at once: the operations' verifiers demand equal sizes, known or not.
+        operands = [before_casts(value) for value in op.operands]
+        if op.name == "tm_tensor.scatter":
+            with ir.InsertionPoint(op), op.location:
+                operands[:2] = _with_equal_counts(*operands[:2])
+        if not all(ir.RankedTensorType(value.type).has_static_shape for value in operands):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            values = _REWRITES[op.name](op, operands)
+            if values is None:
+                continue
+            pairs = zip(op.results, values, strict=True)
+            replace(op, [_cast(value, result.type) for result, value in pairs])
+        has_changed = True
+    return has_changed
+
+
+def _with_equal_counts(updates: ir.Value, indices: ir.Value) -> list[ir.Value]:
+    """Return the updates and indices of a scatter, both of the static number that one of them has.
+
+    Canonicalization folds a cast into one of them, which the operation's verifier would refuse.
+    """
+    kinds = [ir.RankedTensorType(value.type) for value in (updates, indices)]
+    known = [kind.shape[0] for kind in kinds if not kind.is_dynamic_dim(0)]
+    if len(known) != 1:
+        return [updates, indices]
+    shapes = [[known[0], *kind.shape[1:]] for kind in kinds]
+    return [
+        _cast(value, ir.RankedTensorType.get(shape, kind.element_type))
+        for value, shape, kind in zip((updates, indices), shapes, kinds, strict=True)
+    ]
+
+
+def _cast(value: ir.Value, kind: ir.Type) -> ir.Value:
+    return value if value.type == kind else tensor.CastOp(kind, value).result
