@@ -159,3 +159,81 @@ func.func @asserted_nothing(%rows: tensor<5xi32>, %table: tensor<0xf32>) -> tens
   } -> tensor<5xf32>
   return %found : tensor<5xf32>
 }
+
+// -----
+
+// A scan becomes a step for each power of two below the length.
+// CHECK-LABEL: func.func @scan
+// CHECK-COUNT-3: tensor.concat dim(0)
+// CHECK-NOT: tensor.concat
+// CHECK: return
+func.func @scan(%x: tensor<7xf32>) -> tensor<7xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<7xf32>
+  %start = tensor.splat %zero : tensor<f32>
+  %sums:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<7xf32>)
+      outs(%empty, %start : tensor<7xf32>, tensor<f32>) {
+  ^bb0(%before: f32, %now: f32):
+    %sum = arith.addf %before, %now : f32
+    tm_tensor.yield %sum : f32
+  } -> tensor<7xf32>, tensor<f32>
+  return %sums#0 : tensor<7xf32>
+}
+
+// -----
+
+// A scatter becomes a reduction over the updates.
+// CHECK-LABEL: func.func @scatter
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+// CHECK: arith.cmpi eq
+// CHECK: arith.maxsi
+// CHECK: arith.select
+func.func @scatter(%t: tensor<6xi32>, %i: tensor<3x1xi64>, %u: tensor<3xi32>) -> tensor<6xi32> {
+  %s = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false)
+      ins(%u, %i : tensor<3xi32>, tensor<3x1xi64>) outs(%t : tensor<6xi32>) {
+  ^bb0(%new: i32, %old: i32):
+    %largest = arith.maxsi %old, %new : i32
+    tm_tensor.yield %largest : i32
+  } -> tensor<6xi32>
+  return %s : tensor<6xi32>
+}
+
+// -----
+
+// A sort counts the elements before each element; NaN is the largest.
+// CHECK-LABEL: func.func @sort
+// CHECK: linalg.generic
+// CHECK-COUNT-2: arith.cmpf uno
+// CHECK: linalg.generic
+func.func @sort(%x: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  %sorted = tm_tensor.sort dimension(1) outs(%x : tensor<4x5xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %first = arith.cmpf ole, %a, %b : f32
+    tm_tensor.yield %first : i1
+  } -> tensor<4x5xf32>
+  return %sorted : tensor<4x5xf32>
+}
+
+// -----
+
+// What is not supported is refused with the reason.
+func.func @unsupported(%x: tensor<7xf32>, %start: tensor<f32>) -> (tensor<7xf32>, tensor<2xf32>) {
+  %empty = tensor.empty() : tensor<7xf32>
+  // expected-error @below {{found 'tm_tensor.scan'; give static shapes, and combine elements by one associative operation}}
+  %scanned:2 = tm_tensor.scan dimension(0) inclusive(true) ins(%x : tensor<7xf32>)
+      outs(%empty, %start : tensor<7xf32>, tensor<f32>) {
+  ^bb0(%before: f32, %now: f32):
+    %difference = arith.subf %before, %now : f32
+    tm_tensor.yield %difference : f32
+  } -> tensor<7xf32>, tensor<f32>
+  %best = tensor.empty() : tensor<2xf32>
+  %places = tensor.empty() : tensor<2xi32>
+  // expected-error @below {{found 'tm_tensor.topk'; give static shapes, at most 4096 elements along the dimension, no more results than elements, and results that start at a limit of their type}}
+  %found:2 = tm_tensor.topk dimension(0) ins(%x : tensor<7xf32>)
+      outs(%best, %places : tensor<2xf32>, tensor<2xi32>) {
+  ^bb0(%new: f32, %kept: f32):
+    %first = arith.cmpf ogt, %new, %kept : f32
+    tm_tensor.yield %first : i1
+  } -> tensor<2xf32>, tensor<2xi32>
+  return %scanned#0, %found#0 : tensor<7xf32>, tensor<2xf32>
+}

@@ -250,6 +250,10 @@ def _nest_problems(
         dialects: the dialects whose operations on scalars are allowed.
         is_stored: whether tensors must have static shapes and element types in ``SUPPORTED``.
     """
+    problem = _name_problem(op, _TENSOR_OPERATIONS, dialects)
+    if problem:
+        yield OperationError(op, problem)
+        return  # its nested operations go with it
     known = _SEQUENTIAL_OPERATIONS if op.name == REGION else _BODY_OPERATIONS
     for each, names in ((op, _TENSOR_OPERATIONS), *((i, known) for i in nested_operations(op))):
         problem = _name_problem(each, names, dialects) or _results_problem(each, is_stored)
