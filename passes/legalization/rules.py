@@ -77,6 +77,7 @@ _OPERATION_ADVICE = {
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
     "stablehlo.select_and_scatter": "give one that compares elements and adds sources",
     "stablehlo.triangular_solve": "give real numbers and static shapes",
+    "tm_tensor.attention": "give static shapes, equal ranks and floats of one type",
     "tm_tensor.scan": "give static shapes, and combine elements by one associative operation",
     "tm_tensor.scatter": "give static shapes, and an index or a window for each dimension",
     "tm_tensor.sort": "give static shapes and at most 4096 elements along the dimension",

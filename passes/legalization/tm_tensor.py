@@ -1,4 +1,4 @@
-"""Lowering of torch-mlir's dialect TMTensor: scans, scatters, sorts and selections of elements."""
+"""Lowering of torch-mlir's dialect TMTensor: attention, scans, scatters, sorts and top-k."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.traversal import operations_named, replace
 from rammer_mlir.passes.legalization.scatters import torch_scatter
 from rammer_mlir.passes.legalization.static_results import before_casts
+from rammer_mlir.passes.legalization.torch_attention import torch_attention
 from rammer_mlir.passes.legalization.torch_scans import torch_scan
 from rammer_mlir.passes.legalization.torch_sorts import torch_sort, torch_topk
 
 _Rewrite = Callable[[ir.Operation, Sequence[ir.Value]], list[ir.Value] | None]
 
 _REWRITES: dict[str, _Rewrite] = {
+    "tm_tensor.attention": torch_attention,
     "tm_tensor.scan": torch_scan,
     "tm_tensor.scatter": torch_scatter,
     "tm_tensor.sort": torch_sort,

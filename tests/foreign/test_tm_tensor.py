@@ -255,10 +255,58 @@ def test_topk(
     np.testing.assert_array_equal(places, np.take_along_axis(n, order, axis) if numbered else order)
 
 
+def attention_text(
+    batch: Sequence[int], element: str, mask: str | None = None, attributes: str = ""
+) -> str:
+    """Return a function with an attention of 3 rows, 5 keys of 4 elements, and values of 2."""
+    q, k, v, r = (kind([*batch, *s], element) for s in ((3, 4), (5, 4), (5, 2), (3, 2)))
+    m = kind([*batch, 3, 5], mask or "i1")
+    more, types = ("", "") if mask is None else (", %m", f", {m}")
+    return f"""
+    func.func @f(%q: {q}, %k: {k}, %v: {v}, %m: {m}) -> {r} {{
+      %e = tensor.empty() : {r}
+      %r = tm_tensor.attention {attributes} ins(%q, %k, %v{more} : {q}, {k}, {v}{types})
+          outs(%e : {r}) -> {r}
+      return %r : {r}
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "mask", "attributes", "scale"),
+    [
+        ((2,), None, "", 0.5),
+        ((2, 3), "f32", "", 0.5),
+        ((2,), "i1", "{scale = 0.25}", 0.25),
+    ],
+)
+def test_attention(batch: tuple[int, ...], mask: str | None, attributes: str, scale: float) -> None:
+    random = np.random.default_rng(0)
+    q, k, v = (
+        random.standard_normal((*batch, *shape), np.float32) for shape in ((3, 4), (5, 4), (5, 2))
+    )
+    m = random.integers(0, 2, (*batch, 3, 5)).astype(bool)
+    m[0, ..., 1, :] = False  # a row without any score
+    scores = np.where(m, 0, -np.inf) if mask else np.zeros(m.shape)
+    given = scores.astype(np.float32) if mask == "f32" else m
+    weights = np.exp(q @ np.swapaxes(k, -1, -2) * scale + scores)
+    total = weights.sum(-1, keepdims=True)
+    wanted = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0) @ v
+    (found,) = outputs(attention_text(batch, "f32", mask, attributes), q, k, v, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
 REFUSED = {
     "another function": (
         scan_text((4,), 0, True, "f32", "subf"),
         "'tm_tensor.scan'; give static shapes, and combine elements by one associative operation",
+    ),
+    "attention of integers": (
+        attention_text((2,), "i32"),
+        "'tm_tensor.attention'; give static shapes, equal ranks and floats of one type",
+    ),
+    "another type of mask": (
+        attention_text((2,), "f32", "f64"),
+        "'tm_tensor.attention'; give static shapes, equal ranks and floats of one type",
     ),
     "long lines": (
         sort_text((4097,), 0, "f32", "cmpf ole"),
