@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -142,7 +143,7 @@ def _checked(outlined: _Outlined, codegen: str, code: object) -> RegionCode:
             "generator out",
         )
     if not isinstance(code, RegionCode) or code.form not in forms:
-        found = code.form if isinstance(code, RegionCode) else type(code).__name__
+        found = f"the form {code.form}" if isinstance(code, RegionCode) else type(code).__name__
         raise OperationError(
             outlined.function,
             f"code generator '{codegen}': expected a RegionCode of form {', '.join(forms)} or "
@@ -175,9 +176,7 @@ def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
         expected = "no engine" if code.form in LINKED else "the name of an engine"
         yield f"{expected} for the form {code.form}", f"'{code.engine}'"
     if code.alignment not in ALIGNMENTS:
-        yield f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes", code.alignment
-    if not code.efficiency > 0:
-        yield "an efficiency above 0", code.efficiency
+        yield f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes", repr(code.alignment)
 
 
 def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
@@ -192,11 +191,27 @@ def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
     content, symbol, needs = given["code"], given["symbol"], given["needs"]
     if not isinstance(content, str | bytes):
         yield "code as text or bytes", type(content).__name__
+    elif not content or (isinstance(content, str) and not _is_utf8(content)):
+        yield "code as text or bytes", "text that is not UTF-8" if content else "none"
+    objects = given["objects"]
+    if not isinstance(objects, tuple | list) or not all(isinstance(o, bytes) for o in objects):
+        yield "objects as a tuple of bytes", type(objects).__name__
+    efficiency = given["efficiency"]
+    if not isinstance(efficiency, int | float) or not 0 < efficiency < inf:
+        yield "a finite efficiency above 0", repr(efficiency)
     if not isinstance(symbol, str) or not _SYMBOL.fullmatch(symbol):
         yield "a symbol of letters, digits and underscores", repr(symbol)
-    required: Sequence[object] = needs if isinstance(needs, tuple | list) else [needs]
+    required: Sequence[object] = needs if isinstance(needs, tuple | list) else ["no tuple"]
     if not all(isinstance(each, Requirement) for each in required):
         yield "needs as a tuple of Requirement", repr(needs)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _graph_problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
@@ -206,7 +221,7 @@ def _graph_problems(region: Region, code: RegionCode) -> Iterator[tuple[str, obj
     """
     try:
         graph = Graph.from_json(code.code if isinstance(code.code, bytes) else code.code.encode())
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except ValueError:
         return  # another format, which only its engine knows
     sides = (("inputs", region.inputs, graph.inputs), ("outputs", region.outputs, graph.outputs))
     for side, kinds, tensors in sides:

@@ -24,6 +24,7 @@ from rammer_mlir.passes.legalization.front_ends import (
     run,
     structure_control_flow,
 )
+from rammer_mlir.passes.legalization.in_place import read_destinations
 from rammer_mlir.passes.legalization.loops import lower_stablehlo_control_flow, unroll_loops
 from rammer_mlir.passes.legalization.narrow_floats import compute_in_f32, expand_conversions
 from rammer_mlir.passes.legalization.normalizations import lower_normalizations
@@ -106,6 +107,9 @@ class Legalize(Pass):
         decompose_aggregates(module)
         run(module, *_ELEMENTWISE, *_GENERAL)
         assume_assertions(module)
+        for function in functions(module):
+            if not is_private(function):
+                read_destinations(function)
         select_in_bodies(module)
         guard_divisions(module)
         lower_slices(module)

@@ -174,8 +174,11 @@ def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.T
             num_rtasks,
             "every rTask writes an element of its own",
         )
+    nonempty = np.zeros(num_rtasks, np.bool_)
     for argument, shape in shapes.items():
         boxes = [w.boxes(num_rtasks, shape) for w in writes if w.argument == argument]
+        for firsts, lasts in boxes:
+            nonempty |= (firsts < lasts).all(axis=1)
         starts, ends = (np.concatenate(part) for part in zip(*boxes, strict=True))
         found = first_miscovered(starts, ends, shape)
         if found is not None:
@@ -186,3 +189,10 @@ def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.T
                 f"element {list(element)} in {times}",
                 "the tiles cover each output exactly once",
             )
+    if elements and not nonempty.all():
+        raise Broken(
+            op,
+            "every rTask to write an element of an output",
+            f"none of rTask {int(nonempty.argmin())}",
+            "boxes may exceed an output, but not lie outside of it",
+        )

@@ -272,6 +272,19 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // -----
 
+// A tile outside of the output.
+// expected-error@below {{'rtask.kernel' op expected every rTask to write an element of an output, got none of rTask 2: boxes may exceed an output, but not lie outside of it}}
+"rtask.kernel"() {function = @k, num_rtasks = 3 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+  reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
+func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
+  return
+}
+
+// -----
+
 // More rTasks than elements.
 // expected-error@below {{'rtask.kernel' op expected num_rtasks <= 4, the elements of the largest output, got 5: every rTask writes an element of its own}}
 "rtask.kernel"() {function = @k, num_rtasks = 5 : i64, threads = 1 : i64,

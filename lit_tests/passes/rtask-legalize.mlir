@@ -237,3 +237,22 @@ func.func @unsupported(%x: tensor<7xf32>, %start: tensor<f32>) -> (tensor<7xf32>
   } -> tensor<2xf32>, tensor<2xi32>
   return %scanned#0, %found#0 : tensor<7xf32>, tensor<2xf32>
 }
+
+// -----
+
+// A destination that an element-wise nest reads becomes an input.
+// CHECK-LABEL: func.func @in_place
+// CHECK: %[[NEW:.*]] = tensor.empty() : tensor<4x8xf32>
+// CHECK: linalg.generic {{.*}} ins(%arg0 : tensor<4x8xf32>) outs(%[[NEW]] : tensor<4x8xf32>)
+// CHECK-NEXT: ^bb0(%[[IN:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT: arith.mulf %[[IN]], %[[IN]]
+#same = affine_map<(d0, d1) -> (d0, d1)>
+func.func @in_place(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %r = linalg.generic {indexing_maps = [#same], iterator_types = ["parallel", "parallel"]}
+      outs(%a : tensor<4x8xf32>) {
+  ^bb0(%x: f32):
+    %s = arith.mulf %x, %x : f32
+    linalg.yield %s : f32
+  } -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}

@@ -5,8 +5,9 @@ The right results are those of another rKernel for the same rOperator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,13 @@ class Trial:
     writes: Checked
 
 
-def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -> str:
+def first_fault(
+    foreign: Trial,
+    reference: Trial,
+    tolerance: float,
+    most: int,
+    known: Mapping[int, Array] = MappingProxyType({}),
+) -> str:
     """Return a message about the first wrong rTask, or "" if all are right.
 
     The message has the expected and the found result. An argument that only the rKernel under test
@@ -109,8 +116,11 @@ def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -
         tolerance: largest permitted difference of a float from the reference's, divided by the
             largest absolute value that the rTask computes (at least 1).
         most: largest number of rTasks of the rKernel under test to run, evenly spaced.
+        known: contents of arguments that are constants, by number; other inputs are random.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
+    for number, values in known.items():
+        wanted[number][...] = values.view(wanted[number].dtype)
     for rtask in range(reference.num_rtasks):
         reference.kernel.run(rtask, wanted)
     step = -(-foreign.num_rtasks // most)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.accesses import read_accesses
 from rammer_mlir.dialects.rtask.external import read_external
@@ -16,13 +19,15 @@ from rammer_mlir.lowering.profiling.native_kernel import load_kernel
 from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.regions.weights import array_of, weights_of
 
 
 @dataclass(frozen=True)
 class CheckExternal(Pass):
     """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
 
-    Inputs are random, with poison (NaN, then a large number) outside of the boxes that an rTask
+    Constants whose content is in the IR are inputs as they are, all other inputs are random, with
+    poison (NaN, then a large number) outside of the boxes that an rTask
     reads; outputs are filled with a mark, which has to remain outside of the boxes that it writes.
     A float may differ by ``tolerance`` times the largest absolute value that the rTask has to
     compute. If an rKernel has more than ``rtasks`` rTasks, that many of them run, evenly spaced.
@@ -64,12 +69,27 @@ class CheckExternal(Pass):
 
     def _check(self, module: ir.Module, op: ir.OpView, name: str, own: str) -> None:
         foreign, reference = _trial(module, name), _trial(module, own)
-        fault = first_fault(foreign, reference, self.tolerance, self.rtasks)
+        known = _known_operands(module, op)
+        fault = first_fault(foreign, reference, self.tolerance, self.rtasks, known)
         if fault:
             raise OperationError(
                 op,
                 f"external rKernel '@{name}': {fault}; mend its code or its boxes, or leave it out",
             )
+
+
+def _known_operands(module: ir.Module, op: ir.OpView) -> dict[int, NDArray[np.generic]]:
+    """Return the operands of an rOperator whose content is in the IR, by number.
+
+    Code generators see them, and may generate code for these values alone.
+    """
+    weights = weights_of(module)
+    found: dict[int, NDArray[np.generic]] = {}
+    for number, value in enumerate(op.operation.operands):
+        held = array_of(value, weights)
+        if held is not None:
+            found[number] = held
+    return found
 
 
 def _trial(module: ir.Module, name: str) -> Trial:

@@ -6,7 +6,6 @@ points of the group ``rammer_mlir.codegens``, imported only on request).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
@@ -18,18 +17,22 @@ from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.scheduling.device_costs import Device
-from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse, refuse_misspelt
+from rammer_mlir.support.plugins import (
+    Extension,
+    Registry,
+    check_name,
+    check_plain_name,
+    refuse,
+    refuse_misspelt,
+)
 
 T = TypeVar("T")
 
-_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
-
 _METHODS = ("patterns", "supports", "limits", "worth")
 
-_OPTIONAL = (
-    "generate", "prepare", "layouts", "missing", "version", "min_macs", "converted_bytes",
-    "pads_apart", "options",
-)  # fmt: skip
+_OPTIONAL_METHODS = ("generate", "prepare", "layouts", "missing", "version", "converted_bytes")
+
+_OPTIONAL = (*_OPTIONAL_METHODS, "min_macs", "pads_apart", "options")
 
 
 @dataclass(frozen=True)
@@ -99,15 +102,16 @@ def _check(name: str, value: object) -> Codegen:
         refuse(f"a code generator, with a name and functions {', '.join(_METHODS)}", value)
     check_name(name, given.name)
     refuse_misspelt(given, _OPTIONAL)
-    # Command lines and pass options have lists of names, and composites a prefix and a dot.
-    if not _NAME.fullmatch(name):
-        refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
+    check_plain_name(name)
+    for method in _OPTIONAL_METHODS:
+        if not callable(getattr(given, method, len)):
+            refuse(f"a function '{method}'", getattr(given, method))
     options = getattr(given, "options", ())
     if not isinstance(options, Sequence) or not all(isinstance(o, ModuleOption) for o in options):
         refuse("options as a sequence of ModuleOption", options)
     named = [option.name for option in options]
     if len(set(named)) < len(named):
-        refuse("options of different names", named)
+        refuse(f"options of different names for '{name}'", ", ".join(named))
     return cast("Codegen", given)
 
 
@@ -149,7 +153,7 @@ def find_codegen(name: str) -> Codegen:
     found = None if missing is None else ask(codegen, "missing", missing)
     if found is not None:
         words = of_type(codegen, "missing to return None or", found, str)
-        raise TargetError(f"code generator '{name}': expected {words}")
+        raise TargetError(f"code generator '{name}': expected {words or 'all that it needs'}")
     return codegen
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.match import Match
 from rammer_mlir.passes.regions.reading import Attribute
-from rammer_mlir.passes.regions.reading_kinds import check_kind
+from rammer_mlir.passes.regions.reading_kinds import check_kind, check_pattern
 
 Step = Callable[["Pattern"], "Pattern"]
 """A function that makes a pattern around another pattern."""
@@ -42,7 +42,8 @@ class Pattern:
         Raises:
             OptionError: if ``step`` does not make an operation.
         """
-        if not isinstance(step(self), Op):
+        made = step(self)
+        if not isinstance(made, Op) or made is self:
             raise OptionError("any_number_of: expected a step that makes op(...), found another")
         return Repeated(self, step)
 
@@ -130,11 +131,13 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
         attributes: required values of the reading's attributes.
 
     Raises:
-        OptionError: if no reading has such a kind.
+        OptionError: if no reading has such a kind, or readings of these kinds have other attributes
+            or another number of inputs.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
     for name in kinds:
         check_kind(name)
+    check_pattern(kinds, len(operands), attributes)
     return Op(kinds, operands or None, attributes)
 
 
@@ -164,6 +167,20 @@ class CompositePattern:
     pattern: Pattern
     check: Callable[[Match], bool] | None = None
     priority: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise an OptionError for a pattern without an operation as root, or another field."""
+        given = vars(self)
+        if not isinstance(given["pattern"], Pattern) or not any(root_kinds(self.pattern)):
+            raise OptionError(
+                f"pattern '{self.name}': expected op(...) as root, found {given['pattern']!r}"
+            )
+        if not isinstance(given["priority"], int | float):
+            raise OptionError(
+                f"pattern '{self.name}': expected a number as priority, found {self.priority!r}"
+            )
+        if self.check is not None and not callable(self.check):
+            raise OptionError(f"pattern '{self.name}': expected a function as check")
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:

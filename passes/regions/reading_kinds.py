@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Sequence
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.expressions import FUNCTIONS
@@ -22,6 +23,65 @@ KINDS = frozenset(
     }
 )
 """All kinds of readings except ``cast_TYPE``."""
+
+
+_WINDOWS = ("kernel", "strides", "dilations", "pads", "layout")
+
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    **{
+        f"{depthwise}conv{rank}d": (*_WINDOWS, "groups", "weight_layout", "output_layout")
+        for depthwise in ("", "depthwise_")
+        for rank in (1, 2, 3)
+    },
+    **{name: ("transpose_a", "transpose_b") for name in ("matmul", "batch_matmul")},
+    **{f"{name}_pool": (*_WINDOWS, "count_include_pad") for name in _POOLS},
+    **{name: ("axes",) for name in ("softmax", *(f"reduce_{each}" for each in _REDUCTIONS))},
+    "transpose": ("permutation",),
+    "reshape": (),
+    "broadcast": ("indexing",),
+    "slice": ("offsets", "sizes", "strides"),
+    "concat": ("axis",),
+    "pad": ("low", "high", "value"),
+    "fill": ("value",),
+}
+"""Attributes of readings by kind, except element-wise functions, which have parameters."""
+
+_NUM_INPUTS: dict[str, int] = {
+    **{kind: 2 for kind in _ATTRIBUTES if "conv" in kind or "matmul" in kind},
+    **{kind: 1 for kind in _ATTRIBUTES if kind.endswith("_pool") or "axes" in _ATTRIBUTES[kind]},
+    **{kind: 1 for kind in ("transpose", "reshape", "broadcast", "slice", "pad")},
+}
+"""Number of inputs of readings by kind, for kinds where it is fixed."""
+
+
+def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[str]) -> None:
+    """Check that readings of at least one of ``kinds`` can match a pattern.
+
+    Args:
+        kinds: known kinds of readings.
+        num_operands: number of operands of the pattern; 0 for any operands.
+        attributes: names of attributes of the pattern.
+
+    Raises:
+        OptionError: if readings of all these kinds have another number of inputs, or lack an
+            attribute.
+    """
+    numbers = {_NUM_INPUTS.get(kind, num_operands) for kind in kinds}
+    if num_operands and num_operands not in numbers:
+        raise OptionError(
+            f"pattern of {_names(kinds)}: expected {min(numbers)} operands, found {num_operands}"
+        )
+    for name in attributes:
+        if not any(name in _ATTRIBUTES.get(kind, (name,)) for kind in kinds):
+            known = sorted({each for kind in kinds for each in _ATTRIBUTES[kind]})
+            raise OptionError(
+                f"pattern of {_names(kinds)}: expected attributes among "
+                f"{', '.join(known) or 'none'}, found '{name}'"
+            )
+
+
+def _names(kinds: Sequence[str]) -> str:
+    return " or ".join(f"'{kind}'" for kind in kinds)
 
 
 def check_kind(kind: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import Grain
+from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.ir.constants import ConstantArgument
 from rammer_mlir.passes.ir.entry import COMPOSITE, entry_block, functions, symbol_name
@@ -87,9 +89,24 @@ class Layouts:
     inputs: Mapping[int, int] = field(default_factory=dict[int, int])
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
 
+    def __post_init__(self) -> None:
+        """Raise an OptionError if a number or a dimension is no integer."""
+        for given in vars(self).values():
+            if not _are_dimensions(given):
+                raise OptionError(
+                    f"Layouts: expected dimensions by number, as {{0: 1}}, found {given!r}"
+                )
+
     def __bool__(self) -> bool:
         """Whether any value may be stored in blocks."""
         return bool(self.inputs or self.outputs)
+
+
+def _are_dimensions(given: object) -> bool:
+    if not isinstance(given, Mapping):
+        return False
+    pairs = cast("Mapping[object, object]", given).items()
+    return all(type(each) is int for pair in pairs for each in pair)
 
 
 @dataclass(frozen=True)

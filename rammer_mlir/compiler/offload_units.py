@@ -31,7 +31,9 @@ def number_operations(module: ir.Module) -> list[ir.Location]:
     with module.context:
         for number, op in enumerate(entry_block(module).operations):
             before.append(op.operation.location)
-            op.operation.location = ir.Location.name(f"{_UNIT}{number}")
+            # The original name makes errors of programs that are timed readable.
+            own = location_name(op.operation.location)
+            op.operation.location = ir.Location.name(f"{_UNIT}{number} {own}".rstrip())
     return before
 
 
@@ -43,7 +45,7 @@ def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
     for op in walk(module.operation):
         name = location_name(op.location)
         if name.startswith(_UNIT):
-            op.location = before[int(name.removeprefix(_UNIT))]
+            op.location = before[int(name.removeprefix(_UNIT).partition(" ")[0])]
 
 
 def seconds_of_runs(lines: Iterable[Timeline]) -> dict[str, float]:

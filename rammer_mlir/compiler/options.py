@@ -295,8 +295,10 @@ def _check_merge(merge: float | None, policy: str) -> float:
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
     """Return the listed names; raise OptionError for a name that is not in ``registry``."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
-    for name in found:
+    for number, name in enumerate(found):
         registry.get(name)
+        if name in found[:number]:
+            raise OptionError(f"{registry.noun} '{name}': expected once, found twice; remove one")
     return found
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol, cast
 
 from rammer_mlir.engines.host import EntryHost, OpenEntry
-from rammer_mlir.support.plugins import Registry, check_name, refuse, refuse_misspelt
+from rammer_mlir.support.plugins import (
+    Registry,
+    check_name,
+    check_plain_name,
+    refuse,
+    refuse_misspelt,
+)
 
 
 class Engine(Protocol):
@@ -41,6 +47,7 @@ def _check(name: str, value: object) -> Engine:
     ):
         refuse("an engine, with a name and a function open", value)
     check_name(name, given.name)
+    check_plain_name(name)
     refuse_misspelt(given, ("options", "prebuilt"))
     return cast("Engine", given)
 

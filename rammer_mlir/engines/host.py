@@ -55,3 +55,17 @@ class OpenEntry:
     close: Callable[[], None]
     owner: object = None
     explain: Callable[[], str] = str
+
+    def __post_init__(self) -> None:
+        """Raise a TypeError if an address is no integer, or a function cannot be called.
+
+        A call of a wrong address would end the process.
+        """
+        given = vars(self)
+        if type(given["function"]) is not int or given["function"] < 1:
+            raise TypeError(f"expected the address of a function, found {given['function']!r}")
+        if type(given["state"]) is not int or given["state"] < 0:
+            raise TypeError(f"expected an address as state, found {given['state']!r}")
+        for name in ("close", "explain"):
+            if not callable(given[name]):
+                raise TypeError(f"expected a function as {name}, found {given[name]!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from rammer_mlir.engines.host import OpenEntry
 
@@ -18,8 +19,9 @@ def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) ->
     An exception of ``run`` makes the model's run fail with an error that contains the exception.
 
     Args:
-        run: computes an rTask, given its id and the addresses of all buffers, inputs first.
-        num_buffers: number of inputs and outputs.
+        run: computes an rTask, given its id and the addresses of all buffers: inputs, then outputs,
+            then scratch memory, if the code asks for it. It returns None.
+        num_buffers: number of buffers.
     """
     failures: list[str] = []
 
@@ -27,9 +29,12 @@ def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) ->
         try:
             found = (ctypes.c_void_p * num_buffers).from_address(buffers)
             # ctypes reads a null pointer as None.
-            run(rtask, [address or 0 for address in found])
+            result = cast("object", run(rtask, [address or 0 for address in found]))
+            if result is not None:
+                raise TypeError(f"expected the function to return None, found {result!r}")
         except BaseException as error:  # it must not unwind through a vEU's native frames
-            failures.append(" ".join(f"{type(error).__name__}: {error}".split()))
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            failures.append(text.removesuffix(":"))
             return _FAILED
         return 0
 

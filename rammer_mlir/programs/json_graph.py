@@ -98,10 +98,27 @@ class Graph:
         Raises:
             ValueError: if the content is not a graph of a readable version.
         """
-        found: Any = json.loads(content)
-        head = (found.get("format"), found.get("version"), found.get("opset"))
+        try:
+            found: Any = json.loads(content)
+        except RecursionError as error:
+            raise ValueError("JSON nested too deeply") from error
+        if not isinstance(found, dict):
+            raise ValueError(f"a JSON {type(found).__name__} instead of an object")
+        head = tuple(found.get(key) for key in ("format", "version", "opset"))
         if head not in [(FORMAT, version, OPSET) for version in _READABLE]:
-            raise ValueError(f"expected a graph {(FORMAT, VERSION, OPSET)}, found {head}")
+            expected = ", ".join(map(str, (FORMAT, VERSION, OPSET)))
+            raise ValueError(
+                f"format, version and opset {', '.join(map(str, head))} instead of {expected}"
+            )
+        try:
+            return cls._of(found)
+        except KeyError as error:
+            raise ValueError(f"no key {error}") from error
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"a key of another type ({error})") from error
+
+    @classmethod
+    def _of(cls, found: Mapping[str, Any]) -> Graph:
         return cls(
             found["name"],
             tuple(map(_tensor, found["inputs"])),

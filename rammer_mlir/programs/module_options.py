@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from urllib.parse import parse_qsl, urlencode
 
 from rammer_mlir.errors import OptionError
@@ -51,6 +52,13 @@ class ModuleOption:
                 f"ModuleOption '{self.name}': expected a text, a number or a bool as default, "
                 f"found {self.default!r}"
             )
+        try:
+            self.read(self.default)
+        except ValueError as error:
+            raise OptionError(
+                f"ModuleOption '{self.name}': expected {self.expected} as default, found "
+                f"{self.default!r}"
+            ) from error
 
     @property
     def expected(self) -> str:
@@ -84,7 +92,8 @@ class ModuleOption:
         return type(self.default)(text)
 
     def _is_within(self, number: float) -> bool:
-        # Not a number is not within any limit.
+        if not isfinite(number):
+            return False
         is_enough = self.least is None or number >= self.least
         return is_enough and (self.most is None or number <= self.most)
 

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ _GROUPS = "rammer_mlir."
 """The common prefix of the names of all groups of entry points."""
 
 _FILE_ENDING = ".py"
+
+_PLAIN_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 _CLOSE = 0.85
 """Minimum similarity, as computed by `difflib`, of a misspelt name."""
@@ -218,6 +221,17 @@ def check_name(name: str, own: object) -> None:
     """
     if own != name:
         raise OptionError(f"expected the name '{name}', found {own!r}")
+
+
+def check_plain_name(name: str) -> None:
+    """Check that a name can be in lists of names and before a dot.
+
+    Raises:
+        OptionError: if it has other characters than letters, digits, ``_`` and ``-``, or does not
+            begin with a letter.
+    """
+    if not _PLAIN_NAME.fullmatch(name):
+        refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:

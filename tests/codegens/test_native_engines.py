@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -275,6 +276,21 @@ def resident() -> int:
     """Return the bytes of memory that the process has."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
+
+
+def test_a_child_forked_after_threads_of_openmp() -> None:
+    """Libgomp's threads do not survive a fork; without a pause the child waits for them forever."""
+    model, feeds = two_branches(64), feeds_of(64)
+    exe = offloaded(model, "onednn", num_veus=1, module_options={"onednn.threads": 2})
+    wanted = check(exe, model, feeds)
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            found = exe.run(feeds)
+            os._exit(0 if all(np.array_equal(found[n], v) for n, v in wanted.items()) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        exe.run(feeds)
 
 
 @pytest.mark.parametrize("name", [*NAMES_AND_CALLBACK, "onednn"])

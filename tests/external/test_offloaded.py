@@ -113,7 +113,7 @@ def fails(region: Region) -> RegionCode:
             PassError,
             "a RegionCode of form c, llvm, object, graph, binary or None, found int",
         ),
-        (made(RegionCode("", "f", "pascal")), PassError, "or None, found pascal"),
+        (made(RegionCode("", "f", "pascal")), PassError, "or None, found the form pascal"),
         (made(RegionCode("int g;", "f")), TargetError, "definition of the function 'f'"),
         (made(RegionCode("int f(", "f")), TargetError, "expected C that '.*' compiles, found"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 from onnx import numpy_helper, parser
 
 import rammer_mlir
+from rammer_mlir.benchmarks.models import build
 from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import (
     CompositePattern,
     Device,
+    Layouts,
     Limits,
     Reading,
     Region,
@@ -284,7 +287,19 @@ def graph(rows: int = 6, element_type: str = "f32") -> Graph:
             {"reads": {0: [("d0", 0), (0, 10)]}},
             "region 'doubled_0': expected a valid rKernel, found .* sizes >= 1 for argument 0",
         ),
-        ({"efficiency": 0.0}, "expected an efficiency above 0, found 0.0; mend it"),
+        (
+            {"num_rtasks": 7},
+            "expected every rTask to write an element of an output, got none of rTask 6: boxes",
+        ),
+        ({"efficiency": 0.0}, "expected a finite efficiency above 0, found 0.0; mend it"),
+        ({"efficiency": "fast"}, "expected a finite efficiency above 0, found 'fast'"),
+        ({"efficiency": float("inf")}, "expected a finite efficiency above 0, found inf"),
+        ({"needs": Requirement("numpy")}, "expected needs as a tuple of Requirement, found Req"),
+        ({"objects": b"object"}, "expected objects as a tuple of bytes, found bytes"),
+        ({"code": ""}, "'doubled_0': expected code as text or bytes, found none"),
+        ({"code": "\udcff"}, "expected code as text or bytes, found text that is not UTF-8"),
+        ({"alignment": "64"}, "expected an alignment of 1, .* 64 bytes, found '64'"),
+        ({"form": "fortran"}, "expected a RegionCode of form c, .* found the form fortran"),
     ],
 )
 def test_faults_of_code_are_one_line(
@@ -354,6 +369,58 @@ def no(*_: object) -> bool:
 
 def nothing(_: Region) -> None:
     return None
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        ({"prepare": 3}, "expected a function 'prepare', found int"),
+        ({"missing": "a package"}, "expected a function 'missing', found a package"),
+    ],
+)
+def test_members_that_are_no_functions(
+    member: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Doubled()
+    for name, value in member.items():
+        monkeypatch.setattr(made, name, value, raising=False)
+    with pytest.raises(OptionError, match=message):
+        register_codegen(made)
+
+
+@pytest.mark.parametrize("given", [{0: "1"}, {"0": 1}, [0]])
+def test_layouts_are_integers(given: Any) -> None:
+    with pytest.raises(OptionError, match=r"Layouts: expected dimensions by number, as \{0: 1\}"):
+        Layouts(inputs=given)
+
+
+def test_constants_are_checked_as_they_are() -> None:
+    """Code generators rely on constants that they see: here, the sizes of windows at borders."""
+    body = "a = Conv(x, k)  y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(a)"
+    model = model_of(body, "1,2,8,7", "1,4,6,5")
+    for offload in ("numpy", "openvino"):
+        exe = compiled(model, offload=offload, offload_check=True)
+        assert len(exe.image.modules) == 1
+
+
+@pytest.mark.parametrize("name", ["mlp", "light_inception_v1", "transformer_encoder", "lstm_tc"])
+def test_readings_are_as_patterns_may_ask_for(
+    name: str, doubled: Doubled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pattern of the number of inputs and the attributes of any reading is accepted."""
+    seen: list[Reading] = []
+
+    def supports(reading: Reading) -> bool:
+        seen.append(reading)
+        return False
+
+    monkeypatch.setattr(doubled, "supports", supports)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OffloadWarning)
+        compiled(build(name, scale="small"))
+    assert len({reading.kind for reading in seen}) > 1
+    for reading in seen:
+        op(reading.kind, *(wildcard() for _ in reading.inputs), **reading.attributes)
 
 
 NOT_TAKEN: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -126,6 +126,35 @@ def test_an_engine(engine: Products, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"function": 0}, "expected the address of a function, found 0"),
+        ({"function": -5}, "expected the address of a function, found -5"),
+        ({"function": "f"}, "expected the address of a function, found 'f'"),
+        ({"state": None}, "expected an address as state, found None"),
+        ({"close": None}, "expected a function as close, found None"),
+        ({"explain": "why"}, "expected a function as explain, found 'why'"),
+    ],
+)
+def test_entries_that_cannot_be_called(
+    fields: dict[str, Any],
+    message: str,
+    engine: Products,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They would end the process at the first run."""
+
+    def answered(_: Products, __: EntryHost) -> OpenEntry:
+        given: dict[str, Any] = {"function": 1, "state": 0, "close": list, **fields}
+        return OpenEntry(**given)
+
+    monkeypatch.setattr(Products, "open", answered)
+    with offloaded() as exe, pytest.raises(TargetError, match=message) as found:
+        exe.prepare()
+    assert "module 'packed_0_code'" in str(found.value) and "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
     ("answer", "message"),
     [
         (RuntimeError("out of\norder"), "for 'packed_.*', found RuntimeError: out of order; mend"),
@@ -305,6 +334,8 @@ def test_python_functions_of_engines(
         w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)
 
         def run(row: int, buffers: Sequence[int]) -> None:
+            if failing and isinstance(failing[0], LookupError):
+                return 5  # type: ignore[return-value]
             if failing:
                 raise failing[0]
             x = (ctypes.c_float * (rows * sums)).from_address(buffers[0])
@@ -318,9 +349,11 @@ def test_python_functions_of_engines(
     packed.form, packed.code = "binary", {"engine": engine.name}
     with offloaded() as exe:
         check(exe)
-        for error in (ValueError("no\nsuch row"), KeyboardInterrupt("now")):
+        for error in (ValueError("no\nsuch row"), KeyboardInterrupt("now"), LookupError("none")):
             failing.append(error)
             message = f"expected status 0, found '{type(error).__name__}: n"
+            if isinstance(error, LookupError):
+                message = "found 'TypeError: expected the function to return None, found 5'"
             with pytest.raises(TargetError, match=message) as found:
                 check(exe)
             assert "\n" not in str(found.value)

@@ -56,10 +56,10 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
     """
     try:
         graph = Graph.from_json(host.module.content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise TargetError(
-            f"module '{host.module.name}': expected a graph in JSON, found {error}; compile the "
-            "model again"
+            f"module '{host.module.name}': expected a graph in JSON, found {error}; mend the code "
+            "generator, or compile the model again with this version"
         ) from error
     return graph, known_weights(host, graph)
 
