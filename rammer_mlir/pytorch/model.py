@@ -12,8 +12,9 @@ from rammer_mlir.errors import InputError, ShapeError
 from rammer_mlir.frontends.pytorch.conversion import convert
 from rammer_mlir.frontends.pytorch.interface import Constant, Interface
 from rammer_mlir.frontends.pytorch.package import TorchModule, pytorch
+from rammer_mlir.pytorch.results import check_results
 from rammer_mlir.pytorch.structures import restorer, takes_only_tensors
-from rammer_mlir.pytorch.tensors import array_of, tensor_of
+from rammer_mlir.pytorch.tensors import array_of, real_pairs, tensor_of
 from rammer_mlir.runtime.compiled import RunnableModel
 
 
@@ -35,9 +36,9 @@ def compile(
         RammerError: as ``rammer_mlir.compile`` does.
     """
     program = convert(model, inputs, dynamic_shapes)
-    return TorchModel(
-        rammer_mlir.compile(cast("Any", program.source), **options), program.interface
-    )
+    made = rammer_mlir.compile(cast("Any", program.source), **options)
+    check_results(made.signature, program.interface.results)
+    return TorchModel(made, program.interface)
 
 
 class TorchModel:
@@ -114,7 +115,8 @@ class TorchModel:
         feeds: dict[str, Any] = {}
         for leaf, value in zip(self._interface.inputs, leaves, strict=True):
             if not isinstance(leaf, Constant):
-                feeds[leaf] = array_of(leaf, value)
+                # ONNX models take complex numbers as pairs.
+                feeds[leaf] = array_of(leaf, real_pairs(value))
             elif value is not leaf.value and value != leaf.value:
                 raise InputError(
                     f"expected the constant {leaf.value!r} of the example inputs, found {value!r}; "
@@ -129,9 +131,15 @@ class TorchModel:
 
     def _leaves_of(self, outputs: Mapping[str, Any]) -> list[Any]:
         return [
-            leaf.value if isinstance(leaf, Constant) else tensor_of(outputs[leaf])
+            leaf.value if isinstance(leaf, Constant) else self._tensor(leaf, outputs[leaf])
             for leaf in self._interface.outputs
         ]
+
+    def _tensor(self, name: str, array: Any) -> Any:
+        found = tensor_of(array)
+        expected = self._interface.results.get(name)
+        is_pairs = expected is not None and expected.is_complex and not found.is_complex()
+        return pytorch().view_as_complex(found) if is_pairs else found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model; ``rammer_mlir.load`` returns the model on named arrays."""

@@ -54,6 +54,18 @@ def array_of(name: str, value: object) -> Any:
     return tensor.numpy()
 
 
+def real_pairs(value: object) -> object:
+    """Return a complex tensor as pairs of real numbers, in a last dimension of 2.
+
+    Any other object is returned as it is.
+    """
+    torch = pytorch()
+    if not isinstance(value, torch.Tensor):
+        return value
+    tensor: Any = value
+    return torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else value
+
+
 def _numpy_of(tensor: Any) -> Any:
     """Return the NumPy array that torch makes of a tensor without a copy; None if torch refuses.
 

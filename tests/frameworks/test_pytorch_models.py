@@ -202,6 +202,32 @@ class Function(nn.Module):
         return self.function(x)
 
 
+def spectrum(x: Tensor) -> Any:
+    return torch.fft.fft(x), x * 2
+
+
+def sums_of_pairs(x: Tensor) -> Any:
+    return torch.view_as_real(x.resolve_conj()).sum(-1), x * 2
+
+
+@pytest.mark.parametrize("function", [spectrum, sums_of_pairs])
+def test_complex_numbers(function: Callable[[Tensor], Any]) -> None:
+    """Tensors are complex; the ONNX model has pairs."""
+    x = X if function is spectrum else torch.complex(X, X * 2 - 1)
+    compiled = rammer_mlir.pytorch.compile(Function(function).eval(), x)
+    for given in (x, x * 3, x.conj()):
+        for found, wanted in zip(compiled(given), function(given), strict=True):
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found, wanted)
+
+
+def test_results_that_the_exporter_converts_wrongly_are_refused() -> None:
+    module = Function(lambda x: torch.argmax(x, keepdim=True)).eval()
+    message = r"expected int64\[1, 1\] of torch.export, found int64\[1\] in the model that torch"
+    with pytest.raises(UnsupportedError, match=message):
+        rammer_mlir.pytorch.compile(module, X)
+
+
 REFUSED = {
     "buffer": (Counting(), UnsupportedError, "changes 'count' .buffer mutation."),
     "input": (Function(lambda x: x.add_(1)), UnsupportedError, "changes 'x' .user input mutation."),

@@ -37,6 +37,24 @@ class Range:
 
 
 @dataclass(frozen=True)
+class ResultType:
+    """The type of a tensor that a program returns, as ``torch.export`` infers it.
+
+    Attributes:
+        shape: sizes; None for an open dimension.
+        dtype: torch's name of the element type, such as ``float32``.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the elements are complex numbers, which ONNX models return as pairs."""
+        return self.dtype.startswith("complex")
+
+
+@dataclass(frozen=True)
 class Interface:
     """The nested structure of a program's arguments and results.
 
@@ -47,6 +65,7 @@ class Interface:
         out_spec: torch's structure (TreeSpec) of the result.
         symbols: for each tensor input, by name: symbols of its open dimensions by dimension number.
         ranges: valid sizes of each symbol.
+        results: types of the tensor outputs, by name.
     """
 
     inputs: tuple[Leaf, ...]
@@ -55,6 +74,7 @@ class Interface:
     out_spec: Any
     symbols: Mapping[str, Mapping[int, str]]
     ranges: Mapping[str, Range]
+    results: Mapping[str, ResultType]
 
 
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
@@ -87,7 +107,8 @@ def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[
     }
     spec = program.call_spec
     outputs = _outputs(program, set(tensors))
-    return Interface(inputs, outputs, spec.in_spec, spec.out_spec, symbols, ranges), names
+    results = dict(_result_types(program, outputs))
+    return Interface(inputs, outputs, spec.in_spec, spec.out_spec, symbols, ranges, results), names
 
 
 def _is_constant(argument: object) -> bool:
@@ -199,6 +220,17 @@ def _outputs(program: Any, taken: set[str]) -> tuple[Leaf, ...]:
         used.add(name)
         found.append(name)
     return tuple(found)
+
+
+def _result_types(program: Any, outputs: Sequence[Leaf]) -> Iterator[tuple[str, ResultType]]:
+    """Yield the name and the type of each tensor among a program's flattened results."""
+    torch = pytorch()
+    (returned,) = program.graph.output_node().args
+    for leaf, node in zip(outputs, returned[len(returned) - len(outputs) :], strict=True):
+        value: Any = getattr(node, "meta", {}).get("val")
+        if isinstance(leaf, str) and isinstance(value, torch.Tensor):
+            shape = tuple(size if isinstance(size, int) else None for size in value.shape)
+            yield leaf, ResultType(shape, str(value.dtype).removeprefix("torch."))
 
 
 def _path_name(path: Sequence[object]) -> str:
