@@ -105,7 +105,7 @@ def _check(op: ir.Operation) -> None:
         _check_access(op, UPDATES, access, arguments)
     for access in writes:
         _check_access(op, "writes", access, arguments)
-    _check_coverage(op, writes, arguments)
+    _check_coverage(op, writes, updates, arguments)
 
 
 def _check_seconds(op: ir.Operation) -> None:
@@ -161,7 +161,9 @@ def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir
         raise Broken(op, f"sizes >= 1 for {where}", list(access.sizes), "a full tile is not empty")
 
 
-def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.Type]) -> None:
+def _check_coverage(
+    op: ir.Operation, writes: list[Access], updates: list[Access], arguments: list[ir.Type]
+) -> None:
     num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
     if not writes:
         return
@@ -175,6 +177,10 @@ def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.T
             "every rTask writes an element of its own",
         )
     nonempty = np.zeros(num_rtasks, np.bool_)
+    for access in updates:
+        shape = buffer_shape(arguments[access.argument]) or ()
+        firsts, lasts = access.boxes(num_rtasks, shape)
+        nonempty |= (firsts < lasts).all(axis=1)
     for argument, shape in shapes.items():
         boxes = [w.boxes(num_rtasks, shape) for w in writes if w.argument == argument]
         for firsts, lasts in boxes:

@@ -84,8 +84,9 @@ def check_symbols(code: ForeignCode, own: bytes | None) -> None:
     if own is None:
         found.append(_of_ir(code))
     known = [each for each in found if each is not None]
-    # Objects of another format, which Linux does not have, are only loaded.
-    if len(known) == len(found):
+    # Objects of another format are only loaded; assembly may define any symbol.
+    has_assembly = own is None and "module asm" in code.text
+    if len(known) == len(found) and not has_assembly:
         _check_names(code, known)
     if own is not None and library is not None:
         _check_addresses(code, library)
@@ -107,6 +108,8 @@ def _check_names(code: ForeignCode, parts: Sequence[Symbols]) -> None:
         if symbol not in defined:
             raise undefined(code.name, symbol)
     used = nothing.union(*(each.used for each in parts)) - defined - _OF_THE_LINKER
+    of_sections = ("__start_", "__stop_")  # linkers define the limits of sections
+    used = {name for name in used if not name.startswith(of_sections)}
     missing = [name for name in sorted(used) if not process_defines(name)]
     if missing:
         names = ", ".join(f"'{name}'" for name in missing)
@@ -148,7 +151,10 @@ def _of_object(content: bytes) -> Symbols | None:
         sections: Any = np.frombuffer(content, _SECTION, count, at)
         if kind != _RELOCATABLE or sections[names_of_sections]["type"] != _TEXTS:
             return None
-        (table,) = sections[sections["type"] == _SYMBOL_TABLE]
+        tables = sections[sections["type"] == _SYMBOL_TABLE]
+        if not len(tables):
+            return Symbols(frozenset(), frozenset())
+        (table,) = tables
         names = sections[table["link"]]
         rows: Any = np.frombuffer(_part(content, table), _SYMBOL)
         named = rows[(rows["name"] > 0) & (rows["info"] >> 4 != _LOCAL)]
@@ -158,7 +164,7 @@ def _of_object(content: bytes) -> Symbols | None:
             frozenset(_texts(texts, named["name"][~is_used])),
             frozenset(_texts(texts, named["name"][is_used & ~is_weak])),
         )
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, OverflowError):
         return None
 
 

@@ -22,10 +22,9 @@ _FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
 def assume_assertions(module: ir.Module) -> None:
     """Remove each ``cf.assert``, and clamp the indices that it may have been about.
 
-    These are the indices of all elements that are read or inserted in the same loop nest or loop as
-    the assertion; in the whole function, if the assertion stands directly in it. An index that
-    fails its assertion then accesses the first or the last element. Shapes have to be static
-    wherever possible.
+    These are all indices of a module with an assertion: an index may be computed in one loop nest
+    and used in another. An index that fails its assertion then accesses the first or the last
+    element. Shapes have to be static wherever possible.
 
     Raises:
         FindingsError: with the accesses to tensors without elements.
@@ -33,20 +32,10 @@ def assume_assertions(module: ir.Module) -> None:
     found = list(operations_named(module.operation, "cf.assert"))
     if not found:
         return
-    scopes = [_scope(op) for op in found]
     for op in found:
         op.erase()
-    accesses = [each for scope in scopes for each in operations_named(scope, *_FIRST_INDEX)]
-    _clamp_all(list(dict.fromkeys(accesses)))
+    _clamp_all(list(operations_named(module.operation, *_FIRST_INDEX)))
     LOGGER.info("assertions: %d of cf.assert are assumed to hold", len(found))
-
-
-def _scope(op: ir.Operation) -> ir.Operation:
-    """Return the operation in a function that contains an assertion, or the function."""
-    scope, parent = op, op.parent
-    while parent is not None and parent.operation.name != "func.func":
-        scope, parent = parent.operation, parent.operation.parent
-    return parent.operation if scope == op and parent is not None else scope
 
 
 def _clamp_all(accesses: Sequence[ir.Operation]) -> None:

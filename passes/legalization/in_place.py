@@ -29,12 +29,17 @@ def read_destinations(function: ir.OpView) -> None:
 
 
 def _read_outputs(nest: Structured) -> list[int]:
-    """Return the numbers of the outputs, of static shape, whose elements the body reads."""
+    """Return the numbers of the outputs that the body reads, and the nest writes completely.
+
+    Of other outputs, the elements that are not written keep their values. Shapes are static.
+    """
     arguments = list(nest.op.operation.regions[0].blocks[0].arguments)[-nest.num_outputs :]
     return [
         number
         for number, (argument, value) in enumerate(zip(arguments, nest.outputs, strict=True))
-        if any(True for _ in argument.uses) and ir.ShapedType(value.type).has_static_shape
+        if any(True for _ in argument.uses)
+        and ir.ShapedType(value.type).has_static_shape
+        and nest.output_maps[number].is_permutation
     ]
 
 

@@ -7,19 +7,19 @@ from math import isinf
 from rammer_mlir.bindings import ir
 
 
-def is_limit(value: ir.Value) -> bool:
-    """Whether all elements of a tensor equal a known limit of their type.
+def is_limit(value: ir.Value, *, is_least: bool) -> bool:
+    """Whether all elements of a tensor equal the least, or else the largest, number of their type.
 
-    Limits are the infinities and the largest finite numbers of both signs, and the least and the
-    largest signed integer.
+    These are an infinity or the largest finite number of its sign, and the least or the largest
+    signed integer.
     """
     number = _filled(value)
-    if isinstance(number, ir.IntegerAttr):
-        width = ir.IntegerType(number.type).width
-        return number.value in (-(1 << (width - 1)), (1 << (width - 1)) - 1)
-    return isinstance(number, ir.FloatAttr) and (
-        isinf(number.value) or abs(number.value) == _LARGEST.get(str(number.type))
-    )
+    if isinstance(number, ir.IntegerAttr) and isinstance(number.type, ir.IntegerType):
+        half = 1 << (ir.IntegerType(number.type).width - 1)
+        return number.value == (-half if is_least else half - 1)
+    if not isinstance(number, ir.FloatAttr) or (number.value < 0) != is_least:
+        return False
+    return isinf(number.value) or abs(number.value) == _LARGEST.get(str(number.type))
 
 
 _LARGEST = {

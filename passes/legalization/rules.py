@@ -9,6 +9,7 @@ from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.element_types import SUPPORTED, dtype_of, element_of
 from rammer_mlir.passes.ir.entry import functions, is_private
+from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import nested_operations
 from rammer_mlir.passes.legalization.sequential import (
     CONTROL_FLOW,
@@ -80,7 +81,10 @@ _OPERATION_ADVICE = {
     "tm_tensor.attention": "give static shapes, equal ranks and floats of one type",
     "tm_tensor.scan": "give static shapes, and combine elements by one associative operation",
     "tm_tensor.scatter": "give static shapes, and an index or a window for each dimension",
-    "tm_tensor.sort": "give static shapes and at most 4096 elements along the dimension",
+    "tm_tensor.sort": (
+        "give static shapes, at most 4096 elements along the dimension, and compare floats by one "
+        "arith.cmpf"
+    ),
     "tm_tensor.topk": (
         "give static shapes, at most 4096 elements along the dimension, no more results than "
         "elements, and results that start at a limit of their type"
@@ -257,9 +261,44 @@ def _nest_problems(
         return  # its nested operations go with it
     known = _SEQUENTIAL_OPERATIONS if op.name == REGION else _BODY_OPERATIONS
     for each, names in ((op, _TENSOR_OPERATIONS), *((i, known) for i in nested_operations(op))):
-        problem = _name_problem(each, names, dialects) or _results_problem(each, is_stored)
+        problem = (
+            _name_problem(each, names, dialects)
+            or _results_problem(each, is_stored)
+            or _coverage_problem(each)
+        )
         if problem:
             yield OperationError(each, problem)
+
+
+def _coverage_problem(op: ir.Operation) -> str:
+    """Return the error message about a result of a loop nest that the loops do not cover.
+
+    It is empty if there is none, or if the body reads the destination, which keeps its elements.
+    """
+    if op.name != "linalg.generic":
+        return ""
+    nest = Structured(op.opview)
+    arguments = list(op.regions[0].blocks[0].arguments)[-nest.num_outputs :]
+    for argument, value, map_ in zip(arguments, nest.outputs, nest.output_maps, strict=True):
+        is_read = any(True for _ in argument.uses)
+        if not is_read and not _covers(map_, ir.ShapedType(value.type).shape):
+            return (
+                f"expected loops that cover each result, found the indexing map {map_}; compute "
+                "all elements, or insert the computed ones by tensor.insert_slice"
+            )
+    return ""
+
+
+def _covers(map_: ir.AffineMap, shape: Sequence[int]) -> bool:
+    """Whether the results of an indexing map are different loops, or 0 where the size is 1."""
+    results = list(map_.results)
+    loops = [str(each) for each in results if isinstance(each, ir.AffineDimExpr)]
+    others = [
+        size
+        for each, size in zip(results, shape, strict=True)
+        if not isinstance(each, ir.AffineDimExpr)
+    ]
+    return len({*loops}) == len(loops) and all(size == 1 for size in others)
 
 
 def _advice(op: ir.Operation) -> str:

@@ -12,21 +12,32 @@ from rammer_mlir.passes.legalization.elementwise import Values, cloned_body, per
 from rammer_mlir.passes.legalization.limits import is_limit
 from rammer_mlir.passes.legalization.sorts import MOST_ELEMENTS, Lines
 
-_ASCENDING = (arith.CmpFPredicate.OLT, arith.CmpFPredicate.OLE)
-_DESCENDING = (arith.CmpFPredicate.OGT, arith.CmpFPredicate.OGE)
+_F, _I = arith.CmpFPredicate, arith.CmpIPredicate
+
+_ORDERED = {
+    name: ordered
+    for ordered in (_F.OLT, _F.OLE, _F.OGT, _F.OGE)
+    for name in (ordered.name, ordered.name.replace("O", "U", 1))
+}
+"""Ordered comparisons of floats, by the name of a comparison that differs for NaN alone."""
+
+_LESS = ("OLT", "OLE", "ULT", "ULE", "slt", "sle")
+_GREATER = ("OGT", "OGE", "UGT", "UGE", "sgt", "sge")
+"""Names of comparisons; the predicates of floats and integers have equal numbers."""
 
 
 def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the loops that replace a ``tm_tensor.sort``, and return the sorted operands.
 
-    None if lines have more than ``MOST_ELEMENTS`` elements.
+    None if lines have more than ``MOST_ELEMENTS`` elements, or floats are compared by more than one
+    comparison, which might not order NaN.
 
     Args:
         op: the sort.
         operands: the tensors to sort, of static shapes.
     """
     lines = _lines(op, operands[0])
-    if lines is None:
+    if lines is None or not _is_order(op.regions[0].blocks[0]):
         return None
     places = _places(op, lines, operands)
     return [lines.placed(value, places, value) for value in operands]
@@ -35,8 +46,10 @@ def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]
 def torch_topk(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the loops that replace a ``tm_tensor.topk``; return the first elements and indices.
 
-    None if lines have more than ``MOST_ELEMENTS`` elements or fewer than the results, or if the
-    results do not start at a limit of their type: their initial values would take part.
+    Of equal elements, those with smaller indices are first. None if lines have more than
+    ``MOST_ELEMENTS`` elements or fewer than the results, the comparison is not a single one, or the
+    results do not start at the limit of their type that precedes no element: their initial values
+    would take part.
 
     Args:
         op: the operation.
@@ -47,11 +60,14 @@ def torch_topk(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]
     lines = _lines(op, value)
     dimension = _dimension(op)
     most, count = (ir.RankedTensorType(v.type).shape[dimension] for v in (value, best))
-    if lines is None or count > most or not is_limit(best):
+    takes_largest = _takes_largest(op.regions[0].blocks[0])
+    if takes_largest is None or lines is None or count > most:
+        return None
+    if not is_limit(best, is_least=takes_largest):
         return None
     element = ir.RankedTensorType(numbers.type).element_type
     positions = given[0] if given else _positions(value, dimension, element)
-    places = _places(op, lines, [value])
+    places = _places(op, lines, [value], given[0] if given else None)
     return [lines.placed(value, places, best), lines.placed(positions, places, numbers)]
 
 
@@ -65,16 +81,65 @@ def _lines(op: ir.Operation, value: ir.Value) -> Lines | None:
     return None if shape[_dimension(op)] > MOST_ELEMENTS else Lines(shape, _dimension(op))
 
 
-def _places(op: ir.Operation, lines: Lines, values: Sequence[ir.Value]) -> ir.Value:
-    """Emit and return the position of each element of the tensors ``values`` in its line."""
-    block = op.regions[0].blocks[0]
+def _comparison(block: ir.Block) -> ir.Operation | None:
+    """Return the comparison of a body that compares its first two arguments; None for another."""
+    *inner, last = [each.operation for each in block.operations]
+    if len(inner) != 1 or inner[0].name not in ("arith.cmpf", "arith.cmpi"):
+        return None
+    is_yielded = last.operands[0] == inner[0].results[0]
+    is_of_pair = {*inner[0].operands} == {block.arguments[0], block.arguments[1]}
+    return inner[0] if is_yielded and is_of_pair else None
+
+
+def _predicate(op: ir.Operation) -> str:
+    """Return the name of a comparison's predicate, such as ``OLT`` or ``sge``."""
+    number = ir.IntegerAttr(op.attributes["predicate"]).value
+    return _F(number).name if op.name == "arith.cmpf" else _I(number).name
+
+
+def _is_order(block: ir.Block) -> bool:
+    """Whether a body is known to order all elements: it compares integers, or floats once."""
+    if not any(each.operation.name == "arith.cmpf" for each in block.operations):
+        return True
+    found = _comparison(block)
+    return found is not None and _predicate(found) in _ORDERED
+
+
+def _takes_largest(block: ir.Block) -> bool | None:
+    """Whether the larger of two elements comes first; None if the comparison does not tell."""
+    found = _comparison(block)
+    if found is None or _predicate(found) not in (*_LESS, *_GREATER):
+        return None
+    is_swapped = found.operands[0] == block.arguments[1]
+    return (_predicate(found) in _GREATER) != is_swapped
+
+
+def _places(
+    op: ir.Operation, lines: Lines, values: Sequence[ir.Value], ties: ir.Value | None = None
+) -> ir.Value:
+    """Emit and return the position of each element of the tensors ``values`` in its line.
+
+    Of equal elements, that with the smaller number in the tensor ``ties`` is first, without it that
+    at the smaller position.
+    """
+    block, count = op.regions[0].blocks[0], len(values)
+    compared = [*values, *(() if ties is None else (ties,))]
 
     def compare(elements: Values) -> Values:
-        own, other = elements[: len(values)], elements[len(values) :]
+        own, other = elements[: len(compared)], elements[len(compared) :]
         # Both orders are compared, which tells ties from smaller elements.
-        return [_precedes(block, *pair) for pair in ((own, other), (other, own))]
+        pairs = ((own[:count], other[:count]), (other[:count], own[:count]))
+        before, after = (_precedes(block, *pair) for pair in pairs)
+        if ties is None:
+            return [before, after]
+        equal = arith.cmpi(_I.eq, before, after)
+        first, second = (
+            arith.cmpi(_I.slt, *pair)
+            for pair in (own[count:] + other[count:], other[count:] + own[count:])
+        )
+        return [arith.select(equal, first, before), arith.select(equal, second, after)]
 
-    inputs = [(value, map_) for map_ in (lines.own, lines.other) for value in values]
+    inputs = [(value, map_) for map_ in (lines.own, lines.other) for value in compared]
     return lines.places(inputs, compare)
 
 
@@ -88,11 +153,10 @@ def _precedes(block: ir.Block, first: Values, second: Values) -> ir.Value:
     owner = found.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.cmpf":
         return found
-    predicate = arith.CmpFPredicate(ir.IntegerAttr(owner.attributes["predicate"]).value)
-    if predicate not in (*_ASCENDING, *_DESCENDING):
-        return found
-    larger = owner.operands[predicate in _ASCENDING]
-    return arith.ori(found, arith.cmpf(arith.CmpFPredicate.UNO, larger, larger))
+    predicate = _predicate(owner.operation)
+    ordered = arith.cmpf(_ORDERED[predicate], *owner.operands)
+    larger = owner.operands[predicate in _LESS]
+    return arith.ori(ordered, arith.cmpf(_F.UNO, larger, larger))
 
 
 def _positions(value: ir.Value, dimension: int, element: ir.Type) -> ir.Value:

@@ -68,9 +68,9 @@ def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[
     """
     numbers = {_NUM_INPUTS.get(kind, num_operands) for kind in kinds}
     if num_operands and num_operands not in numbers:
-        raise OptionError(
-            f"pattern of {_names(kinds)}: expected {min(numbers)} operands, found {num_operands}"
-        )
+        least = min(numbers)
+        wanted = f"{least} operand{'' if least == 1 else 's'}"
+        raise OptionError(f"pattern of {_names(kinds)}: expected {wanted}, found {num_operands}")
     for name in attributes:
         if not any(name in _ATTRIBUTES.get(kind, (name,)) for kind in kinds):
             known = sorted({each for kind in kinds for each in _ATTRIBUTES[kind]})

@@ -10,18 +10,14 @@ from functools import partial
 from typing import cast
 
 from rammer_mlir.engines.engine import ENGINES, Engine
-from rammer_mlir.engines.functions import call_for_status
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.engines.native import open_native
+from rammer_mlir.engines.openmp import pause_before_forks
 from rammer_mlir.engines.requirements import check_needs, find_function, open_libraries
 from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.programs.module_options import Value, complete
 from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
-from rammer_mlir.support.forks import pause_before_forks
-
-_OMP_PAUSE_SOFT = 1
-"""OpenMP's ``omp_pause_soft``: settings and variables of threads are kept (5.0, section 3.2.43)."""
 
 Weights = Sequence[int | None]
 """For each buffer of an rKernel: the address of its memory if it is a weight, else None."""
@@ -62,9 +58,8 @@ class OpenModules:
         self._numbers: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
         by_name = {module.name: module for module in modules}
-        self._pauses = list(dict.fromkeys(filter(None, map(_pause_of, self._libraries.values()))))
-        if self._pauses:
-            pause_before_forks(self)
+        for libraries in self._libraries.values():
+            pause_before_forks(libraries)
         rows = (ctypes.c_uint64 * MODULE_WORDS * len(entries)).from_address(table)
         try:
             for entry, row, known in zip(entries, rows, weights, strict=True):
@@ -101,17 +96,8 @@ class OpenModules:
         entries = zip(self._kernels, self._open, strict=True)
         return next(filter(None, (_reason(e) for k, e in entries if k == kernel)), "")
 
-    def pause(self) -> None:
-        """End the OpenMP threads of the calling thread; its next parallel region starts new ones.
-
-        A child that is forked without this would wait forever for the parent's OpenMP threads.
-        """
-        for address in self._pauses:
-            call_for_status(address, _OMP_PAUSE_SOFT)
-
     def close(self) -> None:
         """Release all states; the code must not run afterwards."""
-        self._pauses.clear()
         while self._open:
             self._open.pop().close()
 
@@ -122,11 +108,6 @@ def _reason(entry: OpenEntry) -> str:
         return str(entry.explain())
     except Exception as error:
         return f"a failure whose explanation raises {type(error).__name__}: {error}"
-
-
-def _pause_of(libraries: Sequence[ctypes.CDLL]) -> int:
-    """Return the address of OpenMP's function that ends its threads; 0 without OpenMP."""
-    return find_function(libraries, "omp_pause_resource_all")
 
 
 def _opened(engine: Engine, host: EntryHost) -> OpenEntry:

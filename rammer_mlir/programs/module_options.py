@@ -16,7 +16,7 @@ _BOOLS = {"true": True, "false": False}
 
 _NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
-_WORDS = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
+_WORDS = {str: "a text", int: "an integer", float: "a finite number", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ModuleOption:
         return type(self.default)(text)
 
     def _is_within(self, number: float) -> bool:
-        if not isfinite(number):
+        if isinstance(number, float) and not isfinite(number):
             return False
         is_enough = self.least is None or number >= self.least
         return is_enough and (self.most is None or number <= self.most)

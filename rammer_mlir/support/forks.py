@@ -30,35 +30,6 @@ def _watch_forks() -> None:
     os.register_at_fork(after_in_child=_forget_threads)
 
 
-class HasLibraries(Protocol):
-    """An object that uses libraries whose threads do not survive a fork."""
-
-    def pause(self) -> None:
-        """Let the libraries end the threads that serve the calling thread; runs start new ones."""
-
-
-_paused: weakref.WeakSet[HasLibraries] = weakref.WeakSet()
-
-
-def pause_before_forks(found: HasLibraries) -> None:
-    """Call ``pause`` of an object in the forking thread before each fork, while the object lives.
-
-    Without a pause, the forked child would wait for threads that it does not have.
-    """
-    _watch_begins()
-    _paused.add(found)
-
-
-@functools.cache
-def _watch_begins() -> None:
-    os.register_at_fork(before=_pause)
-
-
-def _pause() -> None:
-    for found in list(_paused):
-        found.pause()
-
-
 def _forget_threads() -> None:
     for found in list(_objects):
         found.forget_threads()

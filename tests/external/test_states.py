@@ -322,6 +322,14 @@ def test_what_is_not_installed_is_one_line(name: str, packed: PackedProducts) ->
     assert "\n" not in str(found.value)
 
 
+class NotATextError(Exception):
+    """Its text cannot be made."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise self
+
+
 def test_python_functions_of_engines(
     packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -349,6 +357,10 @@ def test_python_functions_of_engines(
     packed.form, packed.code = "binary", {"engine": engine.name}
     with offloaded() as exe:
         check(exe)
+        with pytest.raises(TargetError, match="found 'NotATextError'"):
+            failing.append(NotATextError())
+            check(exe)
+        failing.clear()
         for error in (ValueError("no\nsuch row"), KeyboardInterrupt("now"), LookupError("none")):
             failing.append(error)
             message = f"expected status 0, found '{type(error).__name__}: n"

@@ -114,9 +114,13 @@ def flipped(position: int) -> Callable[[bytes], bytes]:
         (flipped(16), "found 'a damaged ELF file, or one that is not relocatable'"),
         (flipped(18), "found 'one for another processor, machine"),
         (flipped(40), "found 'a damaged ELF file, or one that is not relocatable'"),
+        (
+            lambda whole: whole[:40] + b"\xff" * 8 + whole[48:],
+            "found 'a damaged ELF file, or one that is not relocatable'",
+        ),
         (flipped(62), "found 'a damaged ELF file, or one that is not relocatable'"),
     ],
-    ids=["empty", "text", "cut", "cut late", "type", "machine", "sections", "names of sections"],
+    ids=["empty", "text", "cut", "cut late", "type", "machine", "sections", "far", "names"],
 )
 def test_damaged_object_is_refused(damage: Callable[[bytes], bytes], found: str) -> None:
     """One line says so, where LLVM's own reader would end the process or print a line of its own.

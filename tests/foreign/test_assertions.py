@@ -32,6 +32,30 @@ func.func @rows(%rows: tensor<6xi64>, %table: tensor<9x4xf32>) -> tensor<6x4xf32
 }
 """
 
+IN_ANOTHER_NEST = """
+#same = affine_map<(i) -> (i)>
+func.func @two(%a: tensor<4xi64>, %table: tensor<9xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
+  %nine = arith.constant 9 : i64
+  %empty = tensor.empty() : tensor<4xi64>
+  %i = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel"]}
+      ins(%a : tensor<4xi64>) outs(%empty : tensor<4xi64>) {
+  ^bb0(%x: i64, %out: i64):
+    %is_below = arith.cmpi ult, %x, %nine : i64
+    cf.assert %is_below, "too large"
+    linalg.yield %x : i64
+  } -> tensor<4xi64>
+  %none = tensor.empty() : tensor<4xf32>
+  %found = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel"]}
+      ins(%i : tensor<4xi64>) outs(%none : tensor<4xf32>) {
+  ^bb0(%x: i64, %out: f32):
+    %at = arith.index_cast %x : i64 to index
+    %element = tensor.extract %table[%at] : tensor<9xf32>
+    linalg.yield %element : f32
+  } -> tensor<4xf32>
+  return %found, %i : tensor<4xf32>, tensor<4xi64>
+}
+"""
+
 IN_FUNCTION = """
 func.func @element(%i: index, %table: tensor<9xf32>) -> f32 {
   %end = arith.constant 9 : index
@@ -84,6 +108,13 @@ def test_a_scalar_read(index: int, read: int) -> None:
     with rammer_mlir.compile(IN_FUNCTION, cache=False) as exe:
         found = exe.run({"arg0": np.array(index), "arg1": table})["result0"]
     assert found == read
+
+
+def test_indices_that_another_nest_asserts() -> None:
+    indices = np.array([3, -(2**40), 2**31, 8])
+    with rammer_mlir.compile(IN_ANOTHER_NEST, cache=False) as exe:
+        found = exe.run({"arg0": indices, "arg1": np.arange(9, dtype=np.float32)})["result0"]
+    np.testing.assert_array_equal(found, [3, 0, 8, 8])
 
 
 def test_reads_and_insertions_of_a_loop() -> None:

@@ -59,6 +59,13 @@ CASES: dict[str, tuple[str, Wanted]] = {
         ),
         lambda x, b: x + b,
     ),
+    "turned": (
+        one(
+            "#turned, #rows", "ins(%c : tensor<40x12xf32>)", "%x",
+            "^bb0(%i: f32, %o: f32):\n %s = arith.addf %i, %o : f32\n linalg.yield %s : f32",
+        ),
+        lambda x, b: x + b[:, None].repeat(12, 1).T,
+    ),
     "not read": (
         one(
             "#row, #rows", "ins(%b : tensor<40xf32>)", "%x",
@@ -78,6 +85,8 @@ def test_product_of_what_was_computed_in_place(name: str, boundary: str, num_veu
     text = f"""{HEAD}
     func.func @main(%x: tensor<12x40xf32>, %b: tensor<40xf32>, %w: tensor<40x24xf32>)
         -> (tensor<12x24xf32>, tensor<12x40xf32>) {{
+    %new = tensor.empty() : tensor<40x12xf32>
+    %c = linalg.broadcast ins(%b : tensor<40xf32>) outs(%new : tensor<40x12xf32>) dimensions = [1]
     {nest}
     {PRODUCT}
     return %p, %x : tensor<12x24xf32>, tensor<12x40xf32>
@@ -90,6 +99,26 @@ def test_product_of_what_was_computed_in_place(name: str, boundary: str, num_veu
         product, untouched = exe.run(dict(zip(names, (x, b, w), strict=True))).values()
     np.testing.assert_allclose(product, wanted(x, b) @ w, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(untouched, x)
+
+
+def test_elements_that_are_not_written_keep_their_values() -> None:
+    text = """func.func @main(%a: tensor<4xf32>, %b: tensor<4x3xf32>) -> tensor<4x3xf32> {
+      %r = linalg.generic {
+        indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0, 1)>],
+        iterator_types = ["parallel"]
+      } ins(%a : tensor<4xf32>) outs(%b : tensor<4x3xf32>) {
+      ^bb0(%x: f32, %o: f32):
+        %s = arith.addf %x, %o : f32
+        linalg.yield %s : f32
+      } -> tensor<4x3xf32>
+      return %r : tensor<4x3xf32>
+    }"""
+    a, b = np.arange(4, dtype=np.float32), np.ones((4, 3), np.float32)
+    with rammer_mlir.compile(text, cache=False) as exe:
+        found = exe.run({"arg0": a, "arg1": b})["result0"]
+    wanted = b.copy()
+    wanted[:, 1] += a
+    np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("element", ["f32", "bf16"])

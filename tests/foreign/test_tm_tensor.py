@@ -185,6 +185,8 @@ def sort_text(shape: Sequence[int], axis: int, element: str, comparison: str) ->
         ((2, 5, 3), 1, "f32", "cmpf ole"),
         ((4, 9), 1, "f32", "cmpf oge"),
         ((4, 9), 1, "f32", "cmpf olt"),
+        ((4, 9), 1, "f32", "cmpf ult"),
+        ((4, 9), 1, "f32", "cmpf uge"),
     ],
 )
 def test_sort(shape: tuple[int, ...], axis: int, element: str, comparison: str) -> None:
@@ -195,9 +197,7 @@ def test_sort(shape: tuple[int, ...], axis: int, element: str, comparison: str) 
     n = np.broadcast_to(
         np.expand_dims(np.arange(shape[axis]), [*range(1, len(shape) - axis)]), shape
     )
-    keys = np.where(np.isnan(x), np.inf, x) * (
-        -1 if " sg" in comparison or " og" in comparison else 1
-    )
+    keys = np.where(np.isnan(x), np.inf, x) * (-1 if comparison[-2:] in ("gt", "ge") else 1)
     order = np.argsort(keys, axis, kind="stable")
     found, numbers = outputs(sort_text(shape, axis, element, comparison), x, n.copy())
     np.testing.assert_array_equal(found, np.take_along_axis(x, order, axis))
@@ -248,7 +248,10 @@ def test_topk(
     x[x == 3] = np.nan
     n = random.integers(0, 99, shape).astype(np.int32)
     keys = np.where(np.isnan(x), np.inf, x) * (-1 if comparison == "ogt" else 1)
-    order = np.take(np.argsort(keys, axis, kind="stable"), range(count), axis)
+    # Ties go to the smaller index: the given one, or the position.
+    order = np.argsort(n, axis, kind="stable") if numbered else np.argsort(x * 0, axis, "stable")
+    stable = np.argsort(np.take_along_axis(keys, order, axis), axis, kind="stable")
+    order = np.take(np.take_along_axis(order, stable, axis), range(count), axis)
     text = topk_text(shape, axis, count, comparison, start, numbered=numbered)
     found, places = outputs(text, x, n)
     np.testing.assert_array_equal(found, np.take_along_axis(x, order, axis))
@@ -310,7 +313,15 @@ REFUSED = {
     ),
     "long lines": (
         sort_text((4097,), 0, "f32", "cmpf ole"),
-        "'tm_tensor.sort'; give static shapes and at most 4096 elements along the dimension",
+        "'tm_tensor.sort'; give static shapes, at most 4096 elements along the dimension, and",
+    ),
+    "a comparison that does not order NaN": (
+        sort_text((9,), 0, "f32", "cmpf one"),
+        "'tm_tensor.sort'; .* and compare floats by one arith.cmpf",
+    ),
+    "the limit that precedes all elements": (
+        topk_text((9,), 0, 3, "ogt", "0x7F800000", numbered=False),
+        "'tm_tensor.topk'; .* start at a limit of their type",
     ),
     "other initial values": (
         topk_text((9,), 0, 3, "ogt", "0.0", numbered=False),

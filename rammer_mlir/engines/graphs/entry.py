@@ -58,7 +58,8 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
         graph = Graph.from_json(host.module.content)
     except ValueError as error:
         raise TargetError(
-            f"module '{host.module.name}': expected a graph in JSON, found {error}; mend the code "
+            f"module '{host.module.name}': expected a graph in JSON, found "
+            f"{' '.join(str(error).split())}; mend the code "
             "generator, or compile the model again with this version"
         ) from error
     return graph, known_weights(host, graph)

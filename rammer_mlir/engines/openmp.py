@@ -1,0 +1,41 @@
+"""OpenMP threads of libraries, which are ended before a fork.
+
+A child that is forked without this would wait forever for threads that exist in the parent alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+
+from rammer_mlir.engines.functions import call_for_status
+from rammer_mlir.engines.requirements import find_function
+
+_SOFT = 1
+"""OpenMP's ``omp_pause_soft``: settings and variables of threads are kept (5.0, section 3.2.43)."""
+
+_pauses: dict[int, None] = {}
+"""Addresses of ``omp_pause_resource_all``; libraries stay loaded, and so do their threads."""
+
+
+def pause_before_forks(libraries: Sequence[ctypes.CDLL]) -> None:
+    """End the OpenMP threads that serve the forking thread before each fork from now on.
+
+    The next parallel region starts new threads. Libraries without OpenMP are left alone.
+    """
+    found = find_function(libraries, "omp_pause_resource_all")
+    if found:
+        _watch_forks()
+        _pauses[found] = None
+
+
+@functools.cache
+def _watch_forks() -> None:
+    os.register_at_fork(before=_pause)
+
+
+def _pause() -> None:
+    for address in tuple(_pauses):
+        call_for_status(address, _SOFT)
