@@ -133,10 +133,8 @@ def _places(
         if ties is None:
             return [before, after]
         equal = arith.cmpi(_I.eq, before, after)
-        first, second = (
-            arith.cmpi(_I.slt, *pair)
-            for pair in (own[count:] + other[count:], other[count:] + own[count:])
-        )
+        here, there = own[count], other[count]
+        first, second = arith.cmpi(_I.slt, here, there), arith.cmpi(_I.slt, there, here)
         return [arith.select(equal, first, before), arith.select(equal, second, after)]
 
     inputs = [(value, map_) for map_ in (lines.own, lines.other) for value in compared]

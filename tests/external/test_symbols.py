@@ -93,6 +93,10 @@ def replaced(content: bytes) -> Callable[[bytes], bytes]:
     return lambda whole: content
 
 
+def far_sections(whole: bytes) -> bytes:
+    return whole[:40] + b"\xff" * 8 + whole[48:]
+
+
 def cut(share: float) -> Callable[[bytes], bytes]:
     return lambda content: content[: int(len(content) * share)]
 
@@ -115,7 +119,7 @@ def flipped(position: int) -> Callable[[bytes], bytes]:
         (flipped(18), "found 'one for another processor, machine"),
         (flipped(40), "found 'a damaged ELF file, or one that is not relocatable'"),
         (
-            lambda whole: whole[:40] + b"\xff" * 8 + whole[48:],
+            far_sections,
             "found 'a damaged ELF file, or one that is not relocatable'",
         ),
         (flipped(62), "found 'a damaged ELF file, or one that is not relocatable'"),
