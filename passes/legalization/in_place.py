@@ -33,11 +33,10 @@ def _read_outputs(nest: Structured) -> list[int]:
 
     Of other outputs, the elements that are not written keep their values. Shapes are static.
     """
-    arguments = list(nest.op.operation.regions[0].blocks[0].arguments)[-nest.num_outputs :]
     return [
         number
-        for number, (argument, value) in enumerate(zip(arguments, nest.outputs, strict=True))
-        if any(True for _ in argument.uses)
+        for number, value in enumerate(nest.outputs)
+        if nest.reads_output(number)
         and ir.ShapedType(value.type).has_static_shape
         and nest.output_maps[number].is_permutation
     ]

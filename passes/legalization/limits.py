@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isinf
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.fills import filling
 
 
 def is_limit(value: ir.Value, *, is_least: bool) -> bool:
@@ -33,17 +34,13 @@ _LARGEST = {
 
 def _filled(value: ir.Value) -> ir.Attribute | None:
     """Return the element that fills a tensor, of a splat constant or a fill; None if unknown."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    if owner.name == "linalg.fill":
-        scalar = owner.operands[0].owner
-        if isinstance(scalar, ir.Block) or scalar.name != "arith.constant":
-            return None
-        return scalar.attributes["value"]
-    if owner.name != "arith.constant":
+    scalar = filling(value)
+    owner = (value if scalar is None else scalar).owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
     held = owner.attributes["value"]
+    if scalar is not None:
+        return held
     if isinstance(held, ir.DenseElementsAttr) and held.is_splat:
         return held.get_splat_value()
     return None

@@ -278,9 +278,8 @@ def _coverage_problem(op: ir.Operation) -> str:
     if op.name != "linalg.generic":
         return ""
     nest = Structured(op.opview)
-    arguments = list(op.regions[0].blocks[0].arguments)[-nest.num_outputs :]
-    for argument, value, map_ in zip(arguments, nest.outputs, nest.output_maps, strict=True):
-        is_read = any(True for _ in argument.uses)
+    for number, (value, map_) in enumerate(zip(nest.outputs, nest.output_maps, strict=True)):
+        is_read = nest.reads_output(number)
         if not is_read and not _covers(map_, ir.ShapedType(value.type).shape):
             return (
                 f"expected loops that cover each result, found the indexing map {map_}; compute "

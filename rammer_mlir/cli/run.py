@@ -183,7 +183,7 @@ def _described(options: argparse.Namespace) -> str:
             f"{'--info' if options.info else '--modules'}: expected an artifact, found "
             f"'{options.model}'; compile the model first"
         )
-    # What a program needs may be asked where it is missing.
+    # An artifact can also be described where a package that its program needs is missing.
     with loading.load(
         options.model, options.device, verify=options.verify_signature, runs=False
     ) as model:

@@ -68,7 +68,7 @@ class FormRegions:
             warn_user(f"offload: {problem}; the host computes everything", OffloadWarning)
 
     def _problem(self, module: ir.Module) -> str:
-        """Return why no region has code: what was expected, what was found, and advice.
+        """Return a message with the reason why no region has code, and advice.
 
         The module, without regions, is modified.
         """

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from urllib.parse import parse_qsl, urlencode
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.support.plugins import PLAIN_NAME
 
 Value = str | int | float | bool
 
 _BOOLS = {"true": True, "false": False}
-
-_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 _WORDS = {str: "a text", int: "an integer", float: "a finite number", bool: "true or false"}
 
@@ -43,7 +41,7 @@ class ModuleOption:
     def __post_init__(self) -> None:
         """Raise an OptionError if the name or the type of the default value is invalid."""
         name: object = vars(self)["name"]
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not PLAIN_NAME.fullmatch(name):
             raise OptionError(
                 f"ModuleOption: expected a name of letters, digits, '_' and '-', found {name!r}"
             )

@@ -41,7 +41,8 @@ _GROUPS = "rammer_mlir."
 
 _FILE_ENDING = ".py"
 
-_PLAIN_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+PLAIN_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+"""Names that can be in lists of names, and before a dot."""
 
 _CLOSE = 0.85
 """Minimum similarity, as computed by `difflib`, of a misspelt name."""
@@ -230,7 +231,7 @@ def check_plain_name(name: str) -> None:
         OptionError: if it has other characters than letters, digits, ``_`` and ``-``, or does not
             begin with a letter.
     """
-    if not _PLAIN_NAME.fullmatch(name):
+    if not PLAIN_NAME.fullmatch(name):
         refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
 
 

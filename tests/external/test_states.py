@@ -333,7 +333,7 @@ class NotATextError(Exception):
 def test_python_functions_of_engines(
     packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """What they raise is in the error of the run, each time, and nowhere else."""
+    """Each exception that they raise is in the error of its run, and printed nowhere."""
     failing: list[BaseException] = []
 
     def open_with(_: Products, host: EntryHost) -> OpenEntry:
