@@ -408,6 +408,14 @@ def test_a_choice_of_all_regions_is_the_program_with_all_regions() -> None:
     assert str(verdict(Outcome("products", runs=unknown))) == "1.100 no"
 
 
+def test_without_regions_all_choices_are_one_program() -> None:
+    runs = [replace(timed(*run), digest="a") for run in (("host", 1.1), ("always", 1.0))]
+    cost = replace(timed("cost", 1.2), kept=0, digest="a")
+    assert str(verdict(Outcome("products", runs=[*runs, cost]))) == "1.000 yes, host"
+    other = replace(runs[1], digest="b")
+    assert str(verdict(Outcome("products", runs=[runs[0], other, cost]))) == "1.100 no, host"
+
+
 def digest(arguments: tuple[Path, str]) -> str | None:
     path, codegens = arguments
     return Offloaded(path, 1, codegens, "always", (EXAMPLE,)).digest()

@@ -90,7 +90,8 @@ class Measured:
         spent: times of a run by kind of work; None for ONNX Runtime.
         kept: number of regions that the choice by cost kept; None if it made no choice, or if the
             model is compiled for each size that occurs.
-        digest: a digest of the program; None for ONNX Runtime and for host programs.
+        digest: a digest of the program; None for ONNX Runtime, and if the model is not a single
+            program of fixed sizes.
     """
 
     name: str
