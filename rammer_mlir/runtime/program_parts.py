@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,13 +89,14 @@ def read_proof(members: Members) -> Proof:
     """Return the proof of a program in an artifact."""
     found = json.loads(members.read(_PROOF))
     boxes = np.frombuffer(members.read(_BOXES), np.int64)
+    exclusive = frozenset[int](found.get(_EXCLUSIVE, ()))
     return Proof(
         values=tuple(
             ValuePlace(name, kind, Slot(*place), num_bytes)
             for name, kind, place, num_bytes in found["values"]
         ),
         kernels=tuple(
-            replace(_read_accesses(kernel, boxes), is_exclusive=number in found.get(_EXCLUSIVE, ()))
+            _read_accesses(kernel, boxes, is_exclusive=number in exclusive)
             for number, kernel in enumerate(found["kernels"])
         ),
         operands=tuple(tuple(value for value, _ in operands) for _, operands in found["operators"]),
@@ -162,12 +163,14 @@ def _write_box(access: BoxAccess, boxes: _Boxes) -> list[object]:
     return [access.argument, access.element_bytes, offsets, sizes, access.strides]
 
 
-def _read_accesses(found: Sequence[Any], boxes: NDArray[np.int64]) -> KernelAccesses:
+def _read_accesses(
+    found: Sequence[Any], boxes: NDArray[np.int64], *, is_exclusive: bool
+) -> KernelAccesses:
     num_rtasks, *kinds = found
     reads, writes, updates = (
         tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds
     )
-    return KernelAccesses(num_rtasks, reads, writes, updates)
+    return KernelAccesses(num_rtasks, reads, writes, updates, is_exclusive)
 
 
 def _read_box(found: Sequence[Any], num_rtasks: int, boxes: NDArray[np.int64]) -> BoxAccess:

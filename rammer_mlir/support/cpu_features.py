@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -10,6 +11,7 @@ _RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe
 """Prefixes of the names of instruction sets that code generators use."""
 
 
+@cache
 def cpu_features() -> tuple[str, ...]:
     """Return Linux's names of the instruction sets that generated code may use on this machine.
 

@@ -269,6 +269,43 @@ def test_a_full_disk(folder: Path) -> None:
     assert file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
 
 
+def test_a_file_that_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread opens the file once in ``kept_open``; other threads open it by themselves."""
+    file = CacheFile(tmp_path, 1 << 30)
+    assert file.keep(ARTIFACT, "a", b"content")
+    opened: list[int] = []
+
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(threading.get_ident())
+        return connects(*arguments, **options)
+
+    connects = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with file.kept_open():
+        for _ in range(3):
+            entry = file.find(ARTIFACT, "a")
+            assert entry is not None and entry.content == b"content"
+        other = threading.Thread(target=lambda: file.find(ARTIFACT, "a"))
+        other.start()
+        other.join()
+    assert len(opened) == 2 and len(set(opened)) == 2
+    assert file.find(ARTIFACT, "a") is not None
+    assert len(opened) == 3
+
+
+def test_a_file_that_is_damaged_while_it_is_open(tmp_path: Path) -> None:
+    """It is created again, for the same thread too."""
+    file = CacheFile(tmp_path, 1 << 30)
+    assert file.keep(ARTIFACT, "a", b"content")
+    with file.kept_open():
+        assert file.find(ARTIFACT, "a") is not None
+        with pytest.warns(CacheWarning, match="made anew"):
+            edit(tmp_path, "DROP TABLE entries")
+            assert file.find(ARTIFACT, "a") is None
+        assert file.keep(ARTIFACT, "b", b"content")
+        assert file.find(ARTIFACT, "b") is not None
+
+
 def test_a_file_that_may_only_be_read(folder: Path) -> None:
     """A read-only cache finds its entries and gives no warning."""
     compiled()

@@ -10,10 +10,11 @@ import contextlib
 import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 from typing import TypeVar
 
 import numpy as np
@@ -125,6 +126,22 @@ class CacheFile:
     def __init__(self, folder: Path, limit: int) -> None:
         """Use the file ``FILE`` in ``folder``, for entries of at most ``limit`` bytes in total."""
         self.path, self._limit = folder / FILE, limit
+        self._kept_open: dict[int, sqlite3.Connection | None] = {}
+
+    @contextmanager
+    def kept_open(self) -> Generator[None]:
+        """Open the file only once for all calls of this thread in a ``with`` statement.
+
+        To open and close it takes longer than to read a small entry.
+        """
+        thread = get_ident()
+        self._kept_open[thread] = None
+        try:
+            yield
+        finally:
+            database = self._kept_open.pop(thread)
+            if database is not None:
+                database.close()
 
     def find(self, level: str, key: str) -> Entry | None:
         """Return a level's entry of a key and update its time of use; None if there is none."""
@@ -253,7 +270,7 @@ class CacheFile:
         A damaged file is deleted; a busy file is logged, and any other error causes a warning.
         """
         try:
-            with closing(self._opened()) as database:
+            with self._connection() as database:
                 return work(database)
         except sqlite3.Error as error:
             code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
@@ -265,6 +282,24 @@ class CacheFile:
             else:
                 self._warn("cannot be used", str(error))
         return nothing
+
+    @contextmanager
+    def _connection(self) -> Generator[sqlite3.Connection]:
+        """Yield the connection of ``kept_open``, or a new one that is closed afterwards."""
+        thread = get_ident()
+        if thread not in self._kept_open:
+            with closing(self._opened()) as database:
+                yield database
+            return
+        database = self._kept_open[thread] or self._opened()
+        self._kept_open[thread] = database
+        try:
+            yield database
+        except sqlite3.Error:
+            # A damaged file is deleted, and the next call opens another one.
+            self._kept_open[thread] = None
+            database.close()
+            raise
 
     def _opened(self) -> sqlite3.Connection:
         """Return a connection, read-only for a read-only file; raise DatabaseError if it fails."""

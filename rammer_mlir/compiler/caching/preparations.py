@@ -73,10 +73,14 @@ class ProgramLookup:
         """Return the cached program of the loaded model; None if preparation has to find it."""
         if self._key is None:
             return None
-        begin, digest, graph = time.perf_counter(), self._key.digest, self._key.graph
+        with self._file.kept_open():
+            return self._find(self._key)
+
+    def _find(self, key: ProgramKey) -> Executable | None:
+        begin, digest, graph = time.perf_counter(), key.digest, key.graph
         entry = self._file.find(PREPARATION, digest)
         if entry is None:
-            why = difference(self._file, PREPARATION, self._key.parts)
+            why = difference(self._file, PREPARATION, key.parts)
             log_cache(f"{PREPARATION}: miss, no entry {digest}{why}")
             return None
         try:

@@ -6,13 +6,21 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
+_GRAPH, _GRAPHS = onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS
+_TENSOR, _TENSORS = onnx.AttributeProto.TENSOR, onnx.AttributeProto.TENSORS
+_SPARSE_TENSOR = onnx.AttributeProto.SPARSE_TENSOR
+_SPARSE_TENSORS = onnx.AttributeProto.SPARSE_TENSORS
+
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the subgraphs in a node's attributes, in order, without their nested subgraphs."""
     for attribute in node.attribute:
-        if attribute.HasField("g"):
+        # ONNX's checker refuses attributes with fields of other types, which are slow to read.
+        kind = attribute.type
+        if kind == _GRAPH:
             yield attribute.g
-        yield from attribute.graphs
+        elif kind == _GRAPHS:
+            yield from attribute.graphs
 
 
 def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
@@ -55,10 +63,13 @@ def tensors_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorPro
 
 
 def _tensors_of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    if attribute.HasField("t"):
+    kind = attribute.type
+    if kind == _TENSOR:
         yield attribute.t
-    yield from attribute.tensors
-    if attribute.HasField("sparse_tensor"):
+    elif kind == _TENSORS:
+        yield from attribute.tensors
+    elif kind == _SPARSE_TENSOR:
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
-    for sparse in attribute.sparse_tensors:
-        yield from (sparse.values, sparse.indices)
+    elif kind == _SPARSE_TENSORS:
+        for sparse in attribute.sparse_tensors:
+            yield from (sparse.values, sparse.indices)

@@ -52,8 +52,11 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
     for node in nodes_of_model(proto):
         # Attributes of other frameworks' operators, which are refused later, may be bytes.
         for attribute in () if is_unknown(node) else node.attribute:
-            for content in (attribute.s, *attribute.strings):
-                _require_utf8(content, node, attribute)
+            if attribute.type == onnx.AttributeProto.STRING:
+                _require_utf8(attribute.s, node, attribute)
+            elif attribute.type == onnx.AttributeProto.STRINGS:
+                for content in attribute.strings:
+                    _require_utf8(content, node, attribute)
 
 
 def check_element_types(proto: onnx.ModelProto, name: str) -> None:
@@ -167,6 +170,8 @@ def _names_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
     for node in nodes:
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
         for attribute in node.attribute:
-            yield from (attribute.name, attribute.ref_attr_name, attribute.t.name)
+            yield from (attribute.name, attribute.ref_attr_name)
+            if attribute.type == onnx.AttributeProto.TENSOR:
+                yield attribute.t.name
         for graph in subgraphs(node):
             yield from _names_of_graph(graph)
