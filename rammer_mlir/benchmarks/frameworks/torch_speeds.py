@@ -4,7 +4,9 @@ Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--sm
 
 Each printed line has the median latency of each way in milliseconds, its ratio to that of the
 import from ONNX, and the largest difference from PyTorch's own results, relative to their largest
-value. The three ways take turns.
+value. The three ways take turns. A call of a function that ``torch.compile`` returns spends time in
+PyTorch before it calls the back end (guards, collection of parameters); the last number is the
+median of this time, and the ratio without it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,34 @@ from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
 
 ROUNDS, RUNS = 15, 5
 
+COMPILED = "torch.compile"
 
-def ways(module: torch.nn.Module, arguments: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
+
+class TimedBackend:
+    """The back end ``rammer`` of ``torch.compile``, with the seconds that its graphs ran."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; its runs add to ``seconds``."""
+        runs = rammer_mlir.pytorch.rammer(graph, inputs, **options)
+
+        def run(*arguments: Any) -> Any:
+            begin = time.perf_counter()
+            results = runs(*arguments)
+            self.seconds += time.perf_counter() - begin
+            return results
+
+        return run
+
+
+def ways(
+    module: torch.nn.Module, arguments: tuple[Any, ...], backend: TimedBackend
+) -> dict[str, Callable[[], Any]]:
     """Return functions that run a network on its arguments, by the name of a front end.
 
-    The front ends are "onnx", "torch.export" and "torch.compile".
+    The front ends are "onnx", "torch.export" and "torch.compile", the last with ``backend``.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -40,26 +65,34 @@ def ways(module: torch.nn.Module, arguments: tuple[Any, ...]) -> dict[str, Calla
     }
     by_export = rammer_mlir.pytorch.compile(module, arguments)
     torch._dynamo.config.allow_rnn = True
-    by_compile = torch.compile(
-        module, backend=rammer_mlir.pytorch.rammer, options={"strict": True}, fullgraph=True
-    )
+    by_compile = torch.compile(module, backend=backend, options={"strict": True}, fullgraph=True)
     return {
         "onnx": lambda: list(by_onnx.run(arrays).values()),
         "torch.export": lambda: by_export(*arguments),
-        "torch.compile": lambda: by_compile(*arguments),
+        COMPILED: lambda: by_compile(*arguments),
     }
 
 
-def medians(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the median seconds of each function; the functions take turns."""
+def medians(
+    runs: Mapping[str, Callable[[], Any]], backend: TimedBackend
+) -> tuple[dict[str, float], float]:
+    """Return the median seconds of each function, and of ``torch.compile`` outside of ``backend``.
+
+    The functions take turns.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
+    outside: list[float] = []
     for _ in range(ROUNDS):
         for name, run in runs.items():
-            begin = time.perf_counter()
+            backend.seconds, begin = 0.0, time.perf_counter()
             for _ in range(RUNS):
                 run()
-            seconds[name].append((time.perf_counter() - begin) / RUNS)
-    return {name: statistics.median(found) for name, found in seconds.items()}
+            spent = time.perf_counter() - begin
+            seconds[name].append(spent / RUNS)
+            if name == COMPILED:
+                outside.append((spent - backend.seconds) / RUNS)
+    found = {name: statistics.median(each) for name, each in seconds.items()}
+    return found, statistics.median(outside)
 
 
 def difference(found: object, expected: object) -> float:
@@ -85,13 +118,16 @@ def main() -> None:
         with torch.no_grad():
             module, arguments = network(name, small=given.small)
             expected = module(*arguments)
-            runs = ways(module, arguments)
+            backend = TimedBackend()
+            runs = ways(module, arguments, backend)
             errors = {way: difference(run(), expected) for way, run in runs.items()}
-            found = medians(runs)
+            found, outside = medians(runs, backend)
         parts = [
             f"{way} {seconds * 1e3:.3f} ms ({seconds / found['onnx']:.2f}, error {errors[way]:.1e})"
             for way, seconds in found.items()
         ]
+        ratio = (found[COMPILED] - outside) / found["onnx"]
+        parts.append(f"PyTorch before the back end {outside * 1e3:.3f} ms (without it {ratio:.2f})")
         print(f"{name}: {'; '.join(parts)}", flush=True)
 
 
