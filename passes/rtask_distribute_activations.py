@@ -28,10 +28,15 @@ class DistributeActivations(Pass):
     def run(self, module: ir.Module) -> None:
         """Move each elementwise operation on a concatenation of the entry function to its parts."""
         for op in list(entry_block(module).operations):
-            if is_generic(op) and (whole := _only_tensor(Structured(op))) is not None:
-                concat = whole.owner
-                if not isinstance(concat, ir.Block) and _pays(concat.operation):
-                    _distribute(op.operation, concat.operation)
+            # Most operations read no concatenation, which takes less time to find out.
+            if is_generic(op) and any(map(_is_concatenation, op.operation.operands)):
+                whole = _only_tensor(Structured(op))
+                if whole is not None and _is_concatenation(whole) and _pays(whole.owner.operation):
+                    _distribute(op.operation, whole.owner.operation)
+
+
+def _is_concatenation(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.name == CONCAT
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
@@ -58,7 +63,7 @@ def _pays(concat: ir.Operation) -> bool:
     It pays if the concatenation has a single reader, and if more than half of its elements are from
     computed operands that nothing else reads.
     """
-    if concat.name != CONCAT or not _is_read_once(concat.results[0]):
+    if not _is_read_once(concat.results[0]):
         return False
     alone = [v for v in concat.operands if _is_read_once(v) and _is_computed(v)]
     return 2 * sum(_elements(v) for v in alone) > _elements(concat.results[0])

@@ -123,36 +123,39 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
     The layout propagates through the block by ``rules``. ``operations`` are those of an MLIR block
     in order. A change of layout that costs something is left out if no operation benefits from it.
     """
-    converted, changes = _conversions(operations, rules)
+    # Facts about the generics are read several times, while the operations stay as they are.
+    facts = [Structured(op) if is_generic(op) else None for op in operations]
+    converted, changes = _conversions(operations, facts, rules)
     refused: set[ir.Value] = set()
     # Refusing values may make others useless: repeat until a fixpoint.
     while useless := _useless(operations, rules, changes):
         refused |= useless
-        changes = _spread(operations, rules, converted, refused)
+        changes = _spread(operations, facts, rules, converted, refused)
     return changes
 
 
 def _conversions(
-    operations: Sequence[ir.OpView], rules: Rules[C]
+    operations: Sequence[ir.OpView], facts: Sequence[Structured | None], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
     """Return the plain values to convert by copies with their new layouts, and all changes.
 
     A plain value is converted if a concatenation can then read and compute the new layout, or if a
-    generic becomes faster. The second result has all changes of layout of the block.
+    generic becomes faster. The second result has all changes of layout of the block. ``facts`` has
+    the facts about each generic of ``operations``, and None for each other operation.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
-    changes = _spread(operations, rules, {}, frozenset())
-    gains = [rules.gainful(Structured(op)) for op in operations if is_generic(op)]
+    changes = _spread(operations, facts, rules, {}, frozenset())
+    gains = [rules.gainful(generic) for generic in facts if generic is not None]
     converted = {gain[0]: gain[1] for gain in gains if gain and gain[0] not in changes.values}
     if converted:
-        changes = _spread(operations, rules, converted, frozenset())
+        changes = _spread(operations, facts, rules, converted, frozenset())
     while True:
         before = len(converted)
         for op in concatenations:
             converted |= _converted_operands(op, rules, changes.values)
         if len(converted) == before:
             return converted, changes
-        changes = _spread(operations, rules, converted, frozenset())
+        changes = _spread(operations, facts, rules, converted, frozenset())
 
 
 def _converted_operands(
@@ -175,6 +178,7 @@ def _converted_operands(
 
 def _spread(
     operations: Sequence[ir.OpView],
+    facts: Sequence[Structured | None],
     rules: Rules[C],
     converted: Mapping[ir.Value, C],
     refused: Container[ir.Value],
@@ -183,9 +187,9 @@ def _spread(
     # Converted arguments are available at once, other converted values after their producers.
     values: dict[ir.Value, C] = {v: c for v, c in given.items() if isinstance(v.owner, ir.Block)}
     parts: dict[ir.Operation, Part[C]] = {}
-    for op in operations:
-        if is_generic(op):
-            part = rules.generic_part(Structured(op), values, refused)
+    for op, generic in zip(operations, facts, strict=True):
+        if generic is not None:
+            part = rules.generic_part(generic, values, refused)
         else:
             part = rules.layout_op_rewrite(op, values, refused) or _view_part(
                 op, rules, values, refused
@@ -254,9 +258,10 @@ def changed_loops(
         refused: the results that may not change.
     """
     loops: set[int] = set()
-    for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
+    operands = op.op.operation.operands
+    for number, value in enumerate(operands) if values else ():
         if value in values:
-            loop = plain_dim(map_.results[values[value].dim])
+            loop = plain_dim(op.maps[number].results[values[value].dim])
             if loop is None:
                 return frozenset()
             loops.add(loop)
@@ -274,8 +279,10 @@ def _output_channels(
     None for any other operation, for a number of channels for which ``suits`` returns False, and if
     channels are the innermost dimension of the result.
     """
+    if not op.is_contraction or op.num_outputs != 1:
+        return None
     result, dims = op.op.operation.results[0], op.result_dims(0)
-    if not op.is_contraction or op.num_outputs != 1 or dims is None:
+    if dims is None:
         return None
     is_f32 = isinstance(ir.RankedTensorType(result.type).element_type, ir.F32Type)
     if not is_f32 and not multiplies_bytes(op):

@@ -70,7 +70,7 @@ def extensions_of(op: Structured) -> tuple[bool | None, bool | None] | None:
     For each input: True if it is extended from an unsigned i8, False from a signed i8, None if it
     is not extended. The result is None instead of a pair if the body computes something else.
     """
-    if (len(op.maps), op.num_outputs) != (3, 1) or op.is_elementwise:
+    if op.is_elementwise or (len(op.maps), op.num_outputs) != (3, 1):
         return None
     added = defined_by(op.yielded[0], "arith.addi")
     if added is None or str(added.results[0].type) != "i32":
