@@ -29,14 +29,17 @@ class DistributeActivations(Pass):
         """Move each elementwise operation on a concatenation of the entry function to its parts."""
         for op in list(entry_block(module).operations):
             # Most operations read no concatenation, which takes less time to find out.
-            if is_generic(op) and any(map(_is_concatenation, op.operation.operands)):
+            if is_generic(op) and any(map(_concatenation, op.operation.operands)):
                 whole = _only_tensor(Structured(op))
-                if whole is not None and _is_concatenation(whole) and _pays(whole.owner.operation):
-                    _distribute(op.operation, whole.owner.operation)
+                concat = None if whole is None else _concatenation(whole)
+                if concat is not None and _pays(concat):
+                    _distribute(op.operation, concat)
 
 
-def _is_concatenation(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == CONCAT
+def _concatenation(value: ir.Value) -> ir.Operation | None:
+    """Return the concatenation that computes a value; None if another operation does."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) or owner.name != CONCAT else owner.operation
 
 
 def _only_tensor(op: Structured) -> ir.Value | None:
