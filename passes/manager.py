@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
@@ -13,6 +14,7 @@ from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
 from rammer_mlir.passes.ir.forms import check_form
 from rammer_mlir.passes.ir.traversal import first_named
+from rammer_mlir.passes.pipeline import PipelineError
 from rammer_mlir.passes.pipeline_steps import (
     Step,
     check_pipeline,
@@ -31,6 +33,12 @@ __all__ = [
     "run_pipeline",
     "run_without_threads",
 ]
+
+
+_ANCHOR = "builtin.module("
+
+_LOWERING = re.compile("unknown pass 'rtask-(?:lower|gpu-to)-")
+"""Messages about passes that may be among ``LOWERING_PASSES``, which ``PASSES`` lacks."""
 
 
 def run_pipeline(
@@ -86,7 +94,7 @@ def add_pipeline(
 
     Args:
         manager: a pass manager for ``builtin.module``, or one for any operation that runs on a
-            module.
+            module. In a context with multithreading, run it by ``run_without_threads``.
         text: the passes, separated by commas, with or without ``builtin.module(...)`` around them.
         passes: the passes written in Python that the text may name, besides registered ones.
 
@@ -95,8 +103,16 @@ def add_pipeline(
             An error of our passes while the manager runs becomes a diagnostic at the operation's
             location, and the manager fails.
     """
-    whole = text if text.lstrip().startswith("builtin.module(") else f"builtin.module({text})"
-    for step in plan_pipeline(whole, passes):
+    if not isinstance(text, str):
+        raise PassError(f"pass pipeline: expected a text, found {text!r}")
+    anchor = "" if text.lstrip().startswith(_ANCHOR) else _ANCHOR
+    try:
+        steps = plan_pipeline(f"{anchor}{text})" if anchor else text, passes)
+    except PipelineError as error:
+        is_lowering = passes is PASSES and _LOWERING.match(error.reason)
+        advice = ", or give passes=(*PASSES, *LOWERING_PASSES)" if is_lowering else ""
+        raise PipelineError(error.column - len(anchor), f"{error.reason}{advice}") from error
+    for step in steps:
         if step.own is None:
             manager.add(step.text)
         else:
@@ -138,7 +154,8 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
     module = cast(ir.Module, op.opview)
     try:
         if op.name != "builtin.module":
-            raise PassError(f"'{own.name}': expected to run on 'builtin.module', found '{op.name}'")
+            raise PassError(f"expected to run on 'builtin.module', found '{op.name}'")
+        _check_context(op.context)
         with op.context, ir.Location.unknown(), remembered_readings():
             _run_own(own, module)
     # An exception must not pass through the frames of MLIR's pass manager.
@@ -151,6 +168,21 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
     except BaseException as error:
         found = f"{type(error).__name__}: {error}"
         _emit(op.location, f"'{own.name}': internal error ({found})", external)
+
+
+def _check_context(context: ir.Context) -> None:
+    """Raise a PassError for a context without our dialect, or with multithreading."""
+    if not context.is_registered_operation("rtask.operator"):
+        raise PassError(
+            "expected a context with the dialect 'rtask'; call 'dialects.register(context)' before "
+            "the pass manager runs"
+        )
+    # MLIR's threads would wait forever for Python's lock, to verify operations of rtask.
+    if int(context._mlir_thread_pool_ptr(), 0):
+        raise PassError(
+            "expected a context without multithreading; run the pass manager by "
+            "'run_without_threads(manager, module)'"
+        )
 
 
 def _run_own(own: Pass, module: ir.Module) -> None:

@@ -53,9 +53,22 @@ def parse_pipeline(text: str) -> PipelineNode:
     return root
 
 
+class PipelineError(PassError):
+    """A pipeline's text is malformed, or names an unknown pass or option.
+
+    Attributes:
+        column: the 1-based column of the text.
+        reason: the message without the column.
+    """
+
+    def __init__(self, column: int, reason: str) -> None:
+        self.column, self.reason = column, reason
+        super().__init__(f"pass pipeline, column {column}: {reason}")
+
+
 def fail(column: int, message: str) -> NoReturn:
-    """Raise a PassError with ``message`` and the 1-based ``column`` of the pipeline text."""
-    raise PassError(f"pass pipeline, column {column}: {message}")
+    """Raise a PipelineError with ``message`` and the 1-based ``column`` of the pipeline text."""
+    raise PipelineError(column, message)
 
 
 class _Parser:

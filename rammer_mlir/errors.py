@@ -26,7 +26,7 @@ class RammerError(Exception):
 class AssemblyError(RammerError):
     """Raised for malformed text of the `rtask` dialect.
 
-    ``line`` is the number of the line, from 1; it is not part of the message.
+    ``line`` is the number of the line, from 1, or 0 for no line; it is not part of the message.
     """
 
     def __init__(self, line: int, message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -318,6 +318,40 @@ def test_an_error_in_a_pass_manager_of_a_host_is_a_diagnostic(text: str, message
         manager_of(given, text).run(given.operation)
     first = caught.value.error_diagnostics[0]
     assert str(first.message).startswith(message)
+
+
+def test_a_context_with_multithreading_is_refused() -> None:
+    """MLIR's threads and Python's lock would wait for each other."""
+    given = module()
+    manager = manager_of(given, "rtask-form-operators")
+    given.context.enable_multithreading(True)
+    with pytest.raises(ir.MLIRError, match="'run_without_threads"):
+        manager.run(given.operation)
+    given.context.enable_multithreading(False)
+    manager.run(given.operation)
+
+
+def test_a_context_without_the_dialect_is_refused() -> None:
+    with ir.Context(), ir.Location.unknown():
+        given = ir.Module.parse("func.func @f(%x: tensor<4xf32>) { return }")
+        manager = passmanager.PassManager("builtin.module")
+        add_pipeline(manager, "rtask-form-operators")
+        with pytest.raises(ir.MLIRError, match=r"call 'dialects.register\(context\)'"):
+            manager.run(given.operation)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cse,rtask-tyle", "column 5: unknown pass 'rtask-tyle', did you mean 'rtask-tile'"),
+        ("builtin.module(rtask-tyle)", "column 16: unknown pass"),
+        ("rtask-lower-to-cpu", "column 1: .* give passes=.*LOWERING_PASSES"),
+        (None, "expected a text, found None"),
+    ],
+)
+def test_a_bad_pipeline_for_a_pass_manager_of_a_host(text: Any, message: str) -> None:
+    with ir.Context(), pytest.raises(PassError, match=message):
+        add_pipeline(passmanager.PassManager("builtin.module"), text)
 
 
 def test_a_pass_that_the_bindings_cannot_parse_is_refused_by_name() -> None:

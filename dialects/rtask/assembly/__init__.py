@@ -10,11 +10,16 @@ from __future__ import annotations
 import re
 
 from rammer_mlir.bindings import ir, load_created_dialect
+from rammer_mlir.dialects.rtask.assembly.encoding import check_encoding
 from rammer_mlir.dialects.rtask.assembly.nesting import check_nesting
+from rammer_mlir.errors import AssemblyError
 
 _READABLE = re.compile(r'(?<!")\brtask\.(?:kernel|operator|program|veu|run|barrier)\b')
 _LOADED_ON_DEMAND = re.compile(rb"\b(?:chlo|tm_tensor)\b")
 _GENERIC = '"rtask.'
+_NO_TEXT = "str_from_cstr"
+"""The bindings' function that converts MLIR's texts, in the message if one is not UTF-8."""
+
 _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 
 
@@ -25,9 +30,11 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     context. The locations of operations are their lines in ``text``.
 
     Raises:
-        AssemblyError: at the line where text is not in the readable form, or nested too deeply.
+        AssemblyError: at the line where text is not in the readable form, nested too deeply, or
+            where a name is not UTF-8; line 0 for bytecode.
         MLIRError: if MLIR or a verifier refuses the module.
     """
+    check_encoding(text)
     if isinstance(text, str):
         check_nesting(text)
     if isinstance(text, str) and _READABLE.search(text):
@@ -42,7 +49,13 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
         given = text if isinstance(text, bytes) else text.encode()
         for name in {*_LOADED_ON_DEMAND.findall(given)}:
             load_created_dialect(name.decode(), used)
-    return ir.Module.parse(text, context)
+    try:
+        return ir.Module.parse(text, context)
+    except RuntimeError as error:
+        if _NO_TEXT not in str(error):
+            raise
+        message = "expected texts in UTF-8, found others in an error of MLIR"
+        raise AssemblyError(0, message) from error
 
 
 def get_asm(

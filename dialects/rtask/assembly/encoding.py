@@ -1,0 +1,133 @@
+"""The encoding of a module's texts: names, locations and attributes are UTF-8.
+
+MLIR allows any bytes in texts. Its Python bindings convert texts to ``str``: one that is not UTF-8
+raises an exception, which ends the process within a callback of MLIR, such as a verifier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rammer_mlir.dialects.rtask.assembly.tokens import COMMENT, STRING
+from rammer_mlir.errors import AssemblyError
+
+_ESCAPED = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
+"""A byte that is not ASCII, as MLIR prints it if it is no part of UTF-8."""
+
+_TEXTS = re.compile(rf"{COMMENT}|(@|\bloc\(\s*|\b(?:sym_name|name)\s*=\s*)?({STRING})")
+"""Texts; the first group marks names: of symbols, locations and values."""
+
+_ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|([nt"\\]))')
+_NAMED_ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+
+_WITH_BYTES = ("gpu.binary", "gpu.object", "llvm.mlir.global", "rtask.module")
+"""Names in modules whose text attributes may contain data: machine code, or arrays of bytes."""
+
+_WITH_BYTES_STORED = frozenset((b"binary", b"mlir.global", b"code"))
+"""Their names in bytecode, which stores a dialect's name once; `rtask.module` has a `code`."""
+
+_STRINGS = 0
+"""The number of the bytecode's section of texts."""
+
+
+def check_encoding(module: str | bytes) -> None:
+    """Check that the texts of a module, given as text or bytecode, are UTF-8.
+
+    In modules with operations whose attributes may contain data, only names are checked, and
+    bytecode is not.
+
+    Raises:
+        AssemblyError: at the line of the first other text; line 0 for bytecode.
+    """
+    if isinstance(module, bytes):
+        texts = _stored_texts(module)
+        if _WITH_BYTES_STORED.isdisjoint(texts):
+            for text in texts:
+                _check(text, 0)
+        return
+    if not _ESCAPED.search(module):
+        return
+    has_data = any(name in module for name in _WITH_BYTES)
+    for match in _TEXTS.finditer(module):
+        text = match[2]
+        if text is None or not _ESCAPED.search(text) or (has_data and match[1] is None):
+            continue
+        _check(_unescaped(text[1:-1]), module.count("\n", 0, match.start(2)) + 1)
+
+
+def _check(text: bytes, line: int) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        raise AssemblyError(
+            line, f"expected names and other texts in UTF-8, found {text[:40]!r}; rename it"
+        ) from None
+
+
+def _unescaped(text: str) -> bytes:
+    def byte(match: re.Match[bytes]) -> bytes:
+        return bytes.fromhex(match[1].decode()) if match[1] else _NAMED_ESCAPES[match[2]]
+
+    return _ESCAPE.sub(byte, text.encode())
+
+
+def _stored_texts(bytecode: bytes) -> list[bytes]:
+    """Return the texts in the bytecode of a module; none if its sections are malformed.
+
+    The format is described in MLIR's "MLIR Bytecode Format".
+    """
+    try:
+        for kind, section in _sections(bytecode):
+            if kind == _STRINGS:
+                return _texts_of(section)
+    except (IndexError, ValueError):
+        pass  # MLIR's reader reports the damage
+    return []
+
+
+def _sections(bytecode: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the content of each section."""
+    _, at = _number(bytecode, len(b"ML\xefR"))  # the version
+    at = bytecode.index(b"\0", at) + 1  # the producer
+    while at < len(bytecode):
+        kind = bytecode[at]
+        length, at = _number(bytecode, at + 1)
+        if kind >> 7:
+            alignment, at = _number(bytecode, at)
+            if alignment < 1:
+                raise ValueError(f"alignment {alignment}")
+            at += -at % alignment
+        yield kind & 0x7F, bytecode[at : at + length]
+        at += length
+
+
+def _texts_of(section: bytes) -> list[bytes]:
+    """Return the texts of a section of texts, from the last to the first.
+
+    The section begins with their number and their lengths, with terminators, in this order.
+    """
+    count, at = _number(section, 0)
+    texts: list[bytes] = []
+    end = len(section)
+    for _ in range(count):
+        length, at = _number(section, at)
+        begin = end - length
+        if begin < at or length < 1:
+            raise ValueError(f"length {length}")
+        texts.append(section[begin : end - 1])
+        end = begin
+    return texts
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a position, and the position after it.
+
+    The zeros at the low end of the first byte count the bytes that follow it.
+    """
+    first = data[at]
+    if first == 0:
+        return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+    more = (first & -first).bit_length() - 1
+    end = at + 1 + more
+    return int.from_bytes(data[at:end], "little") >> (more + 1), end
