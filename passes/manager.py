@@ -103,7 +103,7 @@ def add_pipeline(
             An error of our passes while the manager runs becomes a diagnostic at the operation's
             location, and the manager fails.
     """
-    if not isinstance(text, str):
+    if not isinstance(cast("object", text), str):
         raise PassError(f"pass pipeline: expected a text, found {text!r}")
     anchor = "" if text.lstrip().startswith(_ANCHOR) else _ANCHOR
     try:
@@ -178,7 +178,8 @@ def _check_context(context: ir.Context) -> None:
             "the pass manager runs"
         )
     # MLIR's threads would wait forever for Python's lock, to verify operations of rtask.
-    if int(context._mlir_thread_pool_ptr(), 0):
+    # The function is missing in the bindings' stubs.
+    if int(context._mlir_thread_pool_ptr(), 0):  # type: ignore[attr-defined]
         raise PassError(
             "expected a context without multithreading; run the pass manager by "
             "'run_without_threads(manager, module)'"

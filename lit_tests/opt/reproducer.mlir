@@ -10,6 +10,8 @@
 // RUN: rammer-opt %s --cse --rtask-form-operators --verify-each=false --mlir-generate-reproducer=%t.all.mlir -o /dev/null
 // RUN: rammer-opt %t.all.mlir -run-reproducer -dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=AGAIN
 // RUN: not rammer-opt %s -run-reproducer 2>&1 | filecheck %s --check-prefix=NONE
+// RUN: not rammer-opt %s --cse --rtask-schedule --mlir-pass-pipeline-crash-reproducer=%t.mlir 2>&1 | filecheck %s --check-prefix=PLACE
+// RUN: not rammer-opt %t.mlir --run-reproducer 2>&1 | filecheck %s --check-prefix=PLACE
 
 // ERROR: error: expected at least one rtask.program, found none: run rtask-schedule first
 // WHOLE: arith.addf
@@ -23,6 +25,8 @@
 // LOCAL: pipeline: "builtin.module(rtask-plan-memory)"
 // AGAIN: rtask-form-operators{
 // AGAIN: rtask.operator @addf_0
+// PLACE-NOT: warning
+// PLACE: reproducer.mlir:{{[0-9]+}}:1: error: 'func.func': expected static memrefs
 // NONE: error: --run-reproducer: expected external_resources of 'mlir_reproducer' with a pipeline
 func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = arith.addf %a, %a : tensor<4xf32>

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rammer_mlir import dialects
@@ -21,6 +22,9 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.instrumentation import Instrumentation, IrPrinting, Reproducer, Timing
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.support.log import logged_seconds
+
+_UNREAD_PIPELINE = "ignoring unknown external resources for 'mlir_reproducer'"
+"""MLIR's warning about the pipeline in the metadata of a reproducer."""
 
 
 @dataclass
@@ -62,7 +66,9 @@ class Job:
             return self._run_verified(source, context, printer)
 
         def show(info: ir.Diagnostic) -> bool:
-            printer.print(diagnostics.of_info(info.severity.name.lower(), info))
+            # mlir-opt does not print this either; the pipeline is read before the module.
+            if str(info.message) != _UNREAD_PIPELINE:
+                printer.print(diagnostics.of_info(info.severity.name.lower(), info))
             return True
 
         try:
@@ -162,7 +168,7 @@ class Job:
             return None
         return Reproducer(
             Path(path),
-            reproducible_text,
+            partial(reproducible_text, name=self._name),
             verify_each=options.verify_each,
             local=options.mlir_pass_pipeline_local_reproducer,
             keeps=always is not None,

@@ -100,8 +100,12 @@ def object_of(module: ir.Module) -> bytes:
     return emit_object(to_llvm_ir(module), machine_of(name))
 
 
-def reproducible_text(module: ir.Module) -> str:
-    """Return a module as text with its locations, in a form that can be parsed again."""
+def reproducible_text(module: ir.Module, name: str) -> str:
+    """Return a module as text with its locations, in a form that can be parsed again.
+
+    ``name`` is the name of the input, which the locations in it get as their file.
+    """
+    name_locations(module, name)
     return dialects.get_asm(module, enable_debug_info=True)
 
 
