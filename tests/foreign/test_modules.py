@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 import rammer_mlir
+from rammer_mlir.errors import ModelError
 
 TEXT = """
 module @outer {
@@ -20,6 +25,24 @@ module @outer {
   }
 }
 """
+
+
+@pytest.mark.parametrize("form", ["{}", "module {{ {} }}", "  builtin.module {{ {} }}"])
+def test_text_on_a_single_line(form: str) -> None:
+    function = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
+    with rammer_mlir.compile(form.format(function), cache=False) as exe:
+        assert exe.input_names == ["arg0"]
+
+
+def test_paths_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path may begin as a module does."""
+    monkeypatch.chdir(tmp_path)
+    Path("module {1}").write_text(TEXT)
+    for name in ("module.onnx", "module {1}"):
+        with pytest.raises(ModelError, match=re.escape(f"'{name}'")):
+            rammer_mlir.compile(name)
+    with pytest.raises(ModelError, match="an MLIR module, found ''"):
+        rammer_mlir.compile("")
 
 
 def test_nested_modules_are_left_out() -> None:

@@ -134,7 +134,10 @@ def test_weights_of_an_onnx_ir_model_stay_in_its_memory() -> None:
 def test_other_things_are_refused(given: Any) -> None:
     with pytest.raises(ModelError) as caught:
         rammer_mlir.compile(given)
-    kinds = ("path", "bytes", "binary file", "onnx.ModelProto", "ONNXProgram", "onnx_ir.Model")
+    kinds = (
+        "path", "bytes", "binary file", "onnx.ModelProto", "ONNXProgram", "onnx_ir.Model",
+        "ir.Module",
+    )  # fmt: skip
     message = str(caught.value)
     assert all(kind in message for kind in kinds) and "\n" not in message
 

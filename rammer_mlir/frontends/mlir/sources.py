@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 GivenConstants = Mapping[str, Any] | str | os.PathLike[str]
 """Values of weights by name, or the path of an ``.npz`` file."""
+
+_BEGIN = re.compile(r'\s*+(?:(?:builtin\.)?module\b|func\.func\b|"builtin\.module"\().*[{}]')
+"""The beginning of a module's text on a single line, which is no path."""
 
 _PROTOBUF = (b"\x08", b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x32", b"\x3a", b"\x42")
 """First bytes of serialized ONNX models: the tags of possible first fields."""
@@ -55,15 +59,15 @@ def mlir_source_of(given: object) -> MlirSource | None:
     """Return the module if ``given`` is MLIR; None if it may be a model of another front end.
 
     MLIR is a module object of any bindings; a path that ends in ``.mlir`` or ``.mlirbc``, or whose
-    file contains bytecode; a ``str`` of several lines; and bytes that are bytecode or printable
-    UTF-8 text.
+    file contains bytecode; a ``str`` of several lines, or with a module or function of MLIR; and
+    bytes that are bytecode or printable UTF-8 text.
 
     Raises:
         ModelError: if a file cannot be read, or contains text in another encoding.
     """
     if hasattr(given, "operation") and hasattr(given, "context"):
         return MlirSource(_content_of_module(given), "the module")
-    if isinstance(given, str) and "\n" in given:
+    if isinstance(given, str) and ("\n" in given or _is_single_line(given)):
         return MlirSource(given.encode(), "the module")
     if isinstance(given, bytes | bytearray | memoryview):
         content = bytes(given)
@@ -71,6 +75,15 @@ def mlir_source_of(given: object) -> MlirSource | None:
     if isinstance(given, str | os.PathLike):
         return _source_of_file(Path(cast("str | os.PathLike[str]", given)))
     return None
+
+
+def _is_single_line(given: str) -> bool:
+    if not _BEGIN.match(given):
+        return False
+    try:
+        return not Path(given).exists()
+    except (OSError, ValueError):  # too long for a path, or with a null character
+        return True
 
 
 def _content_of_module(given: Any) -> bytes:

@@ -48,9 +48,12 @@ def load(source: Source) -> Model:
     try:
         path = Path(given)
     except TypeError:
+        path = None
+    if path is None or given == "":
         raise ModelError(
-            f"expected a file, its bytes or an ONNX model, found {reprlib.repr(given)}"
-        ) from None
+            "expected a file, its bytes, an ONNX model or an MLIR module, found "
+            f"{reprlib.repr(given)}"
+        )
     with _opened(path) as file:
         return _read(file, f"'{path}'", (*named, path.parent))
 

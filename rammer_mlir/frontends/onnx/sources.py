@@ -73,8 +73,8 @@ def source_of(given: object) -> PlainSource:
     if isinstance(proto, onnx.ModelProto):
         return proto
     raise ModelError(
-        "expected a path, bytes, a binary file, an onnx.ModelProto, an ONNXProgram of torch or an "
-        f"onnx_ir.Model, found {reprlib.repr(given)}; give one of these"
+        "expected a path, bytes, a binary file, an onnx.ModelProto, an ONNXProgram of torch, an "
+        f"onnx_ir.Model or an ir.Module of MLIR, found {reprlib.repr(given)}; give one of these"
     )
 
 
