@@ -26,12 +26,12 @@ class RammerError(Exception):
 class AssemblyError(RammerError):
     """Raised for malformed text of the `rtask` dialect.
 
-    ``line`` is the number of the line, from 1, or 0 for no line; it is not part of the message.
+    ``line`` and ``column`` are numbers from 1, or 0 if unknown; the message does not contain them.
     """
 
-    def __init__(self, line: int, message: str) -> None:
-        """Take the line, and the message with the expected and the found text."""
-        self.line = line
+    def __init__(self, line: int, message: str, column: int = 0) -> None:
+        """Take the place, and the message with the expected and the found text."""
+        self.line, self.column = line, column
         super().__init__(message)
 
 

@@ -297,10 +297,19 @@ def test_damaged_text_is_read_or_refused() -> None:
         except AssemblyError as error:
             refused += 1
             assert 1 <= error.line <= text.count("\n") + 1
+            assert 0 <= error.column <= len(text.split("\n")[error.line - 1]) + 1
             assert re.fullmatch(r"expected .*, found .*", str(error)), error
         except ir.MLIRError:
             pass
     assert refused > 50
+
+
+def test_the_column_of_an_error() -> None:
+    text = program().replace("wait veu 0 @ 3", "wait veu 0 at 3")
+    with pytest.raises(AssemblyError, match="found 'at'") as caught:
+        dialects.parse(text, context())
+    line = text.split("\n")[caught.value.line - 1]
+    assert line.index("at 3") == caught.value.column - 1
 
 
 def long_program(num_records: int) -> str:

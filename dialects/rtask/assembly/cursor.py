@@ -103,7 +103,8 @@ class Cursor:
         line = 1 + self.text.count("\n", 0, begin)
         short = found if len(found) <= _LONGEST_FOUND else f"{found[:_LONGEST_FOUND]}..."
         got = f"'{short}'" if found else "the end of the text"
-        return AssemblyError(line, f"expected {expected}, found {got}")
+        column = begin - self.text.rfind("\n", 0, begin)
+        return AssemblyError(line, f"expected {expected}, found {got}", column)
 
     def balanced(self, bracket: str) -> str:
         """Take text in brackets, which must come next; return the text inside on one line.

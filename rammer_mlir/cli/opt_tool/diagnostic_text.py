@@ -54,8 +54,16 @@ class DiagnosticPrinter:
                 print(self._text(diagnostic, self._is_colored(stream)), file=stream)
 
     def named(self, place: Place) -> Place:
-        """Return ``place`` with the name of the input if its file name is ``UNNAMED``."""
-        return replace(place, file=self.name) if place.file == UNNAMED else place
+        """Return ``place`` with the name of the input if its file name is ``UNNAMED``.
+
+        The readable form becomes generic text line by line: a column of that text which the input's
+        line does not have is left out.
+        """
+        if place.file != UNNAMED:
+            return place
+        lines = self.text.split("\n")
+        is_inside = place.line > len(lines) or place.column <= len(lines[place.line - 1]) + 1
+        return replace(place, file=self.name, column=place.column if is_inside else 0)
 
     def _is_shown(self, diagnostic: Diagnostic) -> bool:
         if diagnostic.kind != "note":

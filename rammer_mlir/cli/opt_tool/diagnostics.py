@@ -52,7 +52,7 @@ def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diag
 
 def _place_of_error(error: RammerError) -> Place:
     if isinstance(error, AssemblyError):
-        return Place(UNNAMED, error.line)
+        return Place(UNNAMED, error.line, error.column)
     return place_of(error.location) if isinstance(error, OperationError) else Place()
 
 

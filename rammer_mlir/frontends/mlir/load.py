@@ -31,8 +31,8 @@ def parse(source: MlirSource) -> ir.Module:
         try:
             return dialects.parse(source.content if is_binary else source.content.decode())
         except AssemblyError as error:
-            line = f":{error.line}" if error.line else ""
-            raise ModelError(f"{source.name}{line}: {error}") from error
+            place = [source.name, *(str(n) for n in (error.line, error.column) if n)]
+            raise ModelError(f"{':'.join(place)}: {error}") from error
         except ir.MLIRError as error:
             raise ModelError(_described(error, source.name)) from error
 
