@@ -11,8 +11,10 @@ from rammer_mlir.lowering.cpu.callable_program import define_callable
 from rammer_mlir.lowering.cpu.dispatch import STRAIGHT_LINE_LIMIT
 from rammer_mlir.lowering.cpu.native_image import lower_program
 from rammer_mlir.lowering.external.calls import external_kernels
+from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import named_machine
+from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.program.records import ArgumentResolver, program_of
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
@@ -85,6 +87,20 @@ def machine_of(name: str) -> Machine:
         OptionError: if there is no processor of this name.
     """
     return named_machine(name).machine() if name else host_machine()
+
+
+def object_of(module: ir.Module) -> bytes:
+    """Compile a module in the LLVM dialect, and return the object file.
+
+    The target is the processor for which ``rtask-lower-to-cpu`` lowered the module, or else this
+    machine's.
+
+    Raises:
+        TargetError: if an operation is not in the LLVM dialect.
+    """
+    attributes = module.operation.attributes
+    name = ir.StringAttr(attributes[MACHINE]).value if MACHINE in attributes else ""
+    return emit_object(to_llvm_ir(module), machine_of(name))
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:

@@ -13,8 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED
 from rammer_mlir.cli.opt_tool.inputs import name_locations
 from rammer_mlir.errors import OptionError, PassError
-from rammer_mlir.lowering.cpu.rtask_lower_to_cpu import MACHINE, machine_of
-from rammer_mlir.lowering.llvm.codegen import emit_object
+from rammer_mlir.lowering.cpu.rtask_lower_to_cpu import object_of
 from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 
@@ -85,19 +84,6 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
         found = " ".join(str(error).split())
         raise OptionError(f"--emit-bytecode-version: {version}: {found}") from error
     return buffer.getvalue()
-
-
-def object_of(module: ir.Module) -> bytes:
-    """Compile a module, and return the object file.
-
-    The target is the processor for which the module was lowered, or else this machine's.
-
-    Raises:
-        TargetError: if an operation is not in the LLVM dialect.
-    """
-    attributes = module.operation.attributes
-    name = ir.StringAttr(attributes[MACHINE]).value if MACHINE in attributes else ""
-    return emit_object(to_llvm_ir(module), machine_of(name))
 
 
 def reproducible_text(module: ir.Module, name: str) -> str:
