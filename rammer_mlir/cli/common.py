@@ -86,6 +86,7 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
     """Add the option for modules and files that register extensions."""
     parser.add_argument(
         "--plugin",
+        "--load",
         action="append",
         default=[],
         metavar="MODULE|FILE.py",
