@@ -78,16 +78,16 @@ def _stored_texts(bytecode: bytes) -> list[bytes]:
     The format is described in MLIR's "MLIR Bytecode Format".
     """
     try:
-        for kind, section in _sections(bytecode):
+        for kind, begin, end in _sections(bytecode):
             if kind == _STRINGS:
-                return _texts_of(section)
+                return _texts_of(bytecode[begin:end])
     except (IndexError, ValueError):
         pass  # MLIR's reader reports the damage
     return []
 
 
-def _sections(bytecode: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the content of each section."""
+def _sections(bytecode: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of each section, and the positions where its content begins and ends."""
     _, at = _number(bytecode, len(b"ML\xefR"))  # the version
     at = bytecode.index(b"\0", at) + 1  # the producer
     while at < len(bytecode):
@@ -98,7 +98,7 @@ def _sections(bytecode: bytes) -> Iterator[tuple[int, bytes]]:
             if alignment < 1:
                 raise ValueError(f"alignment {alignment}")
             at += -at % alignment
-        yield kind & 0x7F, bytecode[at : at + length]
+        yield kind & 0x7F, at, at + length
         at += length
 
 
