@@ -57,6 +57,15 @@ def test_bytecode_with_a_text_that_is_not_utf8(name: bytes) -> None:
         rammer_mlir.compile(damaged)
 
 
+def test_bytecode_with_an_attribute_that_is_not_utf8() -> None:
+    """Attributes are assembly in bytecode, and files in the locations of MLIR's errors."""
+    content = bytecode(function())
+    damaged = content.replace(b"fastmath<none>", b"fastmath<non\xe8>")
+    assert damaged != content
+    with pytest.raises(ModelError, match="the module:1:20: unexpected character"):
+        rammer_mlir.compile(damaged)
+
+
 def test_texts_in_utf8_and_comments() -> None:
     """Escaped UTF-8 and escaped backslashes are valid; comments contain no texts."""
     text = "// \"it's \\FF\n" + function(attributes=r' {rtask.name = "\C3\A4 \\FF"}')

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.assembly.tokens import COMMENT, STRING
 from rammer_mlir.errors import AssemblyError
 
@@ -54,6 +55,14 @@ def check_encoding(module: str | bytes) -> None:
         if text is None or not _ESCAPED.search(text) or (has_data and match[1] is None):
             continue
         _check(_unescaped(text[1:-1]), module.count("\n", 0, match.start(2)) + 1)
+
+
+def file_of(location: ir.FileLineColLoc) -> str:
+    """Return the name of a location's file; "-" for one that is not UTF-8.
+
+    Bytecode contains attributes as text; the text is the "file" in diagnostics about it.
+    """
+    return "-" if _ESCAPED.search(str(location)) else location.filename
 
 
 def _check(text: bytes, line: int) -> None:

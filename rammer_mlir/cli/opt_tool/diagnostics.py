@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.assembly.encoding import file_of
 from rammer_mlir.errors import AssemblyError, RammerError
 from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.manager import MlirError
@@ -61,7 +62,7 @@ def place_of(location: ir.Location) -> Place:
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.FileLineColLoc):
-        return Place(location.filename, location.start_line, location.start_col)
+        return Place(file_of(location), location.start_line, location.start_col)
     if isinstance(location, ir.NameLoc):
         return place_of(location.child_loc)
     if isinstance(location, ir.CallSiteLoc):

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.assembly.encoding import file_of
 from rammer_mlir.errors import AssemblyError, ModelError, PassError, UnsupportedError
 from rammer_mlir.frontends.mlir.sources import BYTECODE, MlirSource
 from rammer_mlir.passes.base import FindingsError, OperationError
@@ -86,6 +87,7 @@ def place_text(location: ir.Location, name: str) -> str:
     if isinstance(location, ir.CallSiteLoc):
         return place_text(location.callee, name)
     if isinstance(location, ir.FileLineColLoc):
-        file = name if location.filename in ("-", "") else location.filename
+        found = file_of(location)
+        file = name if found in ("-", "") else found
         return f"{file}:{location.start_line}:{location.start_col}"
     return name
