@@ -18,7 +18,7 @@ from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.shared_code import NOTHING_KNOWN, KnownCode, KnownObjects
 from rammer_mlir.compiler.specialization_inputs import Given
-from rammer_mlir.compiler.stage import Image, Work, run_stages
+from rammer_mlir.compiler.stage import Image, Work
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.errors import OptionError, PassError
@@ -134,7 +134,6 @@ class Compilation:
         options.backend.check_stage(begin.stage, options)
         self._begin = begin
         self._options, self._backend = options, options.backend
-        self._stages = options.backend.stages(options)
         context = ir.Context()
         dialects.register(context)
         with context:
@@ -218,7 +217,7 @@ class Compilation:
         self._backend.check_stage(stage, self._work.options)
         if stage not in self._work.reached:
             with self._places():
-                run_stages(self._work, self._stages, stage)
+                self._backend.run(self._work, stage)
 
     def emit(self, stage: str) -> bytes:
         """Compile up to a stage; return IR as text, and objects as bytes.

@@ -67,7 +67,7 @@ class CheckedOptions(CompileOptions):
 
         All of them consist of passes only, except the stage that chooses regions.
         """
-        stages = self.backend.stages(self)
+        stages = self.backend.checked_stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 
     def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:

@@ -134,7 +134,7 @@ BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
     "stage": (
         ["--emit", "asm"],
-        "unknown stage 'asm': expected one of linalg, regions, operators, ",
+        "unknown stage 'asm': expected one of linalg, operators, tasks, buffers, program, target, ",
     ),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
     "watchdog on a CPU": (["--watchdog", "9"], "watchdog: expected a GPU as target, found 'cpu'"),
@@ -149,11 +149,16 @@ BAD_OPTIONS = {
     "empty chip": (["--target", "rocdl:"], "unknown target 'rocdl:': expected one of cpu["),
     "stage of another target": (
         ["--target", "rocdl", "--emit", "ptx"],
-        "stage 'ptx': expected one that target 'rocdl' has, target, llvm, object, hsaco; ",
+        "stage 'ptx': expected one that target 'rocdl' has, linalg, operators, tasks, buffers, ",
     ),
     "stage of GPUs": (
         ["--emit", "ptx"],
-        "stage 'ptx': expected one that target 'cpu' has, target, llvm, object",
+        "stage 'ptx': expected one that target 'cpu' has, linalg, operators, tasks, buffers, ",
+    ),
+    "stage of code generators": (
+        ["--emit", "regions"],
+        "stage 'regions': expected one that target 'cpu' has, linalg, operators, tasks, buffers, "
+        "program, target, llvm, object; choose one of these, or code generators with offload (--",
     ),
     "no vEUs": (["--veus", "0"], "number of vEUs: expected at least 1, found 0"),
     "negative vEUs": (["--veus", "-1"], "number of vEUs: expected at least 1, found -1"),

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import rammer_mlir
+from rammer_mlir.compiler.backends import registry
 from rammer_mlir.compiler.backends.backend import Backend
-from rammer_mlir.compiler.backends.registry import backend_class, backend_names, find_backend
+from rammer_mlir.compiler.backends.cpu import CpuBackend
+from rammer_mlir.compiler.backends.registry import (
+    backend_class,
+    backend_names,
+    described_targets,
+    find_backend,
+    register_target,
+)
 from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.stage import Stage, Work
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES, PORTABLE_STAGES
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OptionError, TargetError
 from tests.cli.tools import save_layer
 
 PACKAGE = Path(rammer_mlir.__file__).parent
@@ -104,3 +117,49 @@ def test_only_back_ends_ask_for_the_name_of_a_target() -> None:
                 continue
             found = names & {text.partition(":")[0] for text in compared_texts(file)}
             assert found == set(), file
+
+
+def failing(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Return the stages with a step that fails."""
+
+    def fail(work: Work) -> None:
+        raise ValueError(f"{work.reached[-1]}\nis the last")
+
+    return tuple(replace(s, step=fail) if s.name == "tasks" else s for s in stages)
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "none": (lambda _: None, "expected a tuple of stages, found None"),
+    "no stages": (lambda _: (), r"expected a tuple of stages, found \(\)"),
+    "texts": (lambda _: ("tasks",), "expected stages, found 'tasks'"),
+    "twice": (lambda s: s + s[:1], "stages of different names, found 'operators' twice"),
+    "a number": (lambda s: (replace(s[0], step=3),), "expected a function as its step, found 3"),
+    "an error": (lambda s: s[99], "failed with IndexError: .*; mend it"),
+    "an exit": (lambda _: sys.exit(0), "failed with SystemExit: 0; mend it"),
+    "a step": (failing, "failed with ValueError: operators is the last; mend it"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_target_of_a_user_that_fails_is_named(name: str, model: bytes) -> None:
+    change, message = CHANGES[name]
+
+    @dataclass(frozen=True)
+    class Mine(CpuBackend):
+        """A CPU with other stages."""
+
+        name: ClassVar[str] = "mine"
+
+        def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
+            return change(super().stages(options))
+
+    register_target(Mine)
+    try:
+        assert ("mine[:CPU]", "A CPU with other stages.") in [
+            (name, text.partition(" Code")[0]) for name, text in described_targets()
+        ]
+        with pytest.raises(TargetError, match=f"target 'mine'.*{message}") as caught:
+            rammer_mlir.compile(model, target="mine", cache=False)
+        assert "\n" not in str(caught.value)
+    finally:
+        registry.TARGETS.unregister("mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -68,6 +69,8 @@ NONSENSE: dict[str, tuple[Callable[[Plan], Any], str]] = {
     "infinite time": (lambda p: replace(p, predicted_seconds=inf), "a finite time .* found inf"),
     "no number": (lambda p: replace(p, predicted_seconds=nan), "a finite time .* found nan"),
     "negative time": (lambda p: replace(p, predicted_seconds=-1.0), "found -1.0"),
+    "notes of lines": (lambda p: replace(p, notes=("a\nb",)), "expected lines of text as notes"),
+    "a number as note": (lambda p: replace(p, notes=(3,)), r"as notes, found \(3,\)"),
     "too many vEUs": (
         lambda p: replace(p, programs=(RProgram(9, ((),) * 9),)), "at most 3 vEUs, found 9"
     ),
@@ -98,6 +101,11 @@ def test_a_policy_that_fails_is_named() -> None:
 
     with pytest.raises(ScheduleError, match="'changed' failed with ZeroDivisionError: no rTasks"):
         ask(Changed(fail), random_graph(1), cpu_device(3))
+
+
+def test_a_policy_does_not_end_the_tool() -> None:
+    with pytest.raises(ScheduleError, match="'changed' failed with SystemExit: 0; mend"):
+        ask(Changed(lambda _: sys.exit(0)), random_graph(1), cpu_device(2))
 
 
 def test_a_failure_of_many_lines_is_told_in_one() -> None:

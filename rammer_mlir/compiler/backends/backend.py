@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.stage import Image, Stage, Work, run_stages
-from rammer_mlir.compiler.stage_names import KNOWN_STAGES, PORTABLE_STAGES
+from rammer_mlir.compiler.stage_names import KNOWN_STAGES, PORTABLE_STAGES, REGIONS
 from rammer_mlir.emulation.codegen.kernel import KernelCode
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OptionError, RammerError, TargetError
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.scheduling.devices.catalog import device_for
 from rammer_mlir.scheduling.devices.description import DeviceDescription
@@ -93,9 +95,53 @@ class Backend(ABC):
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
         """Return all stages from `linalg` to the final binary, in order."""
 
+    @classmethod
+    def syntax(cls) -> str:
+        """Return ``spelling`` with this target's name; a subclass may inherit the spelling."""
+        return re.sub(r"^[^\[:]*", cls.name, cls.spelling)
+
+    def checked_stages(self, options: CompileOptions) -> tuple[Stage, ...]:
+        """Return the stages, after a check of those of a target that a user registered.
+
+        Raises:
+            TargetError: if that target fails, or returns something else than stages.
+        """
+        with self._blamed():
+            found = self.stages(options)
+        wrong = _wrong_stages(found)
+        if wrong:
+            raise TargetError(f"target '{self.name}': {wrong}")
+        return tuple(found)
+
+    def run(self, work: Work, last: str) -> None:
+        """Run the stages up to ``last`` that a model has not reached yet.
+
+        Raises:
+            TargetError: if a step of a target that a user registered fails.
+            RammerError: if a stage fails.
+        """
+        stages = self.checked_stages(work.options)
+        with self._blamed():
+            run_stages(work, stages, last)
+
+    @contextmanager
+    def _blamed(self) -> Generator[None]:
+        """Convert exceptions in a ``with`` block to a TargetError; not for built-in targets."""
+        try:
+            yield
+        except RammerError:
+            raise
+        except (Exception, SystemExit) as error:
+            if type(self).__module__.startswith("rammer_mlir."):
+                raise
+            raise TargetError(
+                f"target '{self.name}' failed with {type(error).__name__}: "
+                f"{' '.join(str(error).split())}; mend it, or choose another one"
+            ) from error
+
     def last_stage(self, options: CompileOptions) -> str:
         """Return the stage that produces the code: the last stage if every tool is available."""
-        return self.stages(options)[-1].name
+        return self.checked_stages(options)[-1].name
 
     def compile(self, work: Work) -> Code:
         """Run the remaining stages of the compilation ``work``, and return the compiled model.
@@ -103,7 +149,7 @@ class Backend(ABC):
         Raises:
             RammerError: if a stage fails.
         """
-        run_stages(work, self.stages(work.options), self.last_stage(work.options))
+        self.run(work, self.last_stage(work.options))
         assert work.image is not None
         offload = {} if work.decision is None else {"offload": work.decision.stats()}
         quantized = {} if work.quantized is None else {"quantize": work.quantized.stats()}
@@ -138,7 +184,7 @@ class Backend(ABC):
 
     def emits(self, options: CompileOptions) -> tuple[str, ...]:
         """Return the names of the stages that can be printed, in order."""
-        return (PORTABLE_STAGES[0], *(stage.name for stage in self.stages(options)))
+        return (PORTABLE_STAGES[0], *(stage.name for stage in self.checked_stages(options)))
 
     def check_stage(self, name: str, options: CompileOptions) -> None:
         """Check that this target has a stage ``name`` with these options.
@@ -147,11 +193,30 @@ class Backend(ABC):
             OptionError: if it has none; the message lists the stages.
         """
         offered = self.emits(options)
-        if name not in (*KNOWN_STAGES, *offered):
-            raise OptionError(f"unknown stage '{name}': expected one of {', '.join(KNOWN_STAGES)}")
-        own = [each for each in offered if each not in PORTABLE_STAGES]
-        if name not in offered:
-            raise OptionError(
-                f"stage '{name}': expected one that target '{options.target}' has, "
-                f"{', '.join(own)}; choose one of these, or another target"
-            )
+        if name in offered:
+            return
+        listed = ", ".join(offered)
+        if name not in KNOWN_STAGES:
+            raise OptionError(f"unknown stage '{name}': expected one of {listed}")
+        advice = "another target"
+        if name == REGIONS and "offload" in self.takes:
+            advice = "code generators with offload (--offload)"
+        raise OptionError(
+            f"stage '{name}': expected one that target '{options.target}' has, {listed}; choose "
+            f"one of these, or {advice}"
+        )
+
+
+def _wrong_stages(found: object) -> str:
+    """Return a message about the stages that a target returned; empty if they are well-formed."""
+    if not isinstance(found, Sequence) or not found:
+        return f"expected a tuple of stages, found {found!r}"
+    stages: Sequence[object] = found
+    for stage in stages:
+        if not isinstance(stage, Stage):
+            return f"expected stages, found {stage!r}"
+        if stage.step is not None and not callable(stage.step):
+            return f"stage '{stage.name}': expected a function as its step, found {stage.step!r}"
+    names = [stage.name for stage in stages if isinstance(stage, Stage)]
+    repeated = [name for name in names if names.count(name) > 1]
+    return f"expected stages of different names, found '{repeated[0]}' twice" if repeated else ""

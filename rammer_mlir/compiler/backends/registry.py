@@ -66,9 +66,9 @@ def backend_class(name: str) -> type[Backend]:
 
 def _spellings() -> Iterator[str]:
     """Yield the syntax of each target; its name if it is an extension that cannot be imported."""
-    yield from (backend_class(name).spelling for name in _BUILT_IN)
+    yield from (backend_class(name).syntax() for name in _BUILT_IN)
     for found in TARGETS.extensions():
-        yield found.name if found.value is None else found.value.spelling
+        yield found.name if found.value is None else found.value.syntax()
 
 
 def described_targets() -> Iterator[tuple[str, str]]:
@@ -83,7 +83,7 @@ def described_targets() -> Iterator[tuple[str, str]]:
 
 def _described(backend: type[Backend]) -> tuple[str, str]:
     first = (backend.__doc__ or "").strip().partition("\n")[0]
-    return backend.spelling, " ".join((first, *backend.lacks))
+    return backend.syntax(), " ".join((first, *backend.lacks))
 
 
 def _unknown(target: str) -> str:

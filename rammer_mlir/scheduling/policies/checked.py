@@ -33,7 +33,7 @@ def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
         plan = policy.schedule(graph, device)
     except RammerError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a policy does not end the tool
         raise ScheduleError(
             f"policy '{policy.name}' failed with {type(error).__name__}: "
             f"{' '.join(str(error).split())}; mend it, or choose another one"
@@ -60,6 +60,8 @@ def _wrong_plan(plan: object, graph: TaskGraph, device: Device) -> str:
         return (
             f"expected a finite time of at least 0 as prediction, found {plan.predicted_seconds!r}"
         )
+    if not isinstance(plan.notes, Sequence) or not all(map(_is_line, plan.notes)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return f"expected lines of text as notes, found {plan.notes!r}"
     if graph.operators and not plan.programs:
         return "expected at least one rProgram, found none"
     wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
@@ -100,6 +102,10 @@ def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Pl
         name = graph.operators[item.operator].name
         return f"expected rTasks of '{name}' from 0 to {total - 1}, found {item.first} to {last}"
     return ""
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and len(value.splitlines()) == 1
 
 
 def _is_time(value: object) -> bool:
