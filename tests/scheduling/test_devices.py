@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,15 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.nvvm.target import CHIPS as NVIDIA_CHIPS
 from rammer_mlir.lowering.rocdl.target import CHIPS as AMD_CHIPS
 from rammer_mlir.scheduling.costs import rtask_seconds
-from rammer_mlir.scheduling.devices.catalog import CPU, cpu_device, device_for, find_device, names
-from rammer_mlir.scheduling.devices.description import read_description
+from rammer_mlir.scheduling.devices.catalog import (
+    CPU,
+    cpu_device,
+    device_for,
+    find_device,
+    names,
+    register_device,
+)
+from rammer_mlir.scheduling.devices.description import check_description, read_description
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
@@ -152,16 +160,24 @@ def test_an_unknown_device() -> None:
     ("before", "after", "message"),
     [
         ("units = 80\n", "", "expected 'units', found none; add it"),
-        ("units = 80", "units = 0", "units: expected an integer above 0, found 0"),
-        ("units = 80", "units = 80.5", "units: expected an integer above 0, found 80.5"),
-        ("units = 80", "units = true", "units: expected an integer above 0, found True"),
-        ("units = 80", "units = -3", "units: expected an integer above 0, found -3"),
+        ("units = 80", "units = 0", "units: expected an integer from 1 to 1e.15, found 0"),
+        ("units = 80", "units = 80.5", "units: expected an integer from 1 to 1e.15, found 80.5"),
+        ("units = 80", "units = true", "units: expected an integer from 1 to 1e.15, found True"),
+        ("units = 80", "units = -3", "units: expected an integer from 1 to 1e.15, found -3"),
         ("units = 80", "unites = 80\nunits = 80", "expected one of title, targets, units, "),
-        ("bytes_per_second = 9e11", "bytes_per_second = inf", "above 0, found inf"),
-        ("bytes_per_second = 9e11", "bytes_per_second = nan", "above 0, found nan"),
+        (
+            "bytes_per_second = 9e11",
+            "bytes_per_second = inf",
+            "from 1 to 1e.24, found inf",
+        ),
+        ("bytes_per_second = 9e11", "bytes_per_second = nan", "from 1 to 1e.24, found nan"),
         ("bytes_per_second = 9e11", 'bytes_per_second = "fast"', "found 'fast'"),
-        ("launch_seconds = 4e-06", "launch_seconds = -1", "a finite number of at least 0, found"),
-        ("f32 = 1.57e13", "f32 = 0", r"flops_per_second.f32: expected a finite number above 0"),
+        (
+            "launch_seconds = 4e-06",
+            "launch_seconds = -1",
+            "a number from 0 to 3600, found -1",
+        ),
+        ("f32 = 1.57e13", "f32 = 0", r"flops_per_second.f32: expected a number from 1 to"),
         ("f32 = 1.57e13\n", "", "flops_per_second: expected 'f32', found none"),
         ("f32 = 1.57e13", "f32 = 1.57e13\nf31 = 1", "flops_per_second: expected some of .* 'f31'"),
         ('units = "NVIDIA', 'unit = "NVIDIA', "sources: expected where 'units' is from, found not"),
@@ -170,9 +186,12 @@ def test_an_unknown_device() -> None:
         (
             "is_bulk_synchronous = false",
             "is_bulk_synchronous = false\narithmetic_efficiency = 0.0",
-            "arithmetic_efficiency: expected a finite number above 0, found 0.0",
+            "arithmetic_efficiency: expected a number from 1e-06 to 1, found 0",
         ),
         ('title = "NVIDIA', 'title = ""\n#', "title: expected a text, found ''"),
+        ("launch_seconds = 4e-06", "launch_seconds = 1e300", r"0 to 3600, found 1e\+300"),
+        ("f32 = 1.57e13", "f32 = 1e-300", "expected a number from 1 to 1e.24, found 1e-300"),
+        ("units = 80", f"units = 1{'0' * 300}", r"1 to 1e.15, found 1000.*\.\.\.0"),
     ],
 )
 def test_files_that_are_wrong(before: str, after: str, message: str, tmp_path: Path) -> None:
@@ -183,6 +202,36 @@ def test_files_that_are_wrong(before: str, after: str, message: str, tmp_path: P
     with pytest.raises(OptionError, match=message) as raised:
         find_device(str(path))
     assert "\n" not in str(raised.value) and str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"units": "a"}, "device 'mine': units: expected an integer from 1 to 1e.15, found 'a'"),
+        ({"units": -1}, "units: expected an integer from 1 to 1e.15, found -1"),
+        (
+            {"bytes_per_second": None},
+            "bytes_per_second: expected a number from 1 .* None",
+        ),
+        ({"flops_per_second": {}}, "flops_per_second: expected a table, found {}"),
+        ({"flops_per_second": {"f16": 1e12}}, "flops_per_second: expected 'f32', found none"),
+        ({"arithmetic_efficiency": 2.0}, "expected a number from 1e-06 to 1, found 2"),
+        ({"targets": 3}, "targets: expected a list of texts, found 3"),
+        ({"name": 3}, "expected a text as name, found 3"),
+        ({"name": ""}, "expected a text as name, found ''"),
+    ],
+)
+def test_descriptions_of_programs_are_checked(changes: dict[str, Any], message: str) -> None:
+    device: Any = replace(find_device("v100"), **{"name": "mine", **changes})
+    with pytest.raises(OptionError, match=message):
+        register_device(device)
+
+
+def test_own_descriptions_pass_the_check_of_programs() -> None:
+    for name in names():
+        device = find_device(name)
+        assert check_description(device) is device
+        assert check_description(replace(device, sources={})).units == device.units
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:

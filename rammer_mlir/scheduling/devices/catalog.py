@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device_costs import Device
-from rammer_mlir.scheduling.devices.description import DeviceDescription, read_description
+from rammer_mlir.scheduling.devices.description import (
+    DeviceDescription,
+    check_description,
+    read_description,
+)
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 _FOLDER = Path(__file__).parent
@@ -21,8 +26,10 @@ def _check(name: str, value: object) -> DeviceDescription:
     # The compile cache keys on the fields only, so a subclass with code of its own is refused.
     if type(found) is not DeviceDescription:
         refuse(f"a DeviceDescription or the Path of a {_ENDING} file", value)
+    if not isinstance(cast("object", found.name), str) or not found.name:
+        refuse("a text as name", repr(found.name))
     check_name(name, found.name)
-    return found
+    return found if isinstance(value, Path) else check_description(found)
 
 
 DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")

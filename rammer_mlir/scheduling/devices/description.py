@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,13 @@ _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _MATRIX_DTYPES = ("tf32", "f16", "bf16")
 """Element types of which a device's rate is that of its matrix instructions."""
 
-_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
 _ZERO_IF_LEFT_OUT = (
     "unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds",
     "queued_launch_seconds", "memory_latency_seconds", "bytes_in_flight_per_veu",
 )  # fmt: skip
 _MAY_BE_LEFT_OUT = (*_ZERO_IF_LEFT_OUT, "arithmetic_efficiency", "bandwidth_efficiency")
-_MAY_BE_ZERO = (
-    *_COSTS, *_ZERO_IF_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes"
-)  # fmt: skip
+_MAY_BE_ZERO = (*_ZERO_IF_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes")
+"""Counts that may be 0, as all times may."""
 
 
 @dataclass(frozen=True)
@@ -172,12 +170,40 @@ def read_description(path: Path) -> DeviceDescription:
         raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"'{path}' is not a device file in TOML: {error}") from error
-    return _Reader(path, entries).read()
+    return _Reader(f"device file '{path}'", path.stem, entries).read()
+
+
+def check_description(found: DeviceDescription) -> DeviceDescription:
+    """Return a description that a program has made, after the checks of a file's values.
+
+    Sources may be left out.
+
+    Raises:
+        OptionError: if a value is of the wrong type or out of range.
+    """
+    entries: dict[str, object] = {
+        field.name: getattr(found, field.name)
+        for field in fields(found)
+        # Omitted values are those of files that omit them, some of which no file may contain.
+        if field.name != "name" and getattr(found, field.name) != field.default
+    }
+    sources = dict.fromkeys(entries, "a program") | dict(found.sources)
+    _Reader(f"device '{found.name}'", found.name, {**entries, "sources": sources}).read()
+    return found
 
 
 @dataclass(frozen=True)
 class _Reader:
-    path: Path
+    """Reads a description from values by name.
+
+    Attributes:
+        origin: where the values are from, for messages.
+        name: name of the device.
+        entries: the values, of any types.
+    """
+
+    origin: str
+    name: str
     entries: Mapping[str, object]
 
     def read(self) -> DeviceDescription:
@@ -189,7 +215,7 @@ class _Reader:
         if unknown:
             raise self._error(f"expected one of {', '.join(names)}, found '{unknown[0]}'")
         values: dict[str, Any] = {
-            "name": self.path.stem,
+            "name": self.name,
             "title": self._text("title"),
             "targets": tuple(self._texts("targets")),
             "is_bulk_synchronous": self._truth("is_bulk_synchronous"),
@@ -210,20 +236,16 @@ class _Reader:
         return DeviceDescription(**values)
 
     def _error(self, message: str) -> OptionError:
-        return OptionError(f"device file '{self.path}': {message}")
+        return OptionError(f"{self.origin}: {message}")
 
     def _number(self, name: str, value: object, kind: str) -> float:
-        least = 0 if name in _MAY_BE_ZERO else None
-        expected = "an integer" if kind == "int" else "a finite number"
-        expected += " of at least 0" if least == 0 else " above 0"
+        least, most = _bounds(name)
         kinds = (int,) if kind == "int" else (int, float)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, kinds)
-            or not (value >= 0 if least == 0 else value > 0)
-            or not value < inf
-        ):
-            raise self._error(f"{name}: expected {expected}, found {value!r}")
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            expected = "an integer" if kind == "int" else "a number"
+            raise self._error(
+                f"{name}: expected {expected} from {least:g} to {most:g}, found {_shortened(value)}"
+            )
         return value if kind == "int" else float(value)
 
     def _truth(self, name: str) -> bool:
@@ -240,7 +262,7 @@ class _Reader:
 
     def _texts(self, name: str) -> list[str]:
         value = self.entries[name]
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
             raise self._error(f"{name}: expected a list of texts, found {value!r}")
         return [str(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
@@ -270,3 +292,18 @@ class _Reader:
             if not isinstance(value, str) or not value:
                 raise self._error(f"sources.{name}: expected a text, found {value!r}")
         return {name: str(value) for name, value in table.items()}
+
+
+def _bounds(name: str) -> tuple[float, float]:
+    """Return the least and the greatest value of a figure, beyond which arithmetic overflows."""
+    if name.endswith("_efficiency"):
+        return 1e-6, 1
+    if name.endswith(("_per_second", "_hertz")) or name.startswith("flops_per_second."):
+        return 1, 1e24
+    if name.endswith("_seconds"):
+        return 0, 3600
+    return (0 if name in _MAY_BE_ZERO else 1), 1e15
+
+
+def _shortened(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else reprlib.repr(value)
