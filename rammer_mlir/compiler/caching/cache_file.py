@@ -6,10 +6,8 @@ inaccessible file is left unchanged. Each problem causes one warning per process
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
-import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -17,11 +15,8 @@ from pathlib import Path
 from threading import get_ident
 from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rammer_mlir.compiler.caching.cache_rows import Entry, add, find_all, make_room, remove
 from rammer_mlir.errors import CacheWarning
-from rammer_mlir.support.aligned import aligned_bytes
 from rammer_mlir.support.log import log_cache
 from rammer_mlir.support.user_warnings import warn_user
 
@@ -71,9 +66,6 @@ COMMIT;
 _TIMEOUT = 10.0
 """Seconds to wait for another process that writes to the cache file."""
 
-_PIECE = 4 << 20
-"""Most bytes of bulk data in a database row: they stay in the cache from CRC to write."""
-
 _NEWEST = 64
 """Number of recently used entries that ``nearest`` compares with a missing key."""
 
@@ -83,28 +75,6 @@ _BARRED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 _WARNED: set[tuple[Path, str]] = set()
 """Files and problems that this process has already warned about."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of the cache.
-
-    Attributes:
-        identity: the data whose hash is the key, for levels that compare it at a hit; else empty.
-        content: the stored data without bulk data.
-        bulk: large data such as weights, uint8, aligned to 64 bytes; may be empty.
-        seconds: seconds that producing the entry took.
-    """
-
-    identity: bytes
-    content: bytes
-    bulk: NDArray[np.uint8]
-    seconds: float
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of the whole entry in bytes."""
-        return len(self.identity) + len(self.content) + self.bulk.nbytes
 
 
 @dataclass(frozen=True)
@@ -153,7 +123,7 @@ class CacheFile:
         Keys without an entry are left out.
         """
         nothing: dict[str, Entry] = {}
-        return self._read(lambda database: _find_all(database, level, keys), nothing)
+        return self._read(lambda database: find_all(database, level, keys), nothing)
 
     def keep(
         self,
@@ -206,10 +176,10 @@ class CacheFile:
             with database:
                 database.execute("BEGIN IMMEDIATE")
                 for key in rows:
-                    _remove(database, level, key)
-                _make_room(database, self._limit - size)
+                    remove(database, level, key)
+                make_room(database, self._limit - size)
                 for row, bulk in rows.values():
-                    _add(database, row, bulk)
+                    add(database, row, bulk)
             database.execute("PRAGMA incremental_vacuum").fetchall()
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return True
@@ -226,7 +196,7 @@ class CacheFile:
 
         def write(database: sqlite3.Connection) -> None:
             with database:
-                _remove(database, level, key)
+                remove(database, level, key)
 
         self._with_database(write, None)
 
@@ -340,109 +310,6 @@ class CacheFile:
                 "another folder in RAMMER_CACHE_DIR, or leave it empty to do without"
             )
             warn_user(message, CacheWarning)
-
-
-def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
-    used: list[tuple[int]] = []
-    for key in keys:
-        row = _entry(database, level, key)
-        if row is not None:
-            found[key] = row[1]
-            used.append((row[0],))
-    with contextlib.suppress(sqlite3.OperationalError), database:  # the update is optional
-        database.executemany(
-            "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?", used
-        )
-    return found
-
-
-def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and the entry that a level has for a key, or None if there is none.
-
-    A damaged entry is removed, and counts as missing.
-    """
-    query = (
-        "SELECT number, identity, content, bulk, crc, seconds FROM entries "
-        "WHERE level = ? AND key = ?"
-    )
-    row: tuple[int, bytes, bytes, int, int, float] | None
-    row = database.execute(query, (level, key)).fetchone()
-    if row is None:
-        return None
-    number, identity, content, size, crc, seconds = row
-    bulk = _bulk(database, number, size)
-    if bulk is None or _crc(identity, content, bulk.data) != crc:
-        log_cache(f"{level}: damaged entry {key} removed")
-        with database:
-            _remove_number(database, number)
-        return None
-    return number, Entry(identity, content, bulk, seconds)
-
-
-def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
-    """Return the bulk data of the entry in row ``number``; None if it has not ``size`` bytes."""
-    bulk, end = aligned_bytes(size), 0
-    rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
-    for (data,) in rows:
-        begin, end = end, end + len(data)
-        if end > size:
-            return None
-        bulk[begin:end] = np.frombuffer(data, np.uint8)
-    bulk.flags.writeable = False
-    return bulk if end == size else None
-
-
-def _add(database: sqlite3.Connection, row: Sequence[object], bulk: Sequence[memoryview]) -> None:
-    query = (
-        "INSERT INTO entries "
-        "(level, key, parts, identity, content, bulk, bytes, seconds, crc, used) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, (SELECT coalesce(max(used), 0) + 1 FROM entries))"
-    )
-    entry = database.execute(query, row).lastrowid
-    *_, identity, content, _, _, _ = row
-    assert isinstance(identity, bytes) and isinstance(content, bytes | memoryview)
-    crc, number = _crc(identity, content), 0
-    query = "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)"
-    for whole in bulk:
-        flat = whole.cast("B")
-        for begin in range(0, len(flat), _PIECE):
-            data = flat[begin : begin + _PIECE]
-            crc = zlib.crc32(data, crc)
-            database.execute(
-                "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)", (entry, number, data)
-            )
-            number += 1
-    database.execute("UPDATE entries SET crc = ? WHERE number = ?", (crc, entry))
-
-
-def _crc(*parts: bytes | memoryview) -> int:
-    crc = 0
-    for part in parts:
-        crc = zlib.crc32(part, crc)
-    return crc
-
-
-def _make_room(database: sqlite3.Connection, room: int) -> None:
-    """Remove least recently used entries until the rest takes at most ``room`` bytes."""
-    rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
-    used = sum(size for _, size in rows)
-    for number, size in rows:
-        if used <= room:
-            break
-        _remove_number(database, number)
-        used -= size
-
-
-def _remove(database: sqlite3.Connection, level: str, key: str) -> None:
-    query = "SELECT number FROM entries WHERE level = ? AND key = ?"
-    for (number,) in database.execute(query, (level, key)).fetchall():
-        _remove_number(database, number)
-
-
-def _remove_number(database: sqlite3.Connection, number: int) -> None:
-    database.execute("DELETE FROM pieces WHERE entry = ?", (number,))
-    database.execute("DELETE FROM entries WHERE number = ?", (number,))
 
 
 def _agreement(parts: Parts, other: Parts) -> int:

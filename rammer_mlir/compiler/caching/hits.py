@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rammer_mlir.compiler.caching.cache_file import Entry
+from rammer_mlir.compiler.caching.cache_rows import Entry
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.support.log import log_cache
 
