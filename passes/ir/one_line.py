@@ -5,7 +5,7 @@ from __future__ import annotations
 from rammer_mlir.bindings import ir
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error's message as one line; for an error of MLIR, that of the first diagnostic."""
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return str(error.error_diagnostics[0].message).splitlines()[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.support.failures import FAILURES, failure_text
 
 T = TypeVar("T")
 
@@ -27,6 +28,5 @@ def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
         return call()
     except RammerError:
         raise
-    except (Exception, SystemExit) as error:  # a plug-in does not end the tool
-        problem = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PassError(f"{expected}, found {problem}; {advice}") from error
+    except FAILURES as error:
+        raise PassError(f"{expected}, found {failure_text(error)}; {advice}") from error

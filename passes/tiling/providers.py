@@ -21,6 +21,7 @@ from rammer_mlir.passes.ir.code_modules import adopt_module
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.ir.one_line import one_line
 from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.support.failures import FAILURES
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 
@@ -117,7 +118,7 @@ def offered_kernels(
             offers: Sequence[Any] = list(provider.offer(operator))
     except RammerError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise OperationError(
             function,
             f"provider '{provider.name}' failed with {type(error).__name__}: {one_line(error)}; "

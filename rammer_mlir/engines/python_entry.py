@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from rammer_mlir.engines.host import OpenEntry
+from rammer_mlir.support.failures import failure_text
 
 _FAILED = 1
 
@@ -33,7 +34,7 @@ def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) ->
             if result is not None:
                 raise TypeError(f"expected the function to return None, found {result!r}")
         except BaseException as error:  # it must not unwind through a vEU's native frames
-            failures[:] = [_text(error)]
+            failures[:] = [failure_text(error)]
             return _FAILED
         return 0
 
@@ -45,12 +46,3 @@ def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) ->
     callback = _RUN(call)
     function = ctypes.cast(callback, ctypes.c_void_p).value or 0
     return OpenEntry(function, 0, lambda: None, callback, explain)
-
-
-def _text(error: BaseException) -> str:
-    """Return an exception as one line, also one whose own text raises another exception."""
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception:
-        text = type(error).__name__
-    return " ".join(text.split()).removesuffix(":")

@@ -18,6 +18,7 @@ from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.programs.module_options import Value, complete
 from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
+from rammer_mlir.support.failures import FAILURES
 
 Weights = Sequence[int | None]
 """For each buffer of an rKernel: the address of its memory if it is a weight, else None."""
@@ -121,7 +122,7 @@ def _opened(engine: Engine, host: EntryHost) -> OpenEntry:
         opened = cast("object", engine.open(host))
     except (RammerError, MemoryError):
         raise
-    except Exception as error:
+    except FAILURES as error:
         reason = " ".join(str(error).split())[:200]
         raise _no_function(engine, host, f"{type(error).__name__}: {reason}") from error
     if not isinstance(opened, OpenEntry):

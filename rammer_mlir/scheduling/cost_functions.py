@@ -15,6 +15,7 @@ from typing import Any, cast
 from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.support.failures import FAILURES, failure_text
 from rammer_mlir.support.plugins import Registry, refuse
 
 CostFunction = Callable[[RKernel, Device], float | None]
@@ -68,10 +69,10 @@ def seconds_by(name: str, kernel: RKernel, device: Device) -> float | None:
     function = COST_FUNCTIONS.get(name)
     try:
         seconds: Any = function(kernel, device)
-    except Exception as error:
+    except FAILURES as error:
         raise ScheduleError(
             f"cost function '{name}' failed on rKernel '@{kernel.name}' with "
-            f"{type(error).__name__}: {' '.join(str(error).split())}; mend it"
+            f"{failure_text(error)}; mend it"
         ) from error
     if seconds is None:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -203,6 +204,9 @@ def test_cost_functions() -> None:
         assert seconds_by("mine", KERNEL, cpu_device(3)) == 0.5
         assert seconds_by("mine", replace(KERNEL, name="l"), cpu_device(3)) is None
         with pytest.raises(ScheduleError, match="'mine' failed on rKernel '@k' with ZeroDivision"):
+            seconds_by("mine", KERNEL, cpu_device(1))
+    with registered(COST_FUNCTIONS, "mine", lambda kernel, device: sys.exit(0)):  # pyright: ignore[reportUnknownLambdaType]
+        with pytest.raises(ScheduleError, match="'mine' failed on rKernel '@k' with SystemExit: 0"):
             seconds_by("mine", KERNEL, cpu_device(1))
     for name in ("measured", "a:b", "a.toml", ""):
         with pytest.raises(OptionError, match=r"expected a name without ':' and '.', and not 'me"):

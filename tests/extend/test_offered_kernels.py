@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -58,11 +59,13 @@ class Given:
     name: ClassVar[str] = "given"
 
     def __init__(self, *offers: Any) -> None:
-        """Offer modules, texts of modules, or anything else."""
+        """Offer modules, texts of modules, what functions return, or anything else."""
         self._offers = offers
 
     def offer(self, operator: OfferedOperator) -> Sequence[Any]:
         """Return the offers, parsed where they are texts."""
+        if any(map(callable, self._offers)):
+            return [offer(operator) for offer in self._offers]
         return [ir.Module.parse(o) if isinstance(o, str) else o for o in self._offers]
 
 
@@ -106,6 +109,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         r"failed with MLIRError: 'rtask.kernel' op expected every element of argument 1",
     ),
     "no function": (DESCRIPTION, "failed with MLIRError: 'rtask.kernel' op expected .*@mine"),
+    "an exit": (
+        lambda operator: sys.exit(0),  # pyright: ignore[reportUnknownLambdaType]
+        "provider 'given' failed with SystemExit: 0; mend it, or leave it out",
+    ),
     "no text": ("no IR", "provider 'given' failed with MLIRError: "),
 }
 

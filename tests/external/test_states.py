@@ -158,6 +158,7 @@ def test_entries_that_cannot_be_called(
     ("answer", "message"),
     [
         (RuntimeError("out of\norder"), "for 'packed_.*', found RuntimeError: out of order; mend"),
+        (SystemExit(0), "for 'packed_.*', found SystemExit: 0; mend"),
         (None, "to return an OpenEntry for 'packed_.*', found NoneType; mend the engine"),
         ("an address", "to return an OpenEntry for 'packed_.*', found str; mend the engine"),
     ],
@@ -166,7 +167,7 @@ def test_an_engine_that_opens_nothing(
     answer: object, message: str, engine: Products, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answered(_: Products, __: EntryHost) -> object:
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 

@@ -11,6 +11,7 @@ from rammer_mlir.scheduling.exclusive import has_exclusive, schedule_around
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies import Policy
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
+from rammer_mlir.support.failures import FAILURES, failure_text
 
 
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
@@ -33,10 +34,10 @@ def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
         plan = policy.schedule(graph, device)
     except RammerError:
         raise
-    except (Exception, SystemExit) as error:  # a policy does not end the tool
+    except FAILURES as error:
         raise ScheduleError(
-            f"policy '{policy.name}' failed with {type(error).__name__}: "
-            f"{' '.join(str(error).split())}; mend it, or choose another one"
+            f"policy '{policy.name}' failed with {failure_text(error)}; mend it, or choose another "
+            "one"
         ) from error
     wrong = _wrong_plan(plan, graph, device)
     if wrong:
@@ -60,8 +61,6 @@ def _wrong_plan(plan: object, graph: TaskGraph, device: Device) -> str:
         return (
             f"expected a finite time of at least 0 as prediction, found {plan.predicted_seconds!r}"
         )
-    if not isinstance(plan.notes, Sequence) or not all(map(_is_line, plan.notes)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return f"expected lines of text as notes, found {plan.notes!r}"
     if graph.operators and not plan.programs:
         return "expected at least one rProgram, found none"
     wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
@@ -102,10 +101,6 @@ def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Pl
         name = graph.operators[item.operator].name
         return f"expected rTasks of '{name}' from 0 to {total - 1}, found {item.first} to {last}"
     return ""
-
-
-def _is_line(value: object) -> bool:
-    return isinstance(value, str) and len(value.splitlines()) == 1
 
 
 def _is_time(value: object) -> bool:
