@@ -69,6 +69,18 @@ NONSENSE: dict[str, tuple[Callable[[Plan], Any], str]] = {
     "infinite time": (lambda p: replace(p, predicted_seconds=inf), "a finite time .* found inf"),
     "no number": (lambda p: replace(p, predicted_seconds=nan), "a finite time .* found nan"),
     "negative time": (lambda p: replace(p, predicted_seconds=-1.0), "found -1.0"),
+    "too much time": (lambda p: replace(p, predicted_seconds=10**400), "a finite time .* found 10"),
+    "no number of waits": (
+        lambda p: replace(p, requested_waits="many"), "as requested waits, found 'many'"
+    ),
+    "a note that is no text": (
+        lambda p: replace(p, notes=("fine", 3)), "expected printable texts .* as notes, found 3"
+    ),
+    "a note of two lines": (
+        lambda p: replace(p, notes=("a\nb",)), r"without line breaks as notes, found 'a\\nb'"
+    ),
+    "a note that is no Unicode": (lambda p: replace(p, notes=("\ud800",)), "expected printable"),
+    "a note alone": (lambda p: replace(p, notes="note"), "expected a tuple of texts .* 'note'"),
     "too many vEUs": (
         lambda p: replace(p, programs=(RProgram(9, ((),) * 9),)), "at most 3 vEUs, found 9"
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from math import isfinite
 
 from rammer_mlir.errors import RammerError, ScheduleError
 from rammer_mlir.scheduling.device_costs import Device
@@ -61,10 +61,25 @@ def _wrong_plan(plan: object, graph: TaskGraph, device: Device) -> str:
         return (
             f"expected a finite time of at least 0 as prediction, found {plan.predicted_seconds!r}"
         )
+    if not _is_in(plan.requested_waits, 1 << 63):
+        return f"expected a number of at least 0 as requested waits, found {plan.requested_waits!r}"
+    wrong_notes = _wrong_notes(plan.notes)
+    if wrong_notes:
+        return wrong_notes
     if graph.operators and not plan.programs:
         return "expected at least one rProgram, found none"
     wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
     return next((message for message in wrong if message), "")
+
+
+def _wrong_notes(notes: object) -> str:
+    if not isinstance(notes, Sequence) or isinstance(notes, str):
+        return f"expected a tuple of texts as notes, found {notes!r}"
+    for note in notes:  # pyright: ignore[reportUnknownVariableType]
+        # Each note is a line of a report and an attribute in UTF-8.
+        if not isinstance(note, str) or not note.isprintable():
+            return f"expected printable texts without line breaks as notes, found {note!r}"
+    return ""
 
 
 def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device) -> str:
@@ -104,7 +119,7 @@ def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Pl
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and isfinite(value) and value >= 0
+    return isinstance(value, int | float) and 0 <= value <= sys.float_info.max
 
 
 def _is_in(value: object, count: int) -> bool:
