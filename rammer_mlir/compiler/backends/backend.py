@@ -17,6 +17,7 @@ from rammer_mlir.errors import OptionError, RammerError, TargetError
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.scheduling.devices.catalog import device_for
 from rammer_mlir.scheduling.devices.description import DeviceDescription
+from rammer_mlir.support.failures import FAILURES, failure_text
 
 
 @dataclass(frozen=True)
@@ -131,12 +132,12 @@ class Backend(ABC):
             yield
         except RammerError:
             raise
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             if type(self).__module__.startswith("rammer_mlir."):
                 raise
             raise TargetError(
-                f"target '{self.name}' failed with {type(error).__name__}: "
-                f"{' '.join(str(error).split())}; mend it, or choose another one"
+                f"target '{self.name}' failed with {failure_text(error)}; mend it, or choose "
+                "another one"
             ) from error
 
     def last_stage(self, options: CompileOptions) -> str:
