@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.dialects.rtask.module_op import LINKED
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.ir.boxes_text import Box, accesses_of
+from rammer_mlir.passes.ir.boxes_text import Box, accesses_of, box_problems
 from rammer_mlir.passes.ir.code_modules import emit_module
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.providers import OfferedOperator
@@ -52,19 +52,19 @@ def external_rkernel(
         num_bytes: bytes that each rTask reads and writes.
 
     Raises:
-        OptionError: if the form is not known, or a number is not an integer.
+        OptionError: if the form is not known, the code is neither text nor bytes, a number is not
+            an integer, or a box is not one of an input or output.
 
     Example::
 
         external_rkernel(operator, SOURCE, "halves", num_rtasks=4, operations=16, num_bytes=128,
                          reads={0: [("d0 * 16", 16)]}, writes={0: [("d0 * 16", 16)]})
     """
-    if form not in LINKED:
-        raise OptionError(f"form of code: expected one of {', '.join(LINKED)}, found '{form}'")
     numbers = {"num_rtasks": num_rtasks, "operations": operations, "num_bytes": num_bytes}
-    for name, number in numbers.items():
-        if type(number) is not int:
-            raise OptionError(f"{name}: expected an integer, found {number!r}")
+    _check_code(form, code, symbol)
+    _check_numbers(numbers)
+    _check_boxes("reads", operator.inputs, reads)
+    _check_boxes("writes", operator.outputs, writes)
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         emit_module(_MODULE, form, code)
@@ -84,3 +84,23 @@ def external_rkernel(
         external = External(_MODULE, symbol).as_attribute()
         describe_kernel(_KERNEL, num_rtasks, accesses, operations, num_bytes, external=external)
     return module
+
+
+def _check_code(form: object, code: object, symbol: object) -> None:
+    if form not in LINKED:
+        raise OptionError(f"form of code: expected one of {', '.join(LINKED)}, found {form!r}")
+    if not isinstance(code, str | bytes):
+        raise OptionError(f"code: expected text or bytes, found {type(code).__name__}")
+    if not isinstance(symbol, str):
+        raise OptionError(f"symbol: expected the name of a function, found {symbol!r}")
+
+
+def _check_numbers(numbers: Mapping[str, object]) -> None:
+    for name, number in numbers.items():
+        if type(number) is not int or not 0 <= number < 1 << 63:
+            raise OptionError(f"{name}: expected an integer from 0 to 2^63 - 1, found {number!r}")
+
+
+def _check_boxes(side: str, kinds: Sequence[ir.Type], boxes: Mapping[int, Box] | None) -> None:
+    for expected, found in box_problems(kinds, boxes or {}):
+        raise OptionError(f"{side}: expected {expected}, found {found}")

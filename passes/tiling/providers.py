@@ -9,13 +9,13 @@ proven.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import EXTERNAL, External, read_external
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.code_modules import adopt_module
 from rammer_mlir.passes.ir.entry import symbol_name
@@ -115,7 +115,12 @@ def offered_kernels(
     )
     try:
         with function.operation.context, ir.Location.unknown():
-            offers: Sequence[Any] = list(provider.offer(operator))
+            offered: Any = provider.offer(operator)
+            offers = list(offered) if isinstance(offered, Iterable) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    except OptionError as error:  # of ``external_rkernel``, which knows no provider
+        raise OperationError(
+            function, f"provider '{provider.name}': {error}; mend it, or leave it out"
+        ) from error
     except RammerError:
         raise
     except FAILURES as error:
@@ -124,6 +129,12 @@ def offered_kernels(
             f"provider '{provider.name}' failed with {type(error).__name__}: {one_line(error)}; "
             "mend it, or leave it out",
         ) from error
+    if offers is None:
+        raise OperationError(
+            function,
+            f"provider '{provider.name}': expected a list of ir.Module, found "
+            f"{type(offered).__name__}; mend it, or leave it out",
+        )
     return [
         _Offer(operator, f"{provider.name}_{number}", module).adopt()
         for number, module in enumerate(offers)

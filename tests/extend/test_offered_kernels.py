@@ -59,13 +59,14 @@ class Given:
     name: ClassVar[str] = "given"
 
     def __init__(self, *offers: Any) -> None:
-        """Offer modules, texts of modules, what functions return, or anything else."""
+        """Offer modules, texts of modules, the result of a function, or anything else."""
         self._offers = offers
 
     def offer(self, operator: OfferedOperator) -> Sequence[Any]:
         """Return the offers, parsed where they are texts."""
         if any(map(callable, self._offers)):
-            return [offer(operator) for offer in self._offers]
+            (function,) = self._offers
+            return function(operator)
         return [ir.Module.parse(o) if isinstance(o, str) else o for o in self._offers]
 
 
@@ -97,6 +98,10 @@ def test_no_offer_adds_nothing() -> None:
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "no module": (3, "expected an ir.Module, found int"),
+    "a module alone": (
+        lambda operator: ir.Module.create(),  # pyright: ignore[reportUnknownLambdaType]
+        "provider 'given': expected a list of ir.Module, found Module; mend it, or leave it out",
+    ),
     "empty": ("", "expected one func.func .* and its rtask.kernel, found none"),
     "no description": (FUNCTION, "its rtask.kernel, found func.func; mend it"),
     "two functions": (GOOD + FUNCTION.replace("mine", "b"), "found func.func, func.func, rtask.k"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import onnx
 from onnx import parser
@@ -66,6 +66,8 @@ class Rows:
     form: str = "c"
     symbol: str = "rows"
     box: tuple[tuple[int | str, int], ...] = (("d0", 1), (0, COLUMNS))
+    work: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments of `external_rkernel` that replace those below."""
 
     name: ClassVar[str] = "rows"
 
@@ -74,13 +76,11 @@ class Rows:
         kind = ir.Type.parse(f"tensor<{ROWS}x{COLUMNS}xf32>")
         if operator.inputs != (kind,) or operator.outputs != (kind,):
             return []
-        return [
-            external_rkernel(
-                operator, self.code, self.symbol, form=self.form, num_rtasks=ROWS,
-                reads={0: self.box}, writes={0: self.box},
-                operations=COLUMNS, num_bytes=8 * COLUMNS,
-            )
-        ]  # fmt: skip
+        work: dict[str, Any] = {
+            "num_rtasks": ROWS, "reads": {0: self.box}, "writes": {0: self.box},
+            "operations": COLUMNS, "num_bytes": 8 * COLUMNS, **self.work,
+        }  # fmt: skip
+        return [external_rkernel(operator, self.code, self.symbol, form=self.form, **work)]
 
 
 def _favour(kernel: RKernel, device: Device) -> float | None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -150,10 +151,27 @@ g (float[{ROWS},{COLUMNS}] x) => (float[{ROWS},{COLUMNS}] y) {{
         (Rows(symbol="2 columns"), "a symbol module and the name of a function in external"),
         (Rows(form="fortran"), "form of code: expected one of c, llvm, object"),
         (Rows(code=""), "an empty string"),
+        (Rows(code=cast("Any", None)), "provider 'rows': code: expected text or bytes, found None"),
+        (Rows(symbol=cast("Any", 3)), "provider 'rows': symbol: expected the name of a function,"),
+        (
+            Rows(work={"num_rtasks": "24"}),
+            r"'func.func'.*: provider 'rows': num_rtasks: expected an integer .*, found '24'; mend",
+        ),
+        (Rows(work={"operations": None}), "provider 'rows': operations: expected an integer from"),
+        (Rows(work={"num_bytes": -1}), "provider 'rows': num_bytes: expected an integer from 0 to"),
+        (
+            Rows(work={"reads": {5: (("d0", 1), (0, COLUMNS))}}),
+            "provider 'rows': reads: expected numbers from 0 to 0, found 5; mend it, or",
+        ),
+        (Rows(box=(("d0 +", 1), (0, COLUMNS))), "reads: expected an offset in terms of d0, as"),
+        (Rows(work={"writes": {0: [("d0", 1)]}}), "writes: expected 2 pairs of an offset and a si"),
         (Rows(box=(("d0", 2), (0, COLUMNS))), "every element of argument 1 in one rTask's box"),
     ],
-    ids=["C", "IR", "object", "symbol", "symbol of IR", "name", "form", "code", "boxes"],
-)
+    ids=[
+        "C", "IR", "object", "symbol", "symbol of IR", "name", "form", "code", "no code",
+        "no symbol", "rTasks", "operations", "bytes", "number of a box", "offset", "rank", "boxes",
+    ],
+)  # fmt: skip
 def test_faults_are_one_line(rows: Rows, message: str) -> None:
     with pytest.raises(RammerError, match=message) as found:
         compiled(rows)
