@@ -101,4 +101,4 @@ class FallbackWarning(RammerWarning):
 
 
 class OffloadWarning(RammerWarning):
-    """The requested code generators accept no region of the model."""
+    """The code generators accept no region of the model, or foreign code cannot be checked."""

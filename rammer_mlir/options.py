@@ -171,7 +171,8 @@ class Options(TypedDict, total=False):
         Option(
             False,
             "on a CPU, run the rTasks of foreign code alone on random numbers, beside the "
-            "compiler's own, and refuse those that read or write outside of their boxes",
+            "compiler's own, and refuse those that read or write outside of their boxes; a warning "
+            "names rKernels that have none of the compiler's beside them, which are not checked",
             only_for="the CPU",
         ),
     ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.accesses import read_accesses
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OffloadWarning, OptionError
 from rammer_mlir.lowering.profiling.external_check import Argument, Checked, Trial, first_fault
 from rammer_mlir.lowering.profiling.isolate import isolate
 from rammer_mlir.lowering.profiling.native_kernel import load_kernel
@@ -20,6 +20,7 @@ from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.regions.weights import array_of, weights_of
+from rammer_mlir.support.user_warnings import warn_user
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class CheckExternal(Pass):
     reads; outputs are filled with a mark, which has to remain outside of the boxes that it writes.
     A float may differ by ``tolerance`` times the largest absolute value that the rTask has to
     compute. If an rKernel has more than ``rtasks`` rTasks, that many of them run, evenly spaced.
-    The pass runs on buffers, where rOperators still have both kinds of candidates; rKernels that
-    update buffers are skipped.
+    The pass runs on buffers, where rOperators still have both kinds of candidates. A warning names
+    the external rKernels that are not checked: those without a candidate of the compiler to compare
+    with, and those that update buffers.
     """
 
     name: ClassVar[str] = "rtask-check-external"
@@ -52,7 +54,7 @@ class CheckExternal(Pass):
     def run(self, module: ir.Module) -> None:
         """Raise an error for an external rKernel with wrong results or boxes; change nothing."""
         described = described_kernels(module)
-        checked: set[str] = set()
+        checked: dict[str, bool] = {}
         for op in entry_block(module).operations:
             if op.operation.name != "rtask.operator":
                 continue
@@ -62,10 +64,15 @@ class CheckExternal(Pass):
             ]
             foreign = [name for name in names if read_external(described[name].operation)]
             own = [name for name in names if name not in foreign]
-            for name in foreign if own else []:
-                if name not in checked and "updates" not in described[name].operation.attributes:
+            for name in foreign:
+                is_comparable = own and "updates" not in described[name].operation.attributes
+                if is_comparable and not checked.get(name):
                     self._check(module, op, name, own[0])
-                checked.add(name)
+                checked[name] = bool(is_comparable) or checked.get(name, False)
+        warn_unchecked(
+            [name for name, is_checked in checked.items() if not is_checked],
+            "rKernels of the compiler that compute the same and update no buffer, found none",
+        )
 
     def _check(self, module: ir.Module, op: ir.OpView, name: str, own: str) -> None:
         foreign, reference = _trial(module, name), _trial(module, own)
@@ -76,6 +83,25 @@ class CheckExternal(Pass):
                 op,
                 f"external rKernel '@{name}': {fault}; mend its code or its boxes, or leave it out",
             )
+
+
+def external_kernels(module: ir.Module) -> list[str]:
+    """Return the names of the external rKernels of a module."""
+    described = described_kernels(module)
+    return [name for name, op in described.items() if read_external(op.operation)]
+
+
+def warn_unchecked(names: Sequence[str], expected: str) -> None:
+    """Warn that external rKernels are not checked; do nothing without names.
+
+    ``expected`` is text with the unmet expectation, and what is found instead.
+    """
+    if names:
+        listed = ", ".join(f"'@{name}'" for name in names)
+        warn_user(
+            f"offload_check: expected {expected}; external rKernels that are not checked: {listed}",
+            OffloadWarning,
+        )
 
 
 def _known_operands(module: ir.Module, op: ir.OpView) -> dict[int, NDArray[np.generic]]:

@@ -31,6 +31,7 @@ from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.source_folders import Source
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.lowering.profiling.rtask_check_external import external_kernels, warn_unchecked
 from rammer_mlir.open_models.constant_sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
@@ -141,6 +142,11 @@ class Compilation:
         names = options.backend.emits(options)
         reached = list(names[: names.index(begin.stage) + 1])
         self._work = Work(module, begin.signature, begin.constants, options, reached=reached)
+        if options.given["offload_check"] and "buffers" in reached:
+            warn_unchecked(
+                external_kernels(module),
+                f"a module of the stage tasks or an earlier one, found one of {begin.stage}",
+            )
 
     @staticmethod
     def of_model(

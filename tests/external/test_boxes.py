@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,11 +14,13 @@ import pytest
 from onnx import numpy_helper, parser
 
 import rammer_mlir
+from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens import Box
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import OffloadWarning, RammerError
 from rammer_mlir.extend import OfferedOperator, external_rkernel
+from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from tests.checker.files import cpu_table, read_members, write_members
 from tests.external.providers import COLUMNS, ROWS, relu
@@ -100,6 +103,44 @@ def test_what_only_a_run_shows(relus: Relus, message: str) -> None:
 def test_right_boxes_are_accepted() -> None:
     compiled(Relus())
     compiled(Relus(reads=[(0, ROWS), (0, COLUMNS)]))  # more than it reads: fewer rTasks may overlap
+
+
+ALONE = """
+"rtask.module"() {sym_name = "code", form = "c", code = "#include <stdint.h>\\0A\
+int32_t copy(int64_t t, const float *x, float *y) { y[t] = x[t]; return 0; }"} : () -> ()
+func.func private @copy(index, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+rtask.kernel @copy rtasks(4) operations(1) bytes(8) attributes {external = {module = @code, symbol = "copy"}} {
+  reads 0[d0 +: 1]
+  writes 1[d0 +: 1]
+}
+func.func @main(%x: tensor<4xf32> {rtask.name = "x"}) -> (tensor<4xf32> {rtask.name = "y"}) {
+  %y = rtask.operator "mine" @copy(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""  # noqa: E501
+"""A module of the stage `tasks` whose only rKernel is external."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ("tasks", "expected rKernels of the compiler .*, found none; .* not checked: '@copy_b'"),
+        ("buffers", "expected a module of the stage tasks or an earlier one, found .* '@copy_b'"),
+    ],
+)
+def test_rkernels_that_cannot_be_checked_are_named(stage: str, message: str) -> None:
+    context = ir.Context()
+    dialects.register(context)
+    module = dialects.parse(ALONE, context)
+    if stage == "buffers":
+        run_pipeline(module, "builtin.module(rtask-bufferize)")
+    with pytest.warns(OffloadWarning, match=f"offload_check: {message}"):
+        rammer_mlir.compile(module, offload_check=True, num_veus=2, cache=False).close()
+
+
+def test_checked_rkernels_give_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(Relus())
 
 
 def layers() -> onnx.ModelProto:
