@@ -67,14 +67,17 @@ def test_an_error_at_an_operation_names_it_and_its_line(
 
 
 @pytest.mark.parametrize("flags", [[], ["--split-input-file"], ["--verify-diagnostics"]])
-def test_an_error_in_the_readable_form_names_its_line(
+def test_an_error_in_the_readable_form_names_its_place(
     flags: list[str], source: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source.write_text("func.func private @f()\n// -----\n\nrtask.kernel k\n")
     what = "unexpected error: " if "--verify-diagnostics" in flags else ""
-    assert error_of(capsys, source, *flags) == (
-        f"{source}:4: error: {what}expected the symbol of an rKernel, found 'k'"
-    )
+    assert opt.main([str(source), *flags]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"{source}:4:14: error: {what}expected the symbol of an rKernel, found 'k'",
+        "rtask.kernel k",
+        "             ^",
+    ]
 
 
 def test_list_passes(capsys: pytest.CaptureFixture[str]) -> None:
