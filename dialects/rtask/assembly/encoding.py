@@ -45,7 +45,8 @@ def check_encoding(module: str | bytes) -> None:
         texts = _stored_texts(module)
         if _WITH_BYTES_STORED.isdisjoint(texts):
             for text in texts:
-                _check(text, 0)
+                if not _is_utf8(text):
+                    raise _error(text, 0)
         return
     if not _ESCAPED.search(module):
         return
@@ -54,7 +55,9 @@ def check_encoding(module: str | bytes) -> None:
         text = match[2]
         if text is None or not _ESCAPED.search(text) or (has_data and match[1] is None):
             continue
-        _check(_unescaped(text[1:-1]), module.count("\n", 0, match.start(2)) + 1)
+        found = _unescaped(text[1:-1])
+        if not _is_utf8(found):
+            raise _error(found, module.count("\n", 0, match.start(2)) + 1)
 
 
 def file_of(location: ir.FileLineColLoc) -> str:
@@ -65,13 +68,18 @@ def file_of(location: ir.FileLineColLoc) -> str:
     return "-" if _ESCAPED.search(str(location)) else location.filename
 
 
-def _check(text: bytes, line: int) -> None:
+def _is_utf8(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:
-        raise AssemblyError(
-            line, f"expected names and other texts in UTF-8, found {text[:40]!r}; rename it"
-        ) from None
+        return False
+    return True
+
+
+def _error(text: bytes, line: int) -> AssemblyError:
+    return AssemblyError(
+        line, f"expected names and other texts in UTF-8, found {text[:40]!r}; rename it"
+    )
 
 
 def _unescaped(text: str) -> bytes:
