@@ -47,6 +47,77 @@ def earliest(
     return np.repeat(np.arange(num_veus, dtype=np.int64), counts)
 
 
+def earliest_by_rtask(
+    needs: Needs,
+    available: FloatArray,
+    known: Int64Array,
+    seconds: float,
+    barrier_seconds: float,
+) -> Int64Array:
+    """Return the vEU of each rTask of an operator, by the readiness of each single rTask.
+
+    In ascending order of ids, an rTask goes to the vEU where it starts first; of equally good vEUs,
+    to the one that was free last. A vEU that does not know all required rTasks of other vEUs to be
+    complete pays a barrier. Neighbouring rTasks may be placed on different vEUs, so this suits
+    devices whose vEUs have no caches between rTasks; ``earliest`` is for the others.
+
+    Args:
+        needs: the rTasks that each rTask waits for.
+        available: the time at which each vEU is free, in seconds from the launch.
+        known: [num_veus, num_veus]: for each vEU, the number of rTasks of every vEU that it knows
+            to be complete.
+        seconds: the time of a single rTask of the operator; all take the same time.
+        barrier_seconds: the time of a barrier.
+    """
+    if not len(needs.steps):
+        return np.zeros(0, dtype=np.int64)
+    if (needs.steps == needs.steps[0]).all():
+        starts, _ = _starts(needs.steps[0], needs.ready[0], available, known, barrier_seconds)
+        return _by_start(starts, available, len(needs.steps), seconds)
+    free, known = available.copy(), known.copy()
+    veus = np.zeros(len(needs.steps), dtype=np.int64)
+    for rtask, (steps, ready) in enumerate(zip(needs.steps, needs.ready, strict=True)):
+        starts, sources = _starts(steps, ready, free, known, barrier_seconds)
+        first = np.flatnonzero(starts == starts.min())
+        veu = int(first[free[first].argmax()])
+        known[veu, sources] = np.maximum(known[veu, sources], steps[sources])
+        free[veu] = starts[veu] + seconds
+        veus[rtask] = veu
+    return veus
+
+
+def _starts(
+    steps: Int64Array,
+    ready: FloatArray,
+    free: FloatArray,
+    known: Int64Array,
+    barrier_seconds: float,
+) -> tuple[FloatArray, Int64Array]:
+    """Return the time at which each vEU can start an rTask, and the vEUs of required rTasks."""
+    sources = steps.nonzero()[0]
+    if not len(sources):
+        return free, sources
+    missing = known[:, sources] < steps[sources]
+    missing[sources, np.arange(len(sources))] = False
+    awaited = np.where(missing, ready[sources], -1.0).max(axis=1)
+    return np.where(awaited < 0, free, np.maximum(free, awaited) + barrier_seconds), sources
+
+
+def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> Int64Array:
+    """Return the vEU of each rTask for rTasks that all require the same.
+
+    ``starts`` has the time at which each vEU can start its first one.
+    """
+    heap = list(zip(starts.tolist(), (-free).tolist(), range(len(starts)), strict=True))
+    heapq.heapify(heap)
+    veus: list[int] = []
+    for _ in range(num_rtasks):
+        start, _, veu = heap[0]
+        veus.append(veu)
+        heapq.heapreplace(heap, (start + seconds, -(start + seconds), veu))
+    return np.array(veus, dtype=np.int64)
+
+
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
     """Return the time in seconds at which each vEU may start rTasks that read some results.
 

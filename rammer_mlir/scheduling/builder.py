@@ -173,6 +173,13 @@ class ProgramBuilder:
         """Return the number of rTasks that each vEU has so far."""
         return np.array(self._clocks.done, dtype=np.int64)
 
+    def known(self) -> Int64Array:
+        """Return for each vEU how many rTasks of every vEU it knows to be complete.
+
+        The array is [num_veus, num_veus]; a vEU's entry for itself is not maintained.
+        """
+        return self._clocks.all_now()
+
     def needs(self, operator: int) -> Needs:
         """Return the rTasks of this program that each rTask of an operator depends on (``Wait``).
 

@@ -52,6 +52,10 @@ class Clocks:
         """
         return self._known[veu][-1]
 
+    def all_now(self) -> Int64Array:
+        """Return the clocks of all vEUs, [num_veus, num_veus]; a row is the clock of a vEU."""
+        return np.array([known[-1] for known in self._known], dtype=np.int64)
+
     def after(self, veu: int, order: int) -> Clock:
         """Return the clock of a vEU that has waited for rTask ``order`` of vEU ``veu`` only.
 

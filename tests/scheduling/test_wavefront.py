@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rammer_mlir.scheduling.assignment import earliest, spread_evenly
+from rammer_mlir.scheduling.assignment import earliest, earliest_by_rtask, spread_evenly
 from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -89,6 +89,67 @@ def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
     """
     needs = Needs(np.array([[1, 0]]), np.array([[1.0, 0.0]]))
     assert earliest(needs, np.array([3.0, 0.0]), 1.0, barrier).tolist() == expected
+
+
+def placed_one_by_one(
+    needs: Needs, available: list[float], known: list[list[int]], seconds: float, barrier: float
+) -> list[int]:
+    """Return the vEU of each rTask by trying all vEUs, in plain Python."""
+    free, known = list(available), [list(row) for row in known]
+    veus: list[int] = []
+    for steps, ready in zip(needs.steps.tolist(), needs.ready.tolist(), strict=True):
+        starts: list[float] = []
+        for veu, row in enumerate(known):
+            missing = [w for w, step in enumerate(steps) if w != veu and step > row[w]]
+            after = max((ready[w] for w in missing), default=0.0)
+            starts.append(max(free[veu], after) + barrier if missing else free[veu])
+        best = min(range(len(free)), key=lambda veu: (starts[veu], -free[veu], veu))
+        free[best] = starts[best] + seconds
+        known[best] = [max(a, b) for a, b in zip(known[best], steps, strict=True)]
+        veus.append(best)
+    return veus
+
+
+@pytest.mark.parametrize("equal", [False, True], ids=["own-inputs", "equal-inputs"])
+@pytest.mark.parametrize("num_rtasks", [0, 1, 7])
+def test_each_rtask_goes_where_its_own_inputs_let_it_start_first(
+    num_rtasks: int, equal: bool
+) -> None:
+    chance = np.random.default_rng(7)
+    for _ in range(200):
+        num_veus = int(chance.integers(1, 5))
+        rows = min(num_rtasks, 1) if equal else num_rtasks
+        steps = chance.integers(0, 3, (rows, num_veus))
+        ready = np.where(steps > 0, chance.integers(1, 6, steps.shape), 0).astype(np.float64)
+        if equal:
+            steps = np.repeat(steps, num_rtasks, axis=0)[:num_rtasks]
+            ready = np.repeat(ready, num_rtasks, axis=0)[:num_rtasks]
+        needs = Needs(steps, ready)
+        available = chance.integers(0, 6, num_veus).astype(float)
+        known = chance.integers(0, 3, (num_veus, num_veus))
+        barrier = float(chance.integers(0, 3))
+        expected = placed_one_by_one(needs, available.tolist(), known.tolist(), 2.0, barrier)
+        assert earliest_by_rtask(needs, available, known, 2.0, barrier).tolist() == expected
+
+
+@pytest.mark.parametrize(("cache_bytes", "num_barriers"), [(0, 0), (1 << 20, 2)])
+def test_rtasks_follow_their_producers_on_devices_without_caches(
+    cache_bytes: int, num_barriers: int
+) -> None:
+    """Four rTasks whose producers alternate between two vEUs stay there, without a barrier.
+
+    Where caches count, each vEU gets two neighbouring rTasks instead, and needs a barrier.
+    """
+    maker = GraphMaker()
+    x = maker.elementwise(maker.tensor(4, kind="input"), tile=(1,))
+    maker.output(x, (1,))
+    device = replace(cpu_device(2), cache_bytes=cache_bytes, barrier_seconds=1.0)
+    context = Context(maker.graph(), device)
+    builder = ProgramBuilder(context)
+    builder.append(0, np.array([0, 1, 0, 1]), builder.needs(0))
+    schedule_wave([1], builder, context)
+    items = [item for veu in builder.finish().veus for item in veu]
+    assert sum(isinstance(item, Barrier) for item in items) == num_barriers
 
 
 @pytest.mark.parametrize("num_rtasks", [0, 1, 3, 4, 5, 17])

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.scheduling.affinity import plans_by_affinity
-from rammer_mlir.scheduling.assignment import earliest
-from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
+from rammer_mlir.scheduling.assignment import earliest, earliest_by_rtask
+from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder, finish_plan
 from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.costs import fastest, most_efficient, rtask_seconds, work
 from rammer_mlir.scheduling.device_costs import Device
-from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.simulator import with_prediction
 
@@ -142,5 +142,18 @@ def _append_wave(
         context.kernels[number] = kernel
         needs = program.needs(number)
         seconds = rtask_seconds(context.kernel(number), context.device)
-        veus = earliest(needs, program.available, seconds, context.device.barrier_seconds)
-        program.append(number, veus, needs)
+        program.append(number, _select_veus(program, needs, seconds, context.device), needs)
+
+
+def _select_veus(
+    program: ProgramBuilder, needs: Needs, seconds: float, device: Device
+) -> Int64Array:
+    """Return the vEU of each rTask of an operator (``SelectvEU``).
+
+    With caches, a vEU gets neighbouring rTasks, which share data; without, each rTask goes where it
+    starts first by its own inputs.
+    """
+    free, barrier = program.available, device.barrier_seconds
+    if device.cache_bytes or device.is_bulk_synchronous:
+        return earliest(needs, free, seconds, barrier)
+    return earliest_by_rtask(needs, free, program.known(), seconds, barrier)
