@@ -18,7 +18,8 @@ from rammer_mlir.cli.run import run_parser
 from tests.documentation.pages import DOCS, PAGES, Snippet, snippets
 from tests.test_layering import ROOT
 
-EXECUTED = (ROOT / "README.md", DOCS / "tutorial.md", DOCS / "mlir-guide.md")
+EXTENDING = DOCS / "extending.md"
+EXECUTED = (ROOT / "README.md", DOCS / "tutorial.md", DOCS / "mlir-guide.md", EXTENDING)
 
 _TIME = re.compile(r"\b\d+\.\d+(?= (?:ms|s)\b| to \d)")
 """Measured times, which differ from run to run."""
@@ -76,6 +77,38 @@ def test_snippets_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) 
         if following is not None and following.language == "text":
             assert agrees(following.code, printed), f"{page.name}:{following.line}\n{printed}"
     assert executed
+
+
+USES_OF_EXTENSIONS = """
+import numpy as np, onnx.parser, rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.manager import run_pipeline
+
+model = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["": 20]> g (float[4,16] x) => (float[4,16] y) {y = Add(x, x)}'
+)
+x = np.random.default_rng(0).standard_normal((4, 16), np.float32)
+for options in (
+    {"policy": "on-two"}, {"costs": "slow-memory"}, {"costs": "by-bytes"}, {"rkernels": "doubling"},
+    {"target": "simplified"},
+):
+    found = rammer_mlir.compile(model, **options).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, x + x)
+with ir.Context(), ir.Location.unknown():
+    run_pipeline(ir.Module.parse("func.func @f() { return }"), "builtin.module(count-functions)")
+"""
+
+
+def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
+    """All of them are registered in one process, and each is selected by its name."""
+    code = [
+        snippet.code
+        for snippet in snippets(EXTENDING)
+        if snippet.language == "python" and not snippet.note.startswith(_NOT_EXECUTED)
+    ]
+    assert len(code) == 6
+    together = Snippet("python", "\n".join((*code, USES_OF_EXTENSIONS)), "", 0)
+    assert run(together, tmp_path) == "1\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
