@@ -12,7 +12,7 @@ from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_module
 from rammer_mlir.lowering.gpu.program.dispatch import STRAIGHT_LINE_LIMIT
 from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.targets import find_gpu
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Pass, check_least
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import element_bytes
@@ -36,6 +36,10 @@ class LowerToGpu(Pass):
 
     target: str = "nvvm"
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
+
+    def check_options(self) -> None:
+        """Raise an OptionError if ``straight_line_limit`` is negative."""
+        check_least(self, 0, "straight_line_limit")
 
     def run(self, module: ir.Module) -> None:
         """Replace the module's content by a ``gpu.module`` with one persistent kernel."""

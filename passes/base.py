@@ -9,7 +9,7 @@ from enum import Enum
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import PassError
+from rammer_mlir.errors import OptionError, PassError
 
 
 class Form(Enum):
@@ -54,6 +54,19 @@ class Pass(ABC):
         Raises:
             RammerError: if the module does not meet the pass's requirements.
         """
+
+
+def check_least(own: Pass, least: int, *names: str) -> None:
+    """Check that options of a pass are not too small.
+
+    Raises:
+        OptionError: if the field of one of these names is less than ``least``.
+    """
+    for name in names:
+        found = getattr(own, name)
+        if not found >= least:
+            option = name.replace("_", "-")
+            raise OptionError(f"{own.name}: {option}: expected at least {least}, found {found}")
 
 
 class OperationError(PassError):

@@ -23,6 +23,7 @@ from rammer_mlir.passes.pipeline_steps import (
 )
 from rammer_mlir.passes.regions.readings import forget_readings, remembered_readings
 from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.support.failures import FAILURES, failure_text
 from rammer_mlir.support.log import log_progress
 
 __all__ = [
@@ -36,6 +37,9 @@ __all__ = [
 
 
 _ANCHOR = "builtin.module("
+
+_OWN_MODULES = f"{__name__.partition('.')[0]}."
+"""Prefix of the names of all modules of this package."""
 
 _LOWERING = re.compile("unknown pass 'rtask-(?:lower|gpu-to)-")
 """Messages about passes that may be among ``LOWERING_PASSES``, which ``PASSES`` lacks."""
@@ -163,6 +167,8 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
         _emit(op.location, f"'{own.name}' failed: {_first(error)}", external)
     except OperationError as error:
         _emit(error.location, str(error), external)
+    except _FailedPassError as error:
+        _emit(op.location, str(error), external)
     except RammerError as error:
         _emit(op.location, f"'{own.name}': {error}", external)
     except BaseException as error:
@@ -187,10 +193,26 @@ def _check_context(context: ir.Context) -> None:
 
 
 def _run_own(own: Pass, module: ir.Module) -> None:
-    own.check_options()
-    if own.takes is not None:
-        check_form(module, own.takes)
-    own.run(module)
+    """Run one of our passes or of a user's.
+
+    Raises:
+        RammerError: an error of the pass.
+        _FailedPassError: another exception of a pass from outside of this package; in our own it is
+            an internal error.
+    """
+    try:
+        own.check_options()
+        if own.takes is not None:
+            check_form(module, own.takes)
+        own.run(module)
+    except (RammerError, ir.MLIRError):
+        raise
+    except FAILURES as error:
+        if type(own).__module__.startswith(_OWN_MODULES):
+            raise
+        raise _FailedPassError(
+            f"'{own.name}' failed with {failure_text(error)}; mend it"
+        ) from error
 
 
 def _emit(location: ir.Location, message: str, external: Any) -> None:
@@ -201,6 +223,10 @@ def _emit(location: ir.Location, message: str, external: Any) -> None:
 def _first(error: ir.MLIRError) -> str:
     found = error.error_diagnostics
     return str(found[0].message).splitlines()[0] if found else str(error)
+
+
+class _FailedPassError(PassError):
+    """A user's pass raised an exception that is not a RammerError; the message names the pass."""
 
 
 class _Run:

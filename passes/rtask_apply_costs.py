@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.ir.kernels import annotate_seconds, described_kernels
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.scheduling.cost_functions import seconds_by
@@ -27,6 +27,10 @@ class ApplyCosts(Pass):
     costs: str = ""
     device: str = "cpu"
     num_veus: int = 1
+
+    def check_options(self) -> None:
+        """Raise an OptionError if ``num_veus`` is below 1."""
+        check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
         """Set the seconds of each ``rtask.kernel`` of a module at the `buffers` stage."""

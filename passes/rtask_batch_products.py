@@ -9,8 +9,7 @@ from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.contractions.product import Product, emit_product, find_product
 from rammer_mlir.passes.contractions.row_batches import choose_batches
 from rammer_mlir.passes.ir.entry import entry_block
@@ -41,9 +40,9 @@ class BatchProducts(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``rows`` is below 1."""
-        if self.rows < 1:
-            raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
+        """Raise an OptionError if ``rows`` or ``num_veus`` is below 1, or ``bytes`` negative."""
+        check_least(self, 1, "rows", "num_veus")
+        check_least(self, 0, "bytes")
 
     def run(self, module: ir.Module) -> None:
         """Batch the products of the entry function and sort the block topologically.

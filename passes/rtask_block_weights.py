@@ -52,7 +52,7 @@ class BlockWeights(Pass):
     def check_options(self) -> None:
         """Raise OptionError unless panels of the preferred width exist."""
         if self.width not in PANEL_WIDTHS:
-            raise OptionError(f"width: expected 16 or 32 channels, found {self.width}")
+            raise OptionError(f"{self.name}: width: expected 16 or 32 channels, found {self.width}")
 
     def run(self, module: ir.Module) -> None:
         """Store constant weights of contractions in panels, and adapt rOperators and functions."""

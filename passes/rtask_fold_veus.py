@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Pass, check_least
 from rammer_mlir.passes.program.program_ir import rewrite_plan
 from rammer_mlir.scheduling.supersteps import fold
 
@@ -25,8 +24,7 @@ class FoldVeus(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError if ``num_veus`` is below 1."""
-        if self.num_veus < 1:
-            raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
+        check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
         """Rewrite every ``rtask.program`` with more than ``num_veus`` vEUs to this number of vEUs.

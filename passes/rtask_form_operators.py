@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.fusion.boundaries import ENOUGH_TASKS, Parallelism, Separate, UniqueInputs
 from rammer_mlir.passes.fusion.cheapest import group_by_cost
 from rammer_mlir.passes.fusion.gathered_views import fold_views_of_gathers
@@ -57,15 +57,21 @@ class FormOperators(Pass):
     num_veus: int = 1
     per_operator: bool = False
 
+    def check_options(self) -> None:
+        """Raise an OptionError for an unknown boundary or a number that is too small."""
+        if self.boundary not in BOUNDARIES:
+            raise OptionError(
+                f"{self.name}: boundary: expected one of {', '.join(BOUNDARIES)}, found "
+                f"'{self.boundary}'"
+            )
+        check_least(self, 1, "enough", "num_veus")
+        check_least(self, 0, "inputs")
+
     def run(self, module: ir.Module) -> None:
         """Replace the tensor operations of the entry function by rOperators and their functions.
 
         Views and concatenations stay between the rOperators.
-
-        Raises:
-            OptionError: if the value of an option is invalid.
         """
-        self._check()
         main = entry_function(module)
         _fold_empty_reshapes(entry_block(module))
         _replace_region_calls(module)
@@ -74,19 +80,6 @@ class FormOperators(Pass):
             _outline(group, outliner)
         sort_block(entry_block(module))
         _erase_dead(main)
-
-    def _check(self) -> None:
-        if self.boundary not in BOUNDARIES:
-            raise OptionError(
-                f"{self.name}: boundary: expected one of {', '.join(BOUNDARIES)}, found "
-                f"'{self.boundary}'"
-            )
-        if self.enough < 1:
-            raise OptionError(f"{self.name}: enough: expected at least 1, found {self.enough}")
-        if self.inputs < 0:
-            raise OptionError(
-                f"{self.name}: inputs: expected at least 0, found {self.inputs}; 0 is no limit"
-            )
 
     def _groups(self, block: ir.Block) -> list[Group]:
         if self.boundary == "none":

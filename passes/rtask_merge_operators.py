@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.contractions.convolution import Convolution, find_convolution
 from rammer_mlir.passes.contractions.product import Product, find_product
 from rammer_mlir.passes.ir.entry import entry_block
@@ -40,12 +40,12 @@ class MergeOperators(Pass):
     num_veus: int = 1
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``growth`` is below 1 or not finite."""
+        """Raise an OptionError if ``growth`` or ``num_veus`` is below 1, or ``growth`` infinite."""
         if not 1 <= self.growth < float("inf"):
             raise OptionError(
-                "rtask-merge-operators: growth: expected at least 1 and finite, found "
-                f"{self.growth}"
+                f"{self.name}: growth: expected at least 1 and finite, found {self.growth}"
             )
+        check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
         """Merge operators with a common input in the entry function."""

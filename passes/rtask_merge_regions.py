@@ -35,8 +35,7 @@ class MergeRegions(Pass):
         """Raise an OptionError if ``operands`` is not between 2 and ``MOST_REGION_VALUES``."""
         if not 2 <= self.operands <= MOST_REGION_VALUES:
             raise OptionError(
-                f"'{self.name}': operands: expected 2 to {MOST_REGION_VALUES}, "
-                f"found {self.operands}"
+                f"{self.name}: operands: expected 2 to {MOST_REGION_VALUES}, found {self.operands}"
             )
 
     def run(self, module: ir.Module) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.entry import callers, entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.outline import create_operator
@@ -40,10 +39,8 @@ class Pipeline(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError if ``chunks`` is below 2 or ``memory`` is negative."""
-        if self.chunks < 2:
-            raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
-        if self.memory < 0:
-            raise OptionError(f"{self.name}: memory: expected at least 0, found {self.memory}")
+        check_least(self, 2, "chunks")
+        check_least(self, 0, "memory")
 
     def run(self, module: ir.Module) -> None:
         """Compute chains of the entry function in chunks; run after `rtask-form-operators`."""

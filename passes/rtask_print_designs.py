@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
-from rammer_mlir.passes.base import Form, OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass, check_least
 from rammer_mlir.passes.design.constraints import read_problem
 from rammer_mlir.passes.ir.entry import callers, functions, symbol_name
 from rammer_mlir.passes.tiling.kernel import Computation
@@ -36,6 +36,10 @@ class PrintDesigns(Pass):
     num_veus: int = 0
     tiles: bool = False
     values: bool = False
+
+    def check_options(self) -> None:
+        """Raise an OptionError if ``num_veus`` is negative."""
+        check_least(self, 0, "num_veus")
 
     def run(self, module: ir.Module) -> None:
         """Print the cheapest design of each function that rOperators call, on standard error.

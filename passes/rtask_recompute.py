@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.fusion.grouping import VIEWS
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
 from rammer_mlir.passes.ir.entry import entry_block
@@ -38,8 +37,7 @@ class Recompute(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError if ``memory`` is below 1 byte."""
-        if self.memory < 1:
-            raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
+        check_least(self, 1, "memory")
 
     def run(self, module: ir.Module) -> None:
         """Clone rOperators of the entry function before late readers; run after `rtask-tile`."""

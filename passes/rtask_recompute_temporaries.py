@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.ir.entry import computations
 from rammer_mlir.passes.ir.structured import Structured, is_generic
 
@@ -30,8 +29,7 @@ class RecomputeTemporaries(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError if ``growth`` is below 1."""
-        if self.growth < 1:
-            raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
+        check_least(self, 1, "growth")
 
     def run(self, module: ir.Module) -> None:
         """Clone elementwise operations for each of their readers, in every rOperator's function."""

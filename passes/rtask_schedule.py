@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
@@ -43,10 +42,8 @@ class Schedule(Pass):
 
     def check_options(self) -> None:
         """Raise OptionError if ``num_veus`` < 1, ``memory`` < 0, or the policy is unknown."""
-        if self.num_veus < 1:
-            raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
-        if self.memory < 0:
-            raise OptionError(f"memory: expected at least 0 bytes, found {self.memory}")
+        check_least(self, 1, "num_veus")
+        check_least(self, 0, "memory")
         get_policy(self.policy)
 
     def run(self, module: ir.Module) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.contractions.product import find_product
 from rammer_mlir.passes.contractions.row_readers import find_row_readers
 from rammer_mlir.passes.contractions.split_product import split_product
@@ -33,8 +32,7 @@ class SplitProducts(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError if ``rows`` is below 1."""
-        if self.rows < 1:
-            raise OptionError(f"rtask-split-products: rows: expected at least 1, found {self.rows}")
+        check_least(self, 1, "rows")
 
     def run(self, module: ir.Module) -> None:
         """Cut products whose results are read in steps of rows into products of few rows."""

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, answer, ask, of_type
 from rammer_mlir.passes.regions.interval_partition import Limits, cut
 from rammer_mlir.passes.regions.intervals import interval_sizes
@@ -44,18 +43,13 @@ class SplitRegions(Pass):
     device: str = CPU
     num_veus: int = 1
 
-    def run(self, module: ir.Module) -> None:
-        """Replace the mark of each region of the entry function by the marks of its kept parts.
+    def check_options(self) -> None:
+        """Raise an OptionError if a limit is negative, or ``num_veus`` below 1."""
+        check_least(self, 0, "operations", "bytes", "values", "min_macs")
+        check_least(self, 1, "num_veus")
 
-        Raises:
-            OptionError: if a limit is negative.
-        """
-        for name in ("operations", "bytes", "values", "min_macs"):
-            if getattr(self, name) < 0:
-                raise OptionError(
-                    f"'{self.name}': {name.replace('_', '-')}: expected at least 0, found "
-                    f"{getattr(self, name)}"
-                )
+    def run(self, module: ir.Module) -> None:
+        """Replace the mark of each region of the entry function by the marks of its kept parts."""
         device = find_device(self.device).device(self.num_veus)
         graph = RegionGraph.of(module)
         graph.quotient()

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass, check_least
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import MATRIX_ELEMENT, describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
@@ -112,17 +112,17 @@ class Tile(Pass):
     matrix_elements: tuple[str, ...] = ()
 
     def check_options(self) -> None:
-        """Raise OptionError for no candidates, an unknown design, or a design with a device."""
-        if self.candidates < 1:
-            raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
+        """Raise OptionError for a small number, an unknown design, or a design with a device."""
+        check_least(self, 1, "candidates", "num_veus", "work")
+        check_least(self, 0, "memory", "enough")
         if self.design not in _DESIGNS:
             raise OptionError(
-                f"design: expected one of {', '.join(_DESIGNS)}, found '{self.design}'"
+                f"{self.name}: design: expected one of {', '.join(_DESIGNS)}, found '{self.design}'"
             )
         if self.design != GREEDY and self.device:
             raise OptionError(
-                f"design: expected '{GREEDY}' with a device, for which tiles follow from its "
-                f"times, found '{self.design}'; leave out one of the two"
+                f"{self.name}: design: expected '{GREEDY}' with a device, for which tiles follow "
+                f"from its times, found '{self.design}'; leave out one of the two"
             )
 
     def run(self, module: ir.Module) -> None:

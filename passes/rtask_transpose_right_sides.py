@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 from rammer_mlir.passes.contractions.right_side import RightSide, find_right_side
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
@@ -42,12 +42,13 @@ class TransposeRightSides(Pass):
     most: int = 512 * 1024
 
     def check_options(self) -> None:
-        """Raise an OptionError unless 0 <= ``few`` < ``many``."""
+        """Raise an OptionError unless 0 <= ``few`` < ``many`` and ``most`` is at least 1."""
         if not 0 <= self.few < self.many:
             raise OptionError(
                 f"{self.name}: few, many: expected 0 <= few < many, found {self.few} and "
                 f"{self.many}"
             )
+        check_least(self, 1, "most")
 
     def run(self, module: ir.Module) -> None:
         """Copy transposed right sides of the entry function's products, or read them directly."""

@@ -38,9 +38,13 @@ class Winograd(Pass):
     def check_options(self) -> None:
         """Raise an OptionError if ``tile`` is not 0, 2 or 4, or ``form`` is unknown."""
         if self.tile not in (0, *OUTPUTS):
-            raise OptionError(f"tile: expected 0 or one of {OUTPUTS}, found {self.tile}")
+            raise OptionError(
+                f"{self.name}: tile: expected 0 or one of {OUTPUTS}, found {self.tile}"
+            )
         if self.form not in ("", "strips", "operators"):
-            raise OptionError(f"form: expected strips or operators, found '{self.form}'")
+            raise OptionError(
+                f"{self.name}: form: expected strips or operators, found '{self.form}'"
+            )
 
     def run(self, module: ir.Module) -> None:
         """Replace rOperators that convolve blocks of channels by the fastest Winograd variant."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import PassError
+from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.lowering.cpu.callable_program import define_callable
 from rammer_mlir.lowering.cpu.dispatch import STRAIGHT_LINE_LIMIT
 from rammer_mlir.lowering.cpu.native_image import lower_program
@@ -16,7 +17,7 @@ from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import named_machine
 from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 from rammer_mlir.lowering.program.records import ArgumentResolver, program_of
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Pass, check_least
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function, symbol_name
 from rammer_mlir.passes.ir.structured import element_bytes
@@ -29,6 +30,8 @@ LAUNCH, MACHINE = "rtask.launch", "rtask.machine"
 """Attributes of the lowered module: how to call its function, and the target processor's name."""
 
 _PREFIX = "rammer_"
+
+_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z_0-9]*")
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,15 @@ class LowerToCpu(Pass):
     machine: str = ""
     symbol: str = ""
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
+
+    def check_options(self) -> None:
+        """Raise an OptionError if ``symbol`` is no C identifier, or the limit is negative."""
+        check_least(self, 0, "straight_line_limit")
+        if self.symbol and not _IDENTIFIER.fullmatch(self.symbol):
+            raise OptionError(
+                f"{self.name}: symbol: expected letters, digits and '_', not beginning with a "
+                f"digit, found {self.symbol!r}"
+            )
 
     def run(self, module: ir.Module) -> None:
         """Replace the module's content by functions of the LLVM dialect.

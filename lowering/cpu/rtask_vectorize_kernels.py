@@ -29,11 +29,13 @@ class VectorizeKernels(Pass):
     def check_options(self) -> None:
         """Raise OptionError unless the vector width and the instruction are known ones."""
         if self.vector_bits not in (128, 256, 512):
-            raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
+            raise OptionError(
+                f"{self.name}: vector-bits: expected 128, 256 or 512, found {self.vector_bits}"
+            )
 
         if self.byte_products not in ("", VNNI, MULTIPLY_WORDS):
             raise OptionError(
-                f"byte products: expected {VNNI}, {MULTIPLY_WORDS} or none, "
+                f"{self.name}: byte-products: expected {VNNI}, {MULTIPLY_WORDS} or none, "
                 f"found '{self.byte_products}'"
             )
 

@@ -52,7 +52,9 @@ class FromGpu(Pass):
     def check_options(self) -> None:
         """Raise OptionError unless the subgroup has 32 or 64 lanes."""
         if self.subgroup not in (32, 64):
-            raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
+            raise OptionError(
+                f"{self.name}: subgroup: expected 32 or 64 lanes, found {self.subgroup}"
+            )
 
     def run(self, module: ir.Module) -> None:
         """Replace the host function's launches by rOperators, and the kernels by rKernels."""

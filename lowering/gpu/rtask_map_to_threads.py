@@ -10,7 +10,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW, UNITS, MatrixUnit
 from rammer_mlir.lowering.gpu.kernels import map_kernels
 from rammer_mlir.lowering.kernels.functions import find_kernels
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import OperationError, Pass, check_least
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 from rammer_mlir.passes.ir.kernels import described_kernels
 
@@ -33,6 +33,11 @@ class MapToThreads(Pass):
     async_copies: bool = False
     matrix_unit: str = ""
     tf32: bool = False
+
+    def check_options(self) -> None:
+        """Raise an OptionError for no threads or a negative limit of shared memory."""
+        check_least(self, 1, "threads")
+        check_least(self, 0, "shared_limit")
 
     def run(self, module: ir.Module) -> None:
         """Distribute every rKernel of the module over the threads of a block.

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.accesses import read_accesses
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.errors import OffloadWarning, OptionError
+from rammer_mlir.errors import OffloadWarning
 from rammer_mlir.lowering.profiling.external_check import Argument, Checked, Trial, first_fault
 from rammer_mlir.lowering.profiling.isolate import isolate
 from rammer_mlir.lowering.profiling.native_kernel import load_kernel
-from rammer_mlir.passes.base import Form, OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass, check_least
 from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.regions.weights import array_of, weights_of
@@ -45,11 +45,8 @@ class CheckExternal(Pass):
 
     def check_options(self) -> None:
         """Raise OptionError for a negative tolerance or less than one rTask."""
-        if not self.tolerance >= 0 or self.rtasks < 1:
-            raise OptionError(
-                f"'{self.name}': expected a tolerance of at least 0 and rtasks of at least 1, "
-                f"found {self.tolerance:g} and {self.rtasks}"
-            )
+        check_least(self, 0, "tolerance")
+        check_least(self, 1, "rtasks")
 
     def run(self, module: ir.Module) -> None:
         """Raise an error for an external rKernel with wrong results or boxes; change nothing."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
-from rammer_mlir.passes.base import Form, Pass
+from rammer_mlir.passes.base import Form, Pass, check_least
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class ProfileKernels(Pass):
 
     cache: str = ""
     num_veus: int = 1
+
+    def check_options(self) -> None:
+        """Raise an OptionError if ``num_veus`` is below 1."""
+        check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
         """Annotate each ``rtask.kernel`` of a module at the `buffers` stage with measured times."""

@@ -22,7 +22,7 @@ from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.ir.one_line import one_line
 from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.support.failures import FAILURES
-from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.plugins import Registry, check_name, check_plain_name, refuse
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def _check(name: str, value: object) -> KernelProvider:
     if not is_named or not callable(getattr(given, "offer", None)):
         refuse("an rKernel provider, with a name and a function offer(operator)", value)
     check_name(name, given.name)
+    check_plain_name(name)
     return cast("KernelProvider", given)
 
 

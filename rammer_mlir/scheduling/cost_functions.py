@@ -16,7 +16,7 @@ from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.support.failures import FAILURES, failure_text
-from rammer_mlir.support.plugins import Registry, refuse
+from rammer_mlir.support.plugins import Registry, check_plain_name, refuse
 
 CostFunction = Callable[[RKernel, Device], float | None]
 """A function that returns the seconds of one rTask of an rKernel on a vEU of a device.
@@ -31,8 +31,9 @@ RESERVED = ("measured",)
 def _check(name: str, value: object) -> CostFunction:
     if isinstance(value, type) or not callable(value):
         refuse("a function (rkernel, device) -> seconds or None", value)
-    if not name or name in RESERVED or set(name) & {":", "."}:
-        refuse("a name without ':' and '.', and not 'measured'", repr(name))
+    check_plain_name(name)
+    if name in RESERVED:
+        refuse(f"a name other than {', '.join(RESERVED)}", repr(name))
     return cast("CostFunction", value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,8 @@ from rammer_mlir.scheduling.devices import catalog
 from rammer_mlir.scheduling.devices.catalog import DEVICES, cpu_device, device_for, find_device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 from rammer_mlir.scheduling.policies import POLICIES, get_policy, is_own_policy
+from rammer_mlir.scheduling.policies.auto import Auto
+from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.support.plugins import Registry
@@ -85,6 +88,51 @@ def test_a_policy_of_another_name_is_refused() -> None:
         POLICIES.register("other", Prophet())
     with pytest.raises(OptionError, match="policy 'wavefront' exists already"):
         register_policy(Wavefront())
+
+
+def test_a_name_that_lists_and_options_cannot_contain_is_refused() -> None:
+    for name in ("a b", "a,b", "a{b}", "1st", ""):
+        with pytest.raises(OptionError, match="expected a name of letters, digits, '_' and '-'"):
+            register_policy(type("Named", (Wavefront,), {"name": name})())
+
+
+class Stuck(Wavefront):
+    """A policy that fails."""
+
+    name: ClassVar[str] = "stuck"
+    joins_auto: ClassVar[bool] = True
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Fail."""
+        raise KeyError("key")
+
+
+class Mute(Stuck):
+    """A policy without a plan."""
+
+    name: ClassVar[str] = "mute"
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Return no plan."""
+        nothing: Any = None
+        return nothing
+
+
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "executor"])
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Stuck, "policy 'stuck' failed with KeyError: 'key'; mend it, or choose another one"),
+        (Mute, "policy 'mute': expected a Plan, found NoneType"),
+    ],
+)
+def test_auto_names_a_policy_that_fails(
+    policy: type[Policy], message: str, executor: Executor | None
+) -> None:
+    auto = Auto(executor=executor, further=lambda: (policy(),))
+    with pytest.raises(ScheduleError) as caught:
+        auto.schedule(random_graph(1, length=6), cpu_device(3))
+    assert str(caught.value) == message
 
 
 def test_devices_from_outside(tmp_path: Path) -> None:
@@ -151,6 +199,24 @@ def test_passes_from_outside() -> None:
         run_pipeline(module(), "builtin.module(rename-function)")
 
 
+class Stumbling(Rename):
+    """A pass with a mistake."""
+
+    name: ClassVar[str] = "stumbling"
+
+    def run(self, module: ir.Module) -> None:
+        """Fail."""
+        raise ValueError(f"no function {self.to}\nat all")
+
+
+def test_a_pass_that_fails_is_named_in_an_error() -> None:
+    with registered(EXTENSION_PASSES, "stumbling", Stumbling):
+        with pytest.raises(PassError) as caught:
+            run_pipeline(module(), "builtin.module(stumbling{to=f})")
+    message = "'stumbling' failed with ValueError: no function f at all; mend it"
+    assert str(caught.value) == message
+
+
 class Abstract(Pass):
     """A pass that does nothing at all."""
 
@@ -208,9 +274,11 @@ def test_cost_functions() -> None:
     with registered(COST_FUNCTIONS, "mine", lambda kernel, device: sys.exit(0)):  # pyright: ignore[reportUnknownLambdaType]
         with pytest.raises(ScheduleError, match="'mine' failed on rKernel '@k' with SystemExit: 0"):
             seconds_by("mine", KERNEL, cpu_device(1))
-    for name in ("measured", "a:b", "a.toml", ""):
-        with pytest.raises(OptionError, match=r"expected a name without ':' and '.', and not 'me"):
+    for name in ("a:b", "a.toml", "a b", ""):
+        with pytest.raises(OptionError, match="expected a name of letters, digits, '_' and '-'"):
             register_costs(name, costs)
+    with pytest.raises(OptionError, match="expected a name other than measured, found 'measured'"):
+        register_costs("measured", costs)
     wrong: Any = 3.0
     with pytest.raises(OptionError, match=r"expected a function .rkernel, device. -> seconds"):
         register_costs("number", wrong)
@@ -252,7 +320,7 @@ REFUSED_TARGETS: dict[str, tuple[Any, str]] = {
     "object": (Twin(), "expected a subclass of Backend .* found Twin"),
     "unfinished": (Unfinished, "expected a subclass of Backend .* found the class Unfinished"),
     "built in": (CpuBackend, "target 'cpu' exists already: choose another name"),
-    "name": (type("Colon", (Twin,), {"name": "a:b"}), "expected a name without ':'"),
+    "name": (type("Colon", (Twin,), {"name": "a:b"}), "expected a name of letters, digits"),
 }
 
 

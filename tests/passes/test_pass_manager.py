@@ -282,13 +282,22 @@ class Stumble(Pass):
         raise KeyError("key")
 
 
+@dataclass(frozen=True)
+class StumbleWithin(Stumble):
+    """Raise an exception like a pass of the package itself."""
+
+    __module__ = Pass.__module__
+
+    name: ClassVar[str] = "stumble-within"
+
+
 def manager_of(given: ir.Module, text: str) -> passmanager.PassManager:
     """Return MLIR's own pass manager with the pipeline ``text`` between two of its passes."""
     with given.context:
         dialects.register(given.context)
         manager = passmanager.PassManager("builtin.module")
         manager.add("func.func(canonicalize)")
-        add_pipeline(manager, text, passes=[*PASSES, RefuseReturn, Stumble])
+        add_pipeline(manager, text, passes=[*PASSES, RefuseReturn, Stumble, StumbleWithin])
         manager.add("cse")
     return manager
 
@@ -309,7 +318,8 @@ def test_our_passes_in_a_pass_manager_of_a_host(tmp_path: Path) -> None:
     [
         ("refuse-return", "'func.return': expected another"),
         ("rtask-plan-memory", "'rtask-plan-memory': expected at least one rtask.program"),
-        ("stumble", "'stumble': internal error (KeyError: 'key')"),
+        ("stumble", "'stumble' failed with KeyError: 'key'; mend it"),
+        ("stumble-within", "'stumble-within': internal error (KeyError: 'key')"),
     ],
 )
 def test_an_error_in_a_pass_manager_of_a_host_is_a_diagnostic(text: str, message: str) -> None:

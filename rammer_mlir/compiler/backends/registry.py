@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.plugins import Registry, check_name, check_plain_name, refuse
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.backends.backend import Backend
@@ -29,8 +29,10 @@ def _check(name: str, value: object) -> type[Backend]:
     if not isinstance(kind, type) or not issubclass(kind, Backend) or inspect.isabstract(kind):
         refuse("a subclass of Backend that defines all of its abstract methods", value)
     check_name(name, getattr(kind, "name", None))
-    if ":" in name or not isinstance(getattr(kind, "spelling", None), str):
-        refuse("a name without ':' and a spelling for help", repr(name))
+    check_plain_name(name)
+    spelling = getattr(kind, "spelling", None)
+    if not isinstance(spelling, str):
+        refuse("a text as spelling, for help", spelling)
     return kind
 
 

@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
-from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.plugins import Registry, check_name, check_plain_name, refuse
 from rammer_mlir.support.text_options import values_of_text
 
 __all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "register_policy"]
@@ -40,6 +40,7 @@ def _check(name: str, value: object) -> Policy:
     if not is_named or not callable(getattr(given, "schedule", None)):
         refuse("a policy, with a name and a function schedule(graph, device)", value)
     check_name(name, given.name)
+    check_plain_name(name)
     return cast("Policy", given)
 
 

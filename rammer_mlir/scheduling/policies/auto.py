@@ -12,6 +12,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.checked import checked_plan
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
 from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -54,7 +55,11 @@ class Auto:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the plan of smallest predicted time among those found within the budget."""
+        """Return the plan of smallest predicted time among those found within the budget.
+
+        Raises:
+            ScheduleError: if a policy fails; the message names it.
+        """
         deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
         listing = [ListScheduling()] if rtasks <= self.max_list_rtasks else []
@@ -62,7 +67,7 @@ class Auto:
         if self.executor is None:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)
-        futures = [self.executor.submit(p.schedule, graph, device) for p in policies]
+        futures = [self.executor.submit(checked_plan, p, graph, device) for p in policies]
         # Run the first policy here while the executor works on the others.
         first = Wavefront().schedule(graph, device)
         return _best([first, *_finished(futures, deadline)], graph, device)
@@ -76,7 +81,7 @@ def _one_by_one(
 ) -> Iterator[Plan]:
     for policy in policies:
         if time.monotonic() < deadline:
-            yield policy.schedule(graph, device)
+            yield checked_plan(policy, graph, device)
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:

@@ -9,7 +9,7 @@ from rammer_mlir.errors import RammerError, ScheduleError
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.exclusive import has_exclusive, schedule_around
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.policies import Policy
+from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 from rammer_mlir.support.failures import FAILURES, failure_text
 
@@ -25,11 +25,17 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.
     """
     if has_exclusive(graph):
-        return schedule_around(graph, device, lambda part: _plan(policy, part, device))
-    return _plan(policy, graph, device)
+        return schedule_around(graph, device, lambda part: checked_plan(policy, part, device))
+    return checked_plan(policy, graph, device)
 
 
-def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
+def checked_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
+    """Return the policy's plan for a graph without exclusive rTasks, after a check of its form.
+
+    Raises:
+        ScheduleError: if the policy fails, or does not return a plan of this graph and device; the
+            message names the policy.
+    """
     try:
         plan = policy.schedule(graph, device)
     except RammerError:
