@@ -20,7 +20,7 @@
 // FOLDED:      rtask.program on "ipu" veus(2)
 
 // BARRIERS: error: {{.*}}rProgram 0: expected no barriers between vEUs that are folded into one, found 2 waits; schedule for a bulk-synchronous device
-// NONE: error: {{.*}}number of vEUs: expected at least 1, found 0
+// NONE: error: {{.*}}rtask-fold-veus: num-veus: expected at least 1, found 0
 rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
   reads 0[d0 +: 1, 0 +: 16]
   writes 1[d0 +: 1, 0 +: 16]

@@ -32,7 +32,7 @@
 // TILES: (64): rTask of {{[0-9]+}}
 
 // DEVICE: unknown device 'none': expected one of
-// VEUS: number of vEUs: expected at least 1, found -1
+// VEUS: rtask-print-designs: num-veus: expected at least 0, found -1
 // TILED: error: 'rtask.kernel': expected rOperators on whole tensors, found an rKernel, whose loops are mapped already: print designs in front of rtask-tile
 // NONE: rtask-print-designs: expected at least one rtask.operator, found none: run rtask-form-operators first
 #all = affine_map<(i, j) -> (i, j)>

@@ -151,12 +151,15 @@ def test_an_onnx_model_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture
         (["IN", "--run-reproducer", "--cse"], "give --run-reproducer or passes, not both"),
         (["IN", "--load", "no_such_module"], "plug-in 'no_such_module': expected it to load"),
         (["IN", "-o", "no/such/place"], "cannot write 'no/such/place': No such file"),
-        (["IN", "--rtask-schedule=num-veus=0"], "number of vEUs: expected at least 1, found 0"),
+        (
+            ["IN", "--rtask-schedule=num-veus=0"],
+            "rtask-schedule: num-veus: expected at least 1, found 0",
+        ),
         (["IN", "--rtask-schedule=policy=best"], "unknown policy 'best'"),
         (["IN", "--rtask-tile=candidates=0"], "candidates: expected at least 1, found 0"),
         (
             ["IN", "--rtask-vectorize-kernels=vector-bits=7"],
-            "vector bits: expected 128, 256 or 512, found 7",
+            "rtask-vectorize-kernels: vector-bits: expected 128, 256 or 512, found 7",
         ),
         (["IN", "--emit-bytecode", "--split-input-file"], "--emit-bytecode writes one module"),
     ],
