@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.assignment import earliest, earliest_by_rtask, spread_evenly
 from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
-from rammer_mlir.scheduling.policies.wavefront import Wavefront, least_seconds, schedule_wave, waves
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.wavefront import (
+    Readiness,
+    Wavefront,
+    least_seconds,
+    schedule_wave,
+    waves,
+)
 from rammer_mlir.scheduling.program import Barrier, Run
+from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import SMALL, GraphMaker, random_graph
 
 
@@ -132,13 +142,16 @@ def test_each_rtask_goes_where_its_own_inputs_let_it_start_first(
         assert earliest_by_rtask(needs, available, known, 2.0, barrier).tolist() == expected
 
 
-@pytest.mark.parametrize(("cache_bytes", "num_barriers"), [(0, 0), (1 << 20, 2)])
-def test_rtasks_follow_their_producers_on_devices_without_caches(
-    cache_bytes: int, num_barriers: int
+@pytest.mark.parametrize(
+    ("readiness", "cache_bytes", "num_barriers"),
+    [("auto", 0, 0), ("auto", 1 << 20, 2), ("rtask", 1 << 20, 0), ("operator", 0, 2)],
+)
+def test_rtasks_follow_their_producers_if_each_is_placed_by_itself(
+    readiness: Readiness, cache_bytes: int, num_barriers: int
 ) -> None:
     """Four rTasks whose producers alternate between two vEUs stay there, without a barrier.
 
-    Where caches count, each vEU gets two neighbouring rTasks instead, and needs a barrier.
+    Otherwise each vEU gets two neighbouring rTasks, and needs a barrier.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(4, kind="input"), tile=(1,))
@@ -147,9 +160,27 @@ def test_rtasks_follow_their_producers_on_devices_without_caches(
     context = Context(maker.graph(), device)
     builder = ProgramBuilder(context)
     builder.append(0, np.array([0, 1, 0, 1]), builder.needs(0))
-    schedule_wave([1], builder, context)
+    schedule_wave([1], builder, context, readiness)
     items = [item for veu in builder.finish().veus for item in veu]
     assert sum(isinstance(item, Barrier) for item in items) == num_barriers
+
+
+@pytest.mark.parametrize("readiness", ["auto", "operator", "rtask"])
+def test_plans_of_every_readiness_are_correct(readiness: Readiness) -> None:
+    policy = get_policy(f"wavefront{{readiness={readiness}}}")
+    assert policy == Wavefront(readiness)
+    for seed in range(10):
+        graph = random_graph(seed, length=15)
+        verify(graph, policy.schedule(graph, cpu_device(3)))
+
+
+def test_a_readiness_that_does_not_exist_is_refused() -> None:
+    message = "expected one of auto, operator, rtask, found 'tile'"
+    wrong: Any = "tile"
+    with pytest.raises(OptionError, match=message):
+        Wavefront(wrong)
+    with pytest.raises(OptionError):
+        get_policy("wavefront{readiness=tile}")
 
 
 @pytest.mark.parametrize("num_rtasks", [0, 1, 3, 4, 5, 17])

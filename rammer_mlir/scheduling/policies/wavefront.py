@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.affinity import plans_by_affinity
 from rammer_mlir.scheduling.assignment import earliest, earliest_by_rtask
 from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder, finish_plan
@@ -15,6 +16,8 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.simulator import with_prediction
+
+Readiness = Literal["auto", "operator", "rtask"]
 
 Wave = Sequence[int]
 """The operators of a wave: their producers all belong to earlier waves."""
@@ -28,9 +31,28 @@ class Wavefront:
     current rProgram unless two launches, the second with this wave, are predicted to be faster. If
     operators share more weights than the vEUs' caches hold, plans by cache affinity are made too,
     and the plan that is predicted to be fastest is returned.
+
+    Attributes:
+        readiness: the readiness by which the vEU of an rTask is selected. ``operator``: that of all
+            rTasks of its operator, so that a vEU gets neighbouring rTasks, which share data;
+            ``rtask``: its own; ``auto``: ``rtask`` on devices whose vEUs have no caches between
+            rTasks, else ``operator``.
+
+    Raises:
+        OptionError: if ``readiness`` is none of these words.
     """
 
     name: ClassVar[str] = "wavefront"
+
+    readiness: Readiness = "auto"
+
+    def __post_init__(self) -> None:
+        """Check the option."""
+        if self.readiness not in get_args(Readiness):
+            raise OptionError(
+                f"policy '{self.name}': readiness: expected one of "
+                f"{', '.join(get_args(Readiness))}, found {self.readiness!r}"
+            )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return a plan by waves, or by cache affinity where that is predicted to be faster."""
@@ -55,14 +77,14 @@ class Wavefront:
         for wave in waves(context):
             before = current.seconds()
             mark = current.mark()
-            schedule_wave(wave, current, context)
+            schedule_wave(wave, current, context, self.readiness)
             together = current.seconds()
             # Schedule the wave alone too only if the comparison below can prefer a separate launch.
             if before == 0.0 or together <= before + least_seconds(wave, context):
                 continue
             chosen = [context.kernels[number] for number in wave]
             alone = ProgramBuilder(context)
-            schedule_wave(wave, alone, context)
+            schedule_wave(wave, alone, context, self.readiness)
             if together <= before + alone.seconds():
                 for number, kernel in zip(wave, chosen, strict=True):
                     context.kernels[number] = kernel
@@ -109,7 +131,9 @@ def least_seconds(wave: Wave, context: Context) -> float:
     return device.launch_seconds + max(total / device.num_veus, longest)
 
 
-def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None:
+def schedule_wave(
+    wave: Wave, program: ProgramBuilder, context: Context, readiness: Readiness = "auto"
+) -> None:
     """Append a wave to a program, and choose its rKernels (``ScheduleWave``).
 
     The fastest rKernels are chosen if all their rTasks together do not fill the device; otherwise
@@ -123,37 +147,41 @@ def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None
         for number, kernel in zip(wave, fast, strict=True)
     )
     if total < device.num_veus or fast == thrifty:
-        _append_wave(wave, fast, program, context)
+        _append_wave(wave, fast, program, context, readiness)
         return
     mark = program.mark()
-    _append_wave(wave, thrifty, program, context)
+    _append_wave(wave, thrifty, program, context, readiness)
     thrifty_seconds = program.seconds()
     program.reset(mark)
-    _append_wave(wave, fast, program, context)
+    _append_wave(wave, fast, program, context, readiness)
     if thrifty_seconds < program.seconds():
         program.reset(mark)
-        _append_wave(wave, thrifty, program, context)
+        _append_wave(wave, thrifty, program, context, readiness)
 
 
 def _append_wave(
-    wave: Wave, kernels: Sequence[int], program: ProgramBuilder, context: Context
+    wave: Wave,
+    kernels: Sequence[int],
+    program: ProgramBuilder,
+    context: Context,
+    readiness: Readiness,
 ) -> None:
     for number, kernel in zip(wave, kernels, strict=True):
         context.kernels[number] = kernel
         needs = program.needs(number)
         seconds = rtask_seconds(context.kernel(number), context.device)
-        program.append(number, _select_veus(program, needs, seconds, context.device), needs)
+        veus = _select_veus(program, needs, seconds, context.device, readiness)
+        program.append(number, veus, needs)
 
 
 def _select_veus(
-    program: ProgramBuilder, needs: Needs, seconds: float, device: Device
+    program: ProgramBuilder, needs: Needs, seconds: float, device: Device, readiness: Readiness
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator (``SelectvEU``).
-
-    With caches, a vEU gets neighbouring rTasks, which share data; without, each rTask goes where it
-    starts first by its own inputs.
-    """
+    """Return the vEU of each rTask of an operator (``SelectvEU``)."""
     free, barrier = program.available, device.barrier_seconds
-    if device.cache_bytes or device.is_bulk_synchronous:
+    if readiness == "auto":
+        shares_data = device.cache_bytes > 0 or device.is_bulk_synchronous
+        readiness = "operator" if shares_data else "rtask"
+    if readiness == "operator":
         return earliest(needs, free, seconds, barrier)
     return earliest_by_rtask(needs, free, program.known(), seconds, barrier)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rammer_mlir.benchmarks.papers.rammer.gpu_modules import gpu_module
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE, RAMMER
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.scheduling.builder import Context
 from rammer_mlir.scheduling.coarse_barriers import BarrierMode, with_barriers
@@ -21,7 +21,7 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies.sequential import Sequential
-from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
+from rammer_mlir.scheduling.policies.wavefront import waves
 from rammer_mlir.scheduling.verifier import verify
 
 MODULES, CHUNK = 5000, 500
@@ -96,7 +96,7 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
         graph = gpu_module(seed)
         in_order = Sequential().schedule(graph, device)
         base = one_by_one(graph, in_order, device)
-        rtask = Wavefront().schedule(graph, device)
+        rtask = RAMMER.schedule(graph, device)
         modes = {mode: with_barriers(graph, rtask, device, mode) for mode in MODES}
         for plan in (in_order, base, rtask, *modes.values()):
             verify(graph, plan)
@@ -134,7 +134,7 @@ def _operators(seed: int, device: Device) -> Record:
     Each operator has its wave, its number of rTasks, and the microseconds of an rTask.
     """
     graph = gpu_module(seed)
-    plan = Wavefront().schedule(graph, device)
+    plan = RAMMER.schedule(graph, device)
     kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]
     wave_of = {n: wave for wave, ns in enumerate(waves(Context(graph, device))) for n in ns}
     return {

@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import paper_forms
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE, with_kernels
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE, RAMMER, with_kernels
 from rammer_mlir.benchmarks.papers.rammer.published import BASE_KERNELS, FIGURE_11
 from rammer_mlir.scheduling.costs import fastest
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -27,7 +27,6 @@ from rammer_mlir.scheduling.devices.description import DeviceDescription
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies.sequential import Sequential
-from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 
@@ -61,7 +60,7 @@ MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
 class Planned:
     """A model with two plans that stay the same while a device description's numbers are fitted.
 
-    ``base`` is the plan with a launch for each operator, ``rammer`` the plan of `wavefront`. The
+    ``base`` is the plan with a launch for each operator, ``rammer`` the plan of ``RAMMER``. The
     numbers affect the times of a plan more than the choice of a plan.
     """
 
@@ -148,7 +147,7 @@ def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Plan
     offered = with_kernels(graph, kernels)
     one_at_a_time = one_by_one(offered, Sequential().schedule(offered, device), device)
     base = replace(one_at_a_time, kernels=tuple(kernels))
-    return Planned(name, graph, base, Wavefront().schedule(graph, device))
+    return Planned(name, graph, base, RAMMER.schedule(graph, device))
 
 
 def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDescription:

@@ -32,6 +32,12 @@ from rammer_mlir.scheduling.verifier import verify
 DEVICE = "v100_rammer"
 """Description of a V100 whose numbers are fitted to RAMMER's artifact, by ``fit``."""
 
+RAMMER = Wavefront(readiness="operator")
+"""The policy of Rammer's predicted runs.
+
+The published runs had a launch between waves, so the readiness of single rTasks did not count.
+"""
+
 TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
     "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
@@ -137,10 +143,10 @@ def compare(graph: TaskGraph, device: Device) -> Record:
         milliseconds of RammerBase's launches without arithmetic.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
-    selected = Wavefront().schedule(graph, device)
+    selected = RAMMER.schedule(graph, device)
     runs = {"select": run_of(graph, selected, device)}
     offered = with_kernels(graph, fast)
-    runs["fast"] = run_of(offered, Wavefront().schedule(offered, device), device)
+    runs["fast"] = run_of(offered, RAMMER.schedule(offered, device), device)
     for name, kernels in (("base", fast), ("base_select", selected.kernels)):
         offered = with_kernels(graph, kernels)
         plan = one_by_one(offered, Sequential().schedule(offered, device), device)
