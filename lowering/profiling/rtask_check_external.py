@@ -82,12 +82,6 @@ class CheckExternal(Pass):
             )
 
 
-def external_kernels(module: ir.Module) -> list[str]:
-    """Return the names of the external rKernels of a module."""
-    described = described_kernels(module)
-    return [name for name, op in described.items() if read_external(op.operation)]
-
-
 def warn_unchecked(names: Sequence[str], expected: str) -> None:
     """Warn that external rKernels are not checked; do nothing without names.
 

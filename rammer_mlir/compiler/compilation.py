@@ -30,8 +30,9 @@ from rammer_mlir.frontends.onnx import ImportedModel, import_model, import_prepa
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.source_folders import Source
+from rammer_mlir.lowering.external.calls import external_kernels
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
-from rammer_mlir.lowering.profiling.rtask_check_external import external_kernels, warn_unchecked
+from rammer_mlir.lowering.profiling.rtask_check_external import warn_unchecked
 from rammer_mlir.open_models.constant_sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
@@ -144,7 +145,7 @@ class Compilation:
         self._work = Work(module, begin.signature, begin.constants, options, reached=reached)
         if options.given["offload_check"] and "buffers" in reached:
             warn_unchecked(
-                external_kernels(module),
+                [kernel.name for kernel in external_kernels(module)],
                 f"a module of the stage tasks or an earlier one, found one of {begin.stage}",
             )
 
