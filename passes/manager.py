@@ -167,10 +167,9 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
         _emit(op.location, f"'{own.name}' failed: {_first(error)}", external)
     except OperationError as error:
         _emit(error.location, str(error), external)
-    except _FailedPassError as error:
-        _emit(op.location, str(error), external)
     except RammerError as error:
-        _emit(op.location, f"'{own.name}': {error}", external)
+        is_named = str(error).startswith((f"'{own.name}'", f"{own.name}:"))
+        _emit(op.location, f"{error}" if is_named else f"'{own.name}': {error}", external)
     except BaseException as error:
         found = f"{type(error).__name__}: {error}"
         _emit(op.location, f"'{own.name}': internal error ({found})", external)
@@ -197,22 +196,22 @@ def _run_own(own: Pass, module: ir.Module) -> None:
 
     Raises:
         RammerError: an error of the pass.
-        _FailedPassError: another exception of a pass from outside of this package; in our own it is
-            an internal error.
+        PassError: for another exception of a pass from outside of this package, with the pass's
+            name; in our own it is an internal error.
     """
     try:
         own.check_options()
         if own.takes is not None:
             check_form(module, own.takes)
         own.run(module)
-    except (RammerError, ir.MLIRError):
+    except RammerError:
         raise
     except FAILURES as error:
         if type(own).__module__.startswith(_OWN_MODULES):
             raise
-        raise _FailedPassError(
-            f"'{own.name}' failed with {failure_text(error)}; mend it"
-        ) from error
+        is_of_mlir = isinstance(error, ir.MLIRError)
+        found = f"MLIRError: {_first(error)}" if is_of_mlir else failure_text(error)
+        raise PassError(f"'{own.name}' failed with {found}; mend it") from error
 
 
 def _emit(location: ir.Location, message: str, external: Any) -> None:
@@ -223,10 +222,6 @@ def _emit(location: ir.Location, message: str, external: Any) -> None:
 def _first(error: ir.MLIRError) -> str:
     found = error.error_diagnostics
     return str(found[0].message).splitlines()[0] if found else str(error)
-
-
-class _FailedPassError(PassError):
-    """A user's pass raised an exception that is not a RammerError; the message names the pass."""
 
 
 class _Run:

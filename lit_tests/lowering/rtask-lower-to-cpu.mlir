@@ -8,6 +8,7 @@
 // RUN: not rammer-opt %s --rtask-lower-to-cpu 2>&1 | filecheck %s --check-prefix=EARLY
 // RUN: not rammer-opt %t.mlir --emit-object -o %t.none 2>&1 | filecheck %s --check-prefix=OTHER
 // RUN: not rammer-opt %t.mlir --rtask-lower-to-cpu=machine=abacus 2>&1 | filecheck %s --check-prefix=MACHINE
+// RUN: not rammer-opt %t.mlir --rtask-lower-to-cpu=symbol=rammer_run_veu 2>&1 | filecheck %s --check-prefix=TAKEN
 // RUN: not rammer-opt %t.cpu.mlir --emit-object --emit-llvm-ir 2>&1 | filecheck %s --check-prefix=BOTH
 
 // CHECK: module attributes {rtask.launch = {arguments = ["x", "argument1", "arena"], bytes = array<i64: 256, 256, {{[0-9]+}}>, counter_bytes = {{[0-9]+}} : i64, symbol = "rammer_main", veus = {{[12]}} : i64}, rtask.machine = "x86-64-v3"}
@@ -20,6 +21,7 @@
 // TEXT: define void @square(i64 %{{.*}}, i64 %{{.*}}, ptr %{{.*}}, ptr %{{.*}})
 // EARLY: error: {{.*}}expected at least one rtask.program, found none: run rtask-schedule first
 // OTHER: error: translating to LLVM IR: expected operations of the LLVM dialect, found '{{.*}}'; lower it first
+// TAKEN: error: rtask-lower-to-cpu: symbol: expected a name that the generated code leaves free, found 'rammer_run_veu'
 // MACHINE: error: {{.*}}abacus
 // BOTH: error: give --emit-llvm-ir or --emit-object, not both
 func.func @main(%x: tensor<8x8xf32> {rtask.name = "x"}) -> tensor<8x8xf32> {

@@ -2,7 +2,7 @@
 // RUN: rammer-opt %s --split-input-file --rtask-recompute=memory=768 | filecheck %s --check-prefix=FITS
 // RUN: not rammer-opt %s --split-input-file --rtask-recompute 2>&1 | filecheck %s --check-prefix=MEMORY
 
-// MEMORY: rtask-recompute: memory: expected at least 1 byte, found 0
+// MEMORY: rtask-recompute: memory: expected at least 1, found 0
 
 // What is read at once and again at the end is computed again, behind the view that the reader has.
 // CHECK-LABEL: func.func @main(%{{.*}}: tensor<4x16xf32>)

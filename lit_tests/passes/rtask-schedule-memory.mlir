@@ -20,7 +20,7 @@
 // LIMITED-NEXT: run @rows[0..3] of 3
 
 // LESS: memory: expected intermediates that fit into 128 bytes, found 256 in the order of the graph
-// NEGATIVE: memory: expected at least 0 bytes, found -1
+// NEGATIVE: rtask-schedule: memory: expected at least 0, found -1
 rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
   reads 0[d0 +: 1, 0 +: 16]
   writes 1[d0 +: 1, 0 +: 16]

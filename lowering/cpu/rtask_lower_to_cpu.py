@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -86,10 +87,21 @@ class LowerToCpu(Pass):
         with module.context, ir.Location.unknown():
             launch = _launch(entry, symbol, num_veus)
             lower_program(module, program, machine, self.straight_line_limit)
+            if symbol in set(_symbols(module)):
+                raise OptionError(
+                    f"{self.name}: symbol: expected a name that the generated code leaves free, "
+                    f"found '{symbol}'"
+                )
             with ir.InsertionPoint(module.body):
                 define_callable(module, symbol, encode_for_cpu(program))
             module.operation.attributes[LAUNCH] = launch
             module.operation.attributes[MACHINE] = ir.StringAttr.get(self.machine)
+
+
+def _symbols(module: ir.Module) -> Iterator[str]:
+    for op in module.body.operations:
+        if "sym_name" in op.operation.attributes:
+            yield ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
 def machine_of(name: str) -> Machine:

@@ -14,6 +14,10 @@ from rammer_mlir.passes.base import OperationError, Pass, check_least
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 from rammer_mlir.passes.ir.kernels import described_kernels
 
+_WARP = 32
+MOST_THREADS = 1024
+"""Largest number of threads of a block, on all targets."""
+
 
 @dataclass(frozen=True)
 class MapToThreads(Pass):
@@ -35,8 +39,11 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def check_options(self) -> None:
-        """Raise an OptionError for no threads or a negative limit of shared memory."""
-        check_least(self, 1, "threads")
+        """Raise an OptionError for less than a warp, too many threads, or a negative limit."""
+        if not _WARP <= self.threads <= MOST_THREADS:
+            raise OptionError(
+                f"{self.name}: threads: expected {_WARP} to {MOST_THREADS}, found {self.threads}"
+            )
         check_least(self, 0, "shared_limit")
 
     def run(self, module: ir.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,21 +70,24 @@ def earliest_by_rtask(
         seconds: the time of a single rTask of the operator; all take the same time.
         barrier_seconds: the time of a barrier.
     """
-    if not len(needs.steps):
-        return np.zeros(0, dtype=np.int64)
-    if (needs.steps == needs.steps[0]).all():
-        starts, _ = _starts(needs.steps[0], needs.ready[0], available, known, barrier_seconds)
-        return _by_start(starts, available, len(needs.steps), seconds)
     free, known = available.copy(), known.copy()
     veus = np.zeros(len(needs.steps), dtype=np.int64)
-    for rtask, (steps, ready) in enumerate(zip(needs.steps, needs.ready, strict=True)):
+    for begin, end in pairwise(_cuts(needs.steps)):
+        steps, ready = needs.steps[begin], needs.ready[begin]
         starts, sources = _starts(steps, ready, free, known, barrier_seconds)
-        first = np.flatnonzero(starts == starts.min())
-        veu = int(first[free[first].argmax()])
-        known[veu, sources] = np.maximum(known[veu, sources], steps[sources])
-        free[veu] = starts[veu] + seconds
-        veus[rtask] = veu
+        chosen = _by_start(starts, free, end - begin, seconds)
+        for veu in set(chosen):
+            known[veu, sources] = np.maximum(known[veu, sources], steps[sources])
+        veus[begin:end] = chosen
     return veus
+
+
+def _cuts(rows: Int64Array) -> list[int]:
+    """Return the borders of the runs of equal rows, with 0 and the number of rows."""
+    if not len(rows):
+        return [0]
+    changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
+    return [0, *changes.tolist(), len(rows)]
 
 
 def _starts(
@@ -103,19 +107,25 @@ def _starts(
     return np.where(awaited < 0, free, np.maximum(free, awaited) + barrier_seconds), sources
 
 
-def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> Int64Array:
-    """Return the vEU of each rTask for rTasks that all require the same.
+def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> list[int]:
+    """Return the vEU of each rTask for rTasks that all require the same, and update ``free``.
 
     ``starts`` has the time at which each vEU can start its first one.
     """
+    if num_rtasks == 1:
+        first = np.flatnonzero(starts == starts.min())
+        veu = int(first[free[first].argmax()])
+        free[veu] = starts[veu] + seconds
+        return [veu]
     heap = list(zip(starts.tolist(), (-free).tolist(), range(len(starts)), strict=True))
     heapq.heapify(heap)
     veus: list[int] = []
     for _ in range(num_rtasks):
         start, _, veu = heap[0]
         veus.append(veu)
+        free[veu] = start + seconds
         heapq.heapreplace(heap, (start + seconds, -(start + seconds), veu))
-    return np.array(veus, dtype=np.int64)
+    return veus
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TYPE_CHECKING, TypeVar, cast
 
 from rammer_mlir.errors import OptionError, RammerError
 
@@ -231,7 +231,7 @@ def check_plain_name(name: str) -> None:
         OptionError: if it has other characters than letters, digits, ``_`` and ``-``, or does not
             begin with a letter.
     """
-    if not PLAIN_NAME.fullmatch(name):
+    if not isinstance(cast("object", name), str) or not PLAIN_NAME.fullmatch(name):
         refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
 
 

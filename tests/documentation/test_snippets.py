@@ -88,12 +88,37 @@ model = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["": 20]> g (float[4,16] x) => (float[4,16] y) {y = Add(x, x)}'
 )
 x = np.random.default_rng(0).standard_normal((4, 16), np.float32)
+asked = []
+for owner, name in ((OnTwo, "schedule"), (Doubling, "offer"), (Simplified, "stages")):
+    def noted(*arguments, own=getattr(owner, name), name=name):
+        result = own(*arguments)
+        asked.extend([name] * bool(result))
+        return result
+    setattr(owner, name, noted)
+
+def noted_costs(rkernel, device):
+    asked.append("costs")
+    return by_bytes(rkernel, device)
+
+register_costs("noted", noted_costs)
+
+# A sum that is a part of the operation alone: the provider must not take it.
+longer = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["": 20]> g (float[4,16] x) => (float[4,16] y)'
+    ' { a = Add(x, x)  y = Exp(a) }'
+)
+found = rammer_mlir.compile(longer, rkernels="doubling").run({"x": x})["y"]
+np.testing.assert_allclose(found, np.exp(x + x), rtol=1e-5)
+assert asked == []
 for options in (
-    {"policy": "on-two"}, {"costs": "slow-memory"}, {"costs": "by-bytes"}, {"rkernels": "doubling"},
+    {"policy": "on-two"}, {"costs": "slow-memory"}, {"costs": "noted"}, {"rkernels": "doubling"},
     {"target": "simplified"},
 ):
-    found = rammer_mlir.compile(model, **options).run({"x": x})["y"]
-    np.testing.assert_array_equal(found, x + x)
+    exe = rammer_mlir.compile(model, **options)
+    np.testing.assert_array_equal(exe.run({"x": x})["y"], x + x)
+    print(*options.values(), sorted(set(asked)))
+    asked.clear()
+assert find_device("slow-memory").bytes_per_second == 2e10
 with ir.Context(), ir.Location.unknown():
     run_pipeline(ir.Module.parse("func.func @f() { return }"), "builtin.module(count-functions)")
 """
@@ -108,7 +133,14 @@ def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
     ]
     assert len(code) == 6
     together = Snippet("python", "\n".join((*code, USES_OF_EXTENSIONS)), "", 0)
-    assert run(together, tmp_path) == "1\n"
+    assert run(together, tmp_path).splitlines() == [
+        "on-two ['schedule']",
+        "slow-memory []",
+        "noted ['costs']",
+        "doubling ['offer']",
+        "simplified ['stages']",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -91,7 +91,7 @@ def test_a_policy_of_another_name_is_refused() -> None:
 
 
 def test_a_name_that_lists_and_options_cannot_contain_is_refused() -> None:
-    for name in ("a b", "a,b", "a{b}", "1st", ""):
+    for name in ("a b", "a,b", "a{b}", "1st", "é", ""):
         with pytest.raises(OptionError, match="expected a name of letters, digits, '_' and '-'"):
             register_policy(type("Named", (Wavefront,), {"name": name})())
 
@@ -118,12 +118,23 @@ class Mute(Stuck):
         return nothing
 
 
+class Picky(Stuck):
+    """A policy with an error of its own."""
+
+    name: ClassVar[str] = "picky"
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Fail with an error of this package."""
+        raise OptionError("expected another device")
+
+
 @pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)], ids=["here", "executor"])
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
         (Stuck, "policy 'stuck' failed with KeyError: 'key'; mend it, or choose another one"),
         (Mute, "policy 'mute': expected a Plan, found NoneType"),
+        (Picky, "policy 'picky': expected another device"),
     ],
 )
 def test_auto_names_a_policy_that_fails(
@@ -209,11 +220,27 @@ class Stumbling(Rename):
         raise ValueError(f"no function {self.to}\nat all")
 
 
-def test_a_pass_that_fails_is_named_in_an_error() -> None:
-    with registered(EXTENSION_PASSES, "stumbling", Stumbling):
+class Misreading(Stumbling):
+    """A pass that parses what is no MLIR."""
+
+    name: ClassVar[str] = "misreading"
+
+    def run(self, module: ir.Module) -> None:
+        """Fail in MLIR."""
+        ir.Module.parse("func.func @f( {")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Stumbling, "'stumbling' failed with ValueError: no function f at all; mend it"),
+        (Misreading, "'misreading' failed with MLIRError: expected non-function type; mend it"),
+    ],
+)
+def test_a_pass_that_fails_is_named_in_an_error(kind: type[Pass], message: str) -> None:
+    with registered(EXTENSION_PASSES, kind.name, kind):
         with pytest.raises(PassError) as caught:
-            run_pipeline(module(), "builtin.module(stumbling{to=f})")
-    message = "'stumbling' failed with ValueError: no function f at all; mend it"
+            run_pipeline(module(), f"builtin.module({kind.name}{{to=f}})")
     assert str(caught.value) == message
 
 

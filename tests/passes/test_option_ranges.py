@@ -1,4 +1,4 @@
-"""Options of passes with values that are too small, of no known kind, or no names."""
+"""Values of pass options that are out of range, or no valid names, are refused."""
 
 from __future__ import annotations
 
@@ -42,6 +42,14 @@ def test_negative_numbers_are_refused(own: type[Pass], field: str) -> None:
     [
         ("rtask-tile{num-veus=0}", "rtask-tile: num-veus: expected at least 1, found 0"),
         ("rtask-pipeline{chunks=1}", "rtask-pipeline: chunks: expected at least 2, found 1"),
+        (
+            "rtask-map-to-threads{threads=16}",
+            "rtask-map-to-threads: threads: expected 32 to 1024, found 16",
+        ),
+        (
+            "rtask-map-to-threads{threads=1025}",
+            "rtask-map-to-threads: threads: expected 32 to 1024, found 1025",
+        ),
         (
             "rtask-check-external{tolerance=nan}",
             "rtask-check-external: tolerance: expected at least 0, found nan",

@@ -318,6 +318,7 @@ def test_our_passes_in_a_pass_manager_of_a_host(tmp_path: Path) -> None:
     [
         ("refuse-return", "'func.return': expected another"),
         ("rtask-plan-memory", "'rtask-plan-memory': expected at least one rtask.program"),
+        ("rtask-schedule{num-veus=0}", "rtask-schedule: num-veus: expected at least 1, found 0"),
         ("stumble", "'stumble' failed with KeyError: 'key'; mend it"),
         ("stumble-within", "'stumble-within': internal error (KeyError: 'key')"),
     ],

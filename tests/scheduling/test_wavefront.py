@@ -130,7 +130,8 @@ def test_each_rtask_goes_where_its_own_inputs_let_it_start_first(
         num_veus = int(chance.integers(1, 5))
         rows = min(num_rtasks, 1) if equal else num_rtasks
         steps = chance.integers(0, 3, (rows, num_veus))
-        ready = np.where(steps > 0, chance.integers(1, 6, steps.shape), 0).astype(np.float64)
+        ends = np.append(0.0, np.cumsum(chance.integers(1, 4, 3)))
+        ready = ends[steps]
         if equal:
             steps = np.repeat(steps, num_rtasks, axis=0)[:num_rtasks]
             ready = np.repeat(ready, num_rtasks, axis=0)[:num_rtasks]

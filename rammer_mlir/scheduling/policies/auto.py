@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OptionError, RammerError, ScheduleError
 from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -67,10 +67,20 @@ class Auto:
         if self.executor is None:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)
-        futures = [self.executor.submit(checked_plan, p, graph, device) for p in policies]
+        futures = [self.executor.submit(_plan, p, graph, device) for p in policies]
         # Run the first policy here while the executor works on the others.
         first = Wavefront().schedule(graph, device)
         return _best([first, *_finished(futures, deadline)], graph, device)
+
+
+def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
+    """Return a policy's plan; an error of the policy names it."""
+    try:
+        return checked_plan(policy, graph, device)
+    except RammerError as error:
+        is_named = str(error).startswith(f"policy '{policy.name}'")
+        text = f"{error}" if is_named else f"policy '{policy.name}': {error}"
+        raise ScheduleError(text) from error
 
 
 def _one_by_one(
@@ -81,7 +91,7 @@ def _one_by_one(
 ) -> Iterator[Plan]:
     for policy in policies:
         if time.monotonic() < deadline:
-            yield checked_plan(policy, graph, device)
+            yield _plan(policy, graph, device)
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:

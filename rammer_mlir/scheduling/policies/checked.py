@@ -33,8 +33,9 @@ def checked_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the policy's plan for a graph without exclusive rTasks, after a check of its form.
 
     Raises:
-        ScheduleError: if the policy fails, or does not return a plan of this graph and device; the
-            message names the policy.
+        RammerError: an error that the policy raises.
+        ScheduleError: if the policy raises another exception, or does not return a plan of this
+            graph and device; the message names the policy.
     """
     try:
         plan = policy.schedule(graph, device)

@@ -33,10 +33,10 @@ class Wavefront:
     and the plan that is predicted to be fastest is returned.
 
     Attributes:
-        readiness: the readiness by which the vEU of an rTask is selected. ``operator``: that of all
-            rTasks of its operator, so that a vEU gets neighbouring rTasks, which share data;
-            ``rtask``: its own; ``auto``: ``rtask`` on devices whose vEUs have no caches between
-            rTasks, else ``operator``.
+        readiness: the readiness that selects the vEU of an rTask. ``operator``: that of all rTasks
+            of its operator, so that a vEU gets neighbouring rTasks, which share data; ``rtask``:
+            its own; ``auto``: ``operator`` on devices whose vEUs have caches (``cache_bytes``) or
+            synchronise all together, else ``rtask``.
 
     Raises:
         OptionError: if ``readiness`` is none of these words.
