@@ -40,11 +40,15 @@ class Bufferize(Pass):
     """Assign a buffer to every tensor, or a view of the buffer in which it is computed.
 
     rKernels are specialized to the strides of their arguments. Each intermediate is a separate
-    ``memref.alloc``; `rtask-plan-memory` places them in the arena once the schedule is known.
+    ``memref.alloc``; `rtask-plan-memory` places them in the arena once the schedule is known. With
+    ``prefer-external``, rOperators that an external rKernel can compute lose their other
+    candidates, as by `rtask-prefer-external`, before these are bufferized.
     """
 
     name: ClassVar[str] = "rtask-bufferize"
     takes: ClassVar[Form | None] = Form.TASKS
+
+    prefer_external: bool = False
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function and the rKernels from tensors to memrefs.
@@ -63,14 +67,14 @@ class Bufferize(Pass):
                 f"operand {placement.conflicts[0].index} of '{user.name}' cannot be used in "
                 "place: expected no such operand, run rtask-insert-copies first"
             )
-        _Bufferizer(module, placement).run()
+        _Bufferizer(module, placement, self.prefer_external).run()
         # The module is verified after this pass, and the verifier of rKernels takes a while.
         run(module, *_BUFFERIZE_KERNELS, is_verified=False)
 
 
 class _Bufferizer:
-    def __init__(self, module: ir.Module, placement: Placement) -> None:
-        self._module = module
+    def __init__(self, module: ir.Module, placement: Placement, prefers_external: bool) -> None:
+        self._module, self._prefers_external = module, prefers_external
         self._main = entry_function(module)
         self._placement = placement
         self._kernels = described_kernels(module)
@@ -135,6 +139,10 @@ class _Bufferizer:
                 "expected an rKernel that takes operands with strides, found external ones alone, "
                 "which take dense and aligned buffers; offer one of the compiler's own beside them",
             )
+        if self._prefers_external:
+            # The time of MLIR's bufferization grows with the cube of a function's operations, and
+            # a region's own candidate may have thousands.
+            fitting = [name for name in fitting if self._is_external(name)] or fitting
         kernels = [ir.FlatSymbolRefAttr.get(self._variant(name, signature)) for name in fitting]
         ir.Operation.create(
             "rtask.operator",
@@ -152,6 +160,9 @@ class _Bufferizer:
         """
         has_body = bool(len(self._functions[name].operation.regions[0].blocks))
         return has_body or all(kind == _dense(kind) for kind in signature)
+
+    def _is_external(self, name: str) -> bool:
+        return read_external(self._kernels[name].operation) is not None
 
     def _is_aligned(self, name: str, op: ir.Operation) -> bool:
         """Whether rOperator ``op``'s buffers have the alignment that the rKernel ``name`` needs."""

@@ -155,8 +155,9 @@ def _cpu_tasks(options: CompileOptions, named: NamedMachine | None) -> tuple[str
 
 
 def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
-    check = ("rtask-check-external",) if checked else ()
-    return ("rtask-bufferize", *check, *_preferred(options))
+    if checked:
+        return ("rtask-bufferize", "rtask-check-external", "rtask-prefer-external")
+    return (_bufferized(options),)
 
 
 def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
@@ -168,8 +169,8 @@ def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str,
     return ("rtask-layout-regions", _generated_regions(options, target))
 
 
-def _preferred(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-prefer-external",) if options.offload else ()
+def _bufferized(options: CompileOptions) -> str:
+    return "rtask-bufferize{prefer-external=true}" if options.offload else "rtask-bufferize"
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
@@ -226,7 +227,7 @@ def _gpu_stages(options: CompileOptions, target: str, unit: MatrixUnit | None) -
         *_split(options, _GPU_SPLIT_ROWS),
         formed_operators(options),
     )
-    buffers = ("rtask-bufferize", *_preferred(options))
+    buffers = (_bufferized(options),)
     passes = BudgetPasses(
         formed=(*(() if options.offload else _GENERAL_GRAPH), *formed),
         shaped=_fused_bodies(options),

@@ -114,7 +114,7 @@ def test_spaces_and_columns() -> None:
         ),
         (
             "builtin.module(rtask-bufferize{a=1})",
-            "column 16: 'rtask-bufferize': unknown option 'a': expected none",
+            "column 16: 'rtask-bufferize': unknown option 'a': expected one of prefer-external",
         ),
     ],
 )
