@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
 from rammer_mlir.bindings import ir
@@ -11,7 +12,7 @@ from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.lowering.external.code import ForeignCode, read_code
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.ir.called_functions import called_functions, inline_called_functions
+from rammer_mlir.passes.ir.called_functions import inline_called_functions, reached_functions
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -85,41 +86,74 @@ def isolate(
         num_rtasks: its number of rTasks.
         num_veus: threads that it may use if its rTask runs alone on the device.
     """
-    with module.context, ir.Location.unknown():
-        alone = ir.Module.create()
-        end = ir.InsertionPoint(alone.body)
-        called = called_functions(module, [symbol_name(function)]) - {symbol_name(function)}
-        own = [function, *(each for each in functions(module) if symbol_name(each) in called)]
-        names = {name for each in own for name in _constants_used(each.operation)}
-        for op in module.body.operations:
-            if op.operation.name == "memref.global" and symbol_name(op) in names:
-                op.operation.clone(end)
-        kernel, *_ = [each.operation.clone(end) for each in own]
-        inline_called_functions(alone, [kernel.operation])
-        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL)
-        description = described_kernels(module).get(symbol_name(function))
-        external = None if description is None else read_external(description.operation)
-        if external is None:
-            return KernelSource(str(alone), num_rtasks)
-        code = tuple(each for each in read_code(module) if each.name == external.module)
-        weights = _weights(module, symbol_name(function)) if external.has_state else ()
-        threads = num_veus if external.is_exclusive else 1
-        return KernelSource(str(alone), num_rtasks, external, code, weights, threads)
+    return KernelSources(module, num_veus).of(function, num_rtasks)
 
 
-def _weights(module: ir.Module, kernel: str) -> tuple[int, ...]:
-    """Return the numbers of an rKernel's buffers that are weights in all rOperators that use it.
+class KernelSources:
+    """Copies the rKernels of a module at the `buffers` stage, which is read once for all of them.
+
+    ``num_veus`` is the number of threads that an rKernel may use if its rTask runs alone on the
+    device.
+    """
+
+    def __init__(self, module: ir.Module, num_veus: int = 1) -> None:
+        self._module, self._num_veus = module, num_veus
+        self._functions = {symbol_name(each): each for each in functions(module)}
+        self._globals = [
+            op for op in module.body.operations if op.operation.name == "memref.global"
+        ]
+        self._described = described_kernels(module)
+
+    @cached_property
+    def _code(self) -> dict[str, ForeignCode]:
+        return {each.name: each for each in read_code(self._module)}
+
+    @cached_property
+    def _weights(self) -> dict[str, tuple[int, ...]]:
+        return _weights(self._module)
+
+    def of(self, function: ir.OpView, num_rtasks: int) -> KernelSource:
+        """Return a copy of an rKernel, with the constants that it reads, as a separate module.
+
+        ``function`` is the rKernel, and ``num_rtasks`` its number of rTasks.
+        """
+        name = symbol_name(function)
+        with self._module.context, ir.Location.unknown():
+            alone = ir.Module.create()
+            end = ir.InsertionPoint(alone.body)
+            called = reached_functions(self._functions, [name]) - {name}
+            # In the order of the module, on which the text and so the key depends.
+            own = [function, *(self._functions[n] for n in self._functions if n in called)]
+            names = {each for one in own for each in _constants_used(one.operation)}
+            for op in self._globals:
+                if symbol_name(op) in names:
+                    op.operation.clone(end)
+            kernel, *_ = [each.operation.clone(end) for each in own]
+            inline_called_functions(alone, [kernel.operation])
+            kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL)
+            description = self._described.get(name)
+            external = None if description is None else read_external(description.operation)
+            if external is None:
+                return KernelSource(str(alone), num_rtasks)
+            code = (self._code[external.module],) if external.module in self._code else ()
+            weights = self._weights.get(name, ()) if external.has_state else ()
+            threads = self._num_veus if external.is_exclusive else 1
+            return KernelSource(str(alone), num_rtasks, external, code, weights, threads)
+
+
+def _weights(module: ir.Module) -> dict[str, tuple[int, ...]]:
+    """Return for each rKernel the numbers of its buffers that are weights in all its rOperators.
 
     A number is the buffer's position among the rKernel's buffers, from 0.
     """
-    main = entry_function(module)
-    weights = [weight.value for weight in constant_arguments(main)]
-    common: set[int] | None = None
+    weights = {weight.value for weight in constant_arguments(entry_function(module))}
+    common: dict[str, set[int]] = {}
     for op in entry_block(module).operations:
-        if op.operation.name == "rtask.operator" and kernel in _candidates(op):
+        if op.operation.name == "rtask.operator":
             found = {n for n, value in enumerate(op.operation.operands) if value in weights}
-            common = found if common is None else common & found
-    return tuple(sorted(common or ()))
+            for kernel in _candidates(op):
+                common[kernel] = common.get(kernel, found) & found
+    return {kernel: tuple(sorted(numbers)) for kernel, numbers in common.items()}
 
 
 def _candidates(op: ir.OpView) -> list[str]:

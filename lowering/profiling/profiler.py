@@ -8,7 +8,7 @@ from dataclasses import astuple
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.llvm.machine import host_machine
-from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
+from rammer_mlir.lowering.profiling.isolate import KernelSource, KernelSources
 from rammer_mlir.lowering.profiling.measure import measure
 from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
 from rammer_mlir.passes.ir.entry import functions, symbol_name
@@ -38,8 +38,9 @@ def profile_kernels(
     store = store or ProfileStore(default_path())
     machine = host_machine()
     kernels = {symbol_name(function): function for function in functions(module)}
+    copies = KernelSources(module, num_veus)
     sources = {
-        name: isolate(module, kernels[name], _num_rtasks(description), num_veus)
+        name: copies.of(kernels[name], _num_rtasks(description))
         for name, description in described_kernels(module).items()
     }
     keys = {name: source.key(machine) for name, source in sources.items()}

@@ -16,7 +16,14 @@ _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its co
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
     """Return ``names`` and the names of all functions that they call, directly or indirectly."""
-    known = {symbol_name(function): function for function in functions(module)}
+    return reached_functions({symbol_name(each): each for each in functions(module)}, names)
+
+
+def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> set[str]:
+    """Return ``names`` and the names of all functions that they call, directly or indirectly.
+
+    ``known`` has the functions of the module by name.
+    """
     found: set[str] = set()
     pending = list(names)
     while pending:
