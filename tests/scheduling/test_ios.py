@@ -395,7 +395,7 @@ def test_options_are_checked() -> None:
         "ios{units=cells}": "'ios': option 'units': expected operators or chains, found 'cells'",
         "ios{widest=3}": "'ios': unknown option 'widest': expected one of group-size, num-groups",
         "ios{units=chains": r"policy 'ios\{units=chains': expected a brace at the end",
-        "wavefront{x=1}": "'wavefront': unknown option 'x': expected none",
+        "wavefront{x=1}": "'wavefront': unknown option 'x': expected one of readiness",
         "auto{x=1}": "'auto': unknown option 'x'",
     }.items():
         with pytest.raises(OptionError, match=words):

@@ -64,8 +64,10 @@ class Block:
 
     def run(self) -> Iterator[None]:
         """Execute the block to its end; yield wherever a thread waits for other blocks."""
+        is_waiting = False
         while self._ready or self._release():
-            place = min(self._ready)
+            # A thread that polls must not keep another one of its block from publishing.
+            place = (max if is_waiting else min)(self._ready)
             mask = self._ready.pop(place)
             segment = self._segment(place)
             if self._waits_for_warps(place, mask):
@@ -73,7 +75,8 @@ class Block:
             on = Active(mask)
             for step in segment.steps:
                 step(on)
-            if self._follow(segment, on):
+            is_waiting = self._follow(segment, on)
+            if is_waiting:
                 yield
         pending = self.machine.copies.under_way()
         if pending is not None:
