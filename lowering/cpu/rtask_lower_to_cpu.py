@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,7 +58,7 @@ class LowerToCpu(Pass):
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``symbol`` is no C identifier, or the limit is negative."""
+        """Raise an OptionError if ``symbol`` is not a C identifier, or the limit is negative."""
         check_least(self, 0, "straight_line_limit")
         if self.symbol and not _IDENTIFIER.fullmatch(self.symbol):
             raise OptionError(
@@ -87,7 +86,7 @@ class LowerToCpu(Pass):
         with module.context, ir.Location.unknown():
             launch = _launch(entry, symbol, num_veus)
             lower_program(module, program, machine, self.straight_line_limit)
-            if symbol in set(_symbols(module)):
+            if symbol in ir.SymbolTable(module.operation):
                 raise OptionError(
                     f"{self.name}: symbol: expected a name that the generated code leaves free, "
                     f"found '{symbol}'"
@@ -96,12 +95,6 @@ class LowerToCpu(Pass):
                 define_callable(module, symbol, encode_for_cpu(program))
             module.operation.attributes[LAUNCH] = launch
             module.operation.attributes[MACHINE] = ir.StringAttr.get(self.machine)
-
-
-def _symbols(module: ir.Module) -> Iterator[str]:
-    for op in module.body.operations:
-        if "sym_name" in op.operation.attributes:
-            yield ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
 def machine_of(name: str) -> Machine:

@@ -15,13 +15,11 @@ from rammer_mlir.errors import PassError
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
 from rammer_mlir.lowering.from_gpu.memory_operations import is_memref
+from rammer_mlir.lowering.gpu.kernels import MOST_THREADS
 from rammer_mlir.lowering.ir_walk import producer, walk
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.program.task_graph import root_of
-
-MOST_THREADS = 1024
-"""Largest number of threads of a block, on every GPU."""
 
 _LAUNCH = "gpu.launch_func"
 _ALLOCATIONS = ("memref.alloc", "memref.alloca", "gpu.alloc")

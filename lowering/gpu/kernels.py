@@ -26,6 +26,9 @@ from rammer_mlir.passes.ir.structured import as_buffer
 BLOCK_THREADS = "rtask.block_threads"
 """Attribute of an rKernel written for a block's threads: the number of threads."""
 
+MOST_THREADS = 1024
+"""Largest number of threads of a block, on every GPU."""
+
 SUBGROUP = "rtask.subgroup"
 """Attribute of an rKernel that uses shuffles: the number of lanes of its warps or waves."""
 

@@ -8,15 +8,12 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW, UNITS, MatrixUnit
-from rammer_mlir.lowering.gpu.kernels import map_kernels
+from rammer_mlir.lowering.gpu.contractions.plan import WARP
+from rammer_mlir.lowering.gpu.kernels import MOST_THREADS, map_kernels
 from rammer_mlir.lowering.kernels.functions import find_kernels
 from rammer_mlir.passes.base import OperationError, Pass, check_least
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
 from rammer_mlir.passes.ir.kernels import described_kernels
-
-_WARP = 32
-MOST_THREADS = 1024
-"""Largest number of threads of a block, on all targets."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ class MapToThreads(Pass):
 
     def check_options(self) -> None:
         """Raise an OptionError for less than a warp, too many threads, or a negative limit."""
-        if not _WARP <= self.threads <= MOST_THREADS:
+        if not WARP <= self.threads <= MOST_THREADS:
             raise OptionError(
-                f"{self.name}: threads: expected {_WARP} to {MOST_THREADS}, found {self.threads}"
+                f"{self.name}: threads: expected {WARP} to {MOST_THREADS}, found {self.threads}"
             )
         check_least(self, 0, "shared_limit")
 

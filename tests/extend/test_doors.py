@@ -221,7 +221,7 @@ class Stumbling(Rename):
 
 
 class Misreading(Stumbling):
-    """A pass that parses what is no MLIR."""
+    """A pass that parses invalid MLIR text."""
 
     name: ClassVar[str] = "misreading"
 

@@ -1,4 +1,4 @@
-"""Values of pass options that are out of range, or no valid names, are refused."""
+"""Values of pass options that are out of range, or not valid names, are refused."""
 
 from __future__ import annotations
 
