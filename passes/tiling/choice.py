@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import log2
 
 Tiling = tuple[int, ...]
 """The tile size of each loop class that can be tiled, outermost first.
@@ -26,13 +27,14 @@ class Aim:
 
     Tiles are cut again until an rTask reaches both targets, ``operations`` and ``num_bytes``. Once
     it has reached only one of them, cutting stops early: at a cut that increases the bytes that all
-    rTasks together move by more than the factor ``_MUCH_MORE``.
+    rTasks together move by more than the factor ``_MUCH_MORE``, or its power for a cut that does
+    not double the number of rTasks.
 
     Attributes:
         operations: the target of scalar operations of an rTask.
         num_bytes: the target of bytes that an rTask accesses.
         enough: the number of rTasks from which on cutting may stop early if only ``num_bytes`` is
-            reached.
+            reached; with ``_PLENTY`` times as many, if neither target is reached.
         memory: maximum bytes that an rTask may access; cutting does not stop early before it is
             met. 0 for no maximum.
     """
@@ -58,11 +60,17 @@ class Aim:
         """Whether an rTask reaches so much of the targets that cutting may stop early.
 
         That is the case if the rTask accesses at most ``memory`` bytes, and reaches the target of
-        operations or, if there are at least ``enough`` rTasks, the target of bytes. ``cost`` is the
-        cost of each of the ``num_rtasks`` rTasks.
+        operations or, if there are at least ``enough`` rTasks, the target of bytes. If there are
+        many more rTasks, it need only come near the target of operations: the weights of a product
+        with long rows exceed ``num_bytes`` in tiles of any size. ``cost`` is the cost of each of
+        the ``num_rtasks`` rTasks.
         """
-        enough = cost.operations <= self.operations or (
-            num_rtasks >= self.enough and self.fits_bytes_and_memory(cost)
+        enough = (
+            cost.operations <= self.operations
+            or (num_rtasks >= self.enough and self.fits_bytes_and_memory(cost))
+            or (
+                num_rtasks >= _PLENTY * self.enough and cost.operations <= _PLENTY * self.operations
+            )
         )
         return enough and self.fits_memory(cost)
 
@@ -91,7 +99,18 @@ _FINEST = 32
 """Divisor of the first target's operations for the third candidate, the finest."""
 
 _MUCH_MORE = 1.4
-"""Maximum factor by which a cut may increase the bytes moved once part of a target is reached."""
+"""Maximum factor by which a cut in half may increase the bytes moved once a target is met in part.
+
+It applies per doubling of the number of rTasks, so that several smaller cuts cannot together
+increase the bytes more than a cut in half may.
+"""
+
+_PLENTY = 4
+"""Factor on ``Aim.enough`` and on ``Aim.operations`` for a stop without any target reached.
+
+A product of 300x12544 by 12544x1024 takes 62 ms in rTasks of 25 rows, whose micro tiles share a
+panel of weights in cache, and 104 ms in rTasks of 10 rows, a single micro tile.
+"""
 
 _RAGGED = 1.25
 """Factor on the bytes moved for each loop whose trip count is no multiple of its tile size."""
@@ -162,7 +181,8 @@ def choose(
             return tiling
         if aim.is_partly_met(current, num_tiles(extents, tiling)):
             before, after = (bytes_moved(extents, t, limits, cost) for t in (tiling, finer))
-            if after > _MUCH_MORE * before:
+            doublings = log2(num_tiles(extents, finer) / num_tiles(extents, tiling))
+            if after > _MUCH_MORE**doublings * before:
                 return tiling
         tiling = finer
 

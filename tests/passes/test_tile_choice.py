@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,23 @@ def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=16)) == (8, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=17)) == (4, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (4, 32)
+
+
+@pytest.mark.parametrize("rows", [288, 290, 294, 300, 306])
+def test_tiles_of_long_rows_have_several_micro_tiles(rows: int) -> None:
+    """Divisors of the number of rows do not decide whether rTasks share panels of weights.
+
+    Panels of 12544x32 weights have as many bytes as an rTask aims at, and cuts from 25 rows to 15
+    and to 10 increase the bytes less than a cut in half would.
+    """
+
+    def product(tiling: tuple[int, ...]) -> TileCost:
+        height, panels = tiling
+        return TileCost(2 * height * panels * 32 * 12544, 4 * 12544 * (height + 32 * panels))
+
+    aim = Aim(12_000_000, 3_000_000, enough=16)
+    height, panels = choose([rows, 32], [LoopLimit()] * 2, product, aim)
+    assert height >= 16 and panels == 1
 
 
 def test_weights_that_every_rtask_reads_do_not_lead_to_tiny_tiles() -> None:
