@@ -46,6 +46,13 @@ def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 
 
+_BLOCK = 64
+"""Candidates that are compared at once, with one another and with the selected boxes.
+
+Larger blocks compare more candidates than are needed; smaller ones need more calls of NumPy.
+"""
+
+
 def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list[int]:
     """Return the numbers of at most ``most`` selected boxes.
 
@@ -56,14 +63,41 @@ def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list
             their union.
         most: largest number of boxes to select.
     """
-    low, high = corners[:, :2], corners[:, 2:]
-    areas = np.prod(high - low, -1)
     chosen: list[int] = []
-    while order.size and len(chosen) < most:
-        best, order = int(order[0]), order[1:]
-        chosen.append(best)
-        sides = np.minimum(high[best], high[order]) - np.maximum(low[best], low[order])
-        common = np.prod(np.maximum(sides, 0), -1)
-        union = areas[best] + areas[order] - common
-        order = order[~((common > 0) & (common > overlap * union))]
+    for begin in range(0, order.size, _BLOCK):
+        block = order[begin : begin + _BLOCK]
+        block = block[~_overlaps(corners[chosen], corners[block], overlap).any(0)]
+        suppressed = np.zeros(block.size, np.bool_)
+        for place, rivals in enumerate(_overlaps(corners[block], corners[block], overlap)):
+            if len(chosen) == most:
+                return chosen
+            if not suppressed[place]:
+                chosen.append(int(block[place]))
+                suppressed |= rivals
     return chosen
+
+
+def _overlaps(first: Numbers, second: Numbers, overlap: float) -> Numbers:
+    """Return whether each pair of boxes overlaps by more than a share of its union, [n, m].
+
+    Args:
+        first: lower and upper corner of ``n`` boxes, [n, 4].
+        second: those of ``m`` boxes, [m, 4].
+        overlap: the largest allowed share.
+    """
+    left, right = first[:, np.newaxis], second[np.newaxis]
+    sides = [
+        np.maximum(
+            np.minimum(left[..., axis + 2], right[..., axis + 2])
+            - np.maximum(left[..., axis], right[..., axis]),
+            0,
+        )
+        for axis in (0, 1)
+    ]
+    common = sides[0] * sides[1]
+    union = _areas(left) + _areas(right) - common
+    return (common > 0) & (common > overlap * union)
+
+
+def _areas(corners: Numbers) -> Numbers:
+    return (corners[..., 2] - corners[..., 0]) * (corners[..., 3] - corners[..., 1])

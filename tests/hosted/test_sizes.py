@@ -43,17 +43,18 @@ def test_distinct_values(node: str) -> None:
 
 @pytest.mark.parametrize("centred", [0, 1])
 @pytest.mark.parametrize("least", [None, 0.3])
-def test_non_maximum_suppression(centred: int, least: float | None) -> None:
-    inputs = "float[2,20,4] boxes, float[2,3,20] scores, int64[1] most, float[1] overlap"
+@pytest.mark.parametrize("count", [20, 150])  # candidates are compared in blocks of 64
+def test_non_maximum_suppression(centred: int, least: float | None, count: int) -> None:
+    inputs = f"float[2,{count},4] boxes, float[2,3,{count}] scores, int64[1] most, float[1] overlap"
     inputs += ", float[1] least" if least is not None else ""
     names = "boxes, scores, most, overlap" + (", least" if least is not None else "")
     model = model_of(f"""({inputs}) => (int64[N,3] y) {{
       y = NonMaxSuppression<center_point_box = {centred}>({names}) }}""")
     random = np.random.default_rng(1)
-    for most in (0, 2, 50):
+    for most in (0, 2, 50, 200):
         feeds: dict[str, Any] = {
-            "boxes": random.random((2, 20, 4)).astype(np.float32),
-            "scores": random.random((2, 3, 20)).astype(np.float32),
+            "boxes": random.random((2, count, 4)).astype(np.float32),
+            "scores": random.random((2, 3, count)).astype(np.float32),
             "most": np.array([most]),
             "overlap": np.array([0.4], np.float32),
         }
