@@ -29,7 +29,7 @@ class Bits:
 
     def constant(self, number: int) -> Bits:
         """Emit a constant of the same shape as this value: a scalar or a splat vector."""
-        return Bits(_constant(self.value.type, ir.IntegerType.get_signless(32), number))
+        return Bits(constant_like(self.value.type, ir.IntegerType.get_signless(32), number))
 
     def __add__(self, other: Bits | int) -> Bits:
         return Bits(arith.addi(self.value, self._lift(other)))
@@ -74,7 +74,7 @@ class Float:
 
     def constant(self, number: float) -> Float:
         """Emit a constant of the same shape as this value: a scalar or a splat vector."""
-        return Float(_constant(self.value.type, ir.F32Type.get(), number))
+        return Float(constant_like(self.value.type, ir.F32Type.get(), number))
 
     def __add__(self, other: Float | float) -> Float:
         return Float(arith.addf(self.value, self._lift(other), fastmath=_contract()))
@@ -161,7 +161,8 @@ def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
     return element
 
 
-def _constant(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
+def constant_like(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
+    """Emit a constant of type ``shaped_like(shape, element)``, a splat if that is a vector."""
     kind = shaped_like(shape, element)
     attribute: ir.Attribute = (
         ir.FloatAttr.get(element, number)

@@ -7,12 +7,18 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
+from rammer_mlir.lowering.llvm.expand_libm_functions import expand_on_vectors
 from rammer_mlir.passes.base import Pass
 
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Expand exp, exp2, expm1, log, log1p, tanh and erf on f32 into arithmetic."""
+    """Expand transcendental functions on f32 into arithmetic.
+
+    They are exp, exp2, expm1, log, log1p, tanh and erf, and on vectors also sin, cos, asin, acos,
+    atan, atan2 and powf. A vector with a lane beyond the range of an expansion (an angle above
+    2**28, an infinite exponent) takes the results of libm.
+    """
 
     name: ClassVar[str] = "rtask-expand-math"
 
@@ -20,3 +26,4 @@ class ExpandMath(Pass):
         """Expand the functions everywhere in the module, on scalars and on vectors."""
         with ir.Location.unknown(module.context):
             expand_exponentials(module)
+            expand_on_vectors(module)

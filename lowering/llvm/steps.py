@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
+from rammer_mlir.lowering.llvm.expand_libm_functions import expand_on_vectors
 from rammer_mlir.lowering.llvm.expand_maxima import expand_maxima
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.narrow_floats import (
@@ -43,6 +44,7 @@ def llvm_steps(machine: Machine) -> list[Step]:
         Step("wide-floats", convert_through_f32),
         *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
         Step("exponentials", expand_exponentials),
+        Step("libm-functions", expand_on_vectors),
         Step("maxima", expand_maxima),
         Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
         Step("loops", "convert-scf-to-cf"),

@@ -24,8 +24,11 @@ _FUNCTIONS: list[tuple[str, Callable[[Array], Array], float, tuple[float, float]
     ("math.log1p", np.log1p, 2.0, (-1.0, 4.0)),
     ("math.tanh", np.tanh, 3.0, (-10.0, 10.0)),
     ("math.erf", np.vectorize(math.erf), 2.0, (-5.0, 5.0)),
-    ("math.sin", np.sin, 1.0, (-100.0, 100.0)),
-    ("math.cos", np.cos, 1.0, (-100.0, 100.0)),
+    ("math.sin", np.sin, 2.0, (-100.0, 100.0)),
+    ("math.cos", np.cos, 2.0, (-100.0, 100.0)),
+    ("math.atan", np.arctan, 2.5, (-10.0, 10.0)),
+    ("math.asin", np.arcsin, 2.5, (-1.0, 1.0)),
+    ("math.acos", np.arccos, 2.5, (-1.0, 1.0)),
     ("math.sqrt", np.sqrt, 0.5, (0.0, 100.0)),
     ("math.rsqrt", lambda x: 1.0 / np.sqrt(x), 1.5, (0.0, 100.0)),
 ]
@@ -94,18 +97,28 @@ def test_accuracy_of_approximate_exponentials() -> None:
     assert y[x == -np.inf].tolist() == [0.0]
 
 
-@pytest.mark.parametrize("name", ["math.exp", "math.tanh", "math.log", "math.erf", "math.log1p"])
-def test_signed_zeros(name: str) -> None:
-    x = np.array([0.0, -0.0], np.float32)
+_SIGNED = [
+    "math.exp", "math.tanh", "math.log", "math.erf", "math.log1p", "math.sin", "math.atan",
+    "math.asin",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SIGNED)
+@pytest.mark.parametrize("count", [2, 64])  # scalars, and vectors
+def test_signed_zeros(name: str, count: int) -> None:
+    x = np.array([0.0, -0.0] * (count // 2), np.float32)
     y = np.ones_like(x)
-    compile_kernel(_source(name, "f32", 2))(0, x, y)
+    compile_kernel(_source(name, "f32", count))(0, x, y)
     expected = {"math.exp": [1.0, 1.0], "math.log": [-np.inf, -np.inf]}.get(name, [0.0, -0.0])
+    expected *= count // 2
     assert y.tolist() == expected
     assert np.signbit(y).tolist() == np.signbit(expected).tolist()
 
 
 @pytest.mark.parametrize("machine", [X86_64_AVX2, X86_64_AVX512])
-@pytest.mark.parametrize("name", ["math.exp", "math.tanh", "math.log", "math.erf"])
+@pytest.mark.parametrize(
+    "name", ["math.exp", "math.tanh", "math.log", "math.erf", "math.atan", "math.asin", "math.acos"]
+)
 def test_no_calls(name: str, machine: Machine) -> None:
     assert "call" not in assembly(_source(name, "f32", 1024), machine)
 
@@ -185,6 +198,35 @@ def test_binary_functions(
     z = np.zeros(37, types[kinds[2]])
     compile_kernel(_elementwise(body, kinds, 37))(0, x, y, z)
     np.testing.assert_allclose(z, reference(x, y), rtol=1e-6)
+
+
+_NUMBERS = np.array(
+    [0.0, -0.0, 1.0, -1.0, -2.5, 3.0, 0.5, -0.5, 127.0, np.inf, -np.inf, np.nan, 1e-40, 3e38],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "limit"), [("powf", np.power, 1.0), ("atan2", np.arctan2, 3.0)]
+)
+def test_special_and_ordinary_pairs(
+    name: str, reference: Callable[[Array, Array], Array], limit: float
+) -> None:
+    """All pairs of special numbers, then blocks of ordinary ones, which no libm computes."""
+    random = np.random.default_rng(5)
+    ordinary = np.exp(random.uniform(-20, 20, 4096)).astype(np.float32)
+    x = np.concatenate([np.repeat(_NUMBERS, len(_NUMBERS)), ordinary])
+    y = np.concatenate([np.tile(_NUMBERS, len(_NUMBERS)), random.uniform(-6, 6, 4096)])
+    y, z = y.astype(np.float32), np.zeros(len(x), np.float32)
+    body = f"%r = math.{name} %b0, %b1 : f32"
+    compile_kernel(_elementwise(body, ["f32", "f32", "f32"], len(x)))(0, x, y, z)
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64), y.astype(np.float64))
+        errors = _ulp_errors(z, exact)
+    normal = ~np.isfinite(exact) | (np.abs(exact) > 1e-37) | (exact == 0)
+    worst = int(np.nanargmax(np.where(normal, errors, 0.0)))
+    assert errors[worst] <= limit, f"{name}({x[worst]!r}, {y[worst]!r}) = {z[worst]!r}"
+    assert np.array_equal(np.isnan(z), np.isnan(exact))
 
 
 @pytest.mark.parametrize(("name", "test"), [("isinf", np.isinf), ("isnan", np.isnan)])

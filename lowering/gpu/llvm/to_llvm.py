@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import PassError, UnsupportedError
-from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
+from rammer_mlir.lowering.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.lowering.llvm.translation import to_llvm_ir

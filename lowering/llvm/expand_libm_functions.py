@@ -1,8 +1,9 @@
-"""Expand f32 functions, which the CPU takes from libm, into arithmetic: a GPU has no libm.
+"""Expand functions of libm on f32 into arithmetic: a GPU has no libm, and libm has no vectors.
 
-The stated errors are in units in the last place (ulp) against the exact value. Short polynomials in
+On a CPU, LLVM calls libm once per lane. There, vectors are expanded and scalars are not. The stated
+errors are in units in the last place (ulp) against the exact value. Short polynomials in
 f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations use
-f64. Functions that are not listed, and all functions on f64, are refused by name.
+f64. On GPUs, functions that are not listed and all functions on f64 are refused by name.
 """
 
 from __future__ import annotations
@@ -10,10 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rammer_mlir.bindings import arith, ir
+from rammer_mlir.bindings import arith, ir, scf, vector
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import Bits, Float, Mask, expand
+from rammer_mlir.lowering.llvm.float32 import (
+    Bits,
+    Float,
+    Mask,
+    constant_like,
+    element_type,
+    expand,
+    shaped_like,
+)
 
 _SIN = (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4)
 _COS = (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5)
@@ -33,7 +42,7 @@ The largest ratio of two f32 is below 2**277.
 
 
 class Double:
-    """An f64 value with Python operators; LLVM may contract a product and a sum to an fma."""
+    """An f64 value, or a vector of them, with Python operators."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -41,19 +50,23 @@ class Double:
     @staticmethod
     def of(x: Float) -> Double:
         """Emit the exact conversion of an f32 to f64."""
-        return Double(arith.extf(ir.F64Type.get(), x.value))
+        return Double(arith.extf(shaped_like(x.value.type, ir.F64Type.get()), x.value))
+
+    def constant(self, number: float) -> Double:
+        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
+        return Double(constant_like(self.value.type, ir.F64Type.get(), number))
 
     def __add__(self, other: Double | float) -> Double:
-        return Double(arith.addf(self.value, _lift(other)))
+        return Double(arith.addf(self.value, self._lift(other)))
 
     def __sub__(self, other: Double | float) -> Double:
-        return Double(arith.subf(self.value, _lift(other)))
+        return Double(arith.subf(self.value, self._lift(other)))
 
     def __mul__(self, other: Double | float) -> Double:
-        return Double(arith.mulf(self.value, _lift(other)))
+        return Double(arith.mulf(self.value, self._lift(other)))
 
     def __truediv__(self, other: Double | float) -> Double:
-        return Double(arith.divf(self.value, _lift(other)))
+        return Double(arith.divf(self.value, self._lift(other)))
 
     def rounded(self) -> Double:
         """Emit the nearest integer as an f64; needs |x| < 2**51."""
@@ -62,23 +75,24 @@ class Double:
 
     def low_bits(self) -> Bits:
         """Emit the integer value, modulo 2**32, of a result of ``rounded``."""
-        bits = arith.bitcast(ir.IntegerType.get_signless(64), (self + _ROUND).value)
-        return Bits(arith.trunci(ir.IntegerType.get_signless(32), bits))
+        wide, narrow = (
+            shaped_like(self.value.type, ir.IntegerType.get_signless(bits)) for bits in (64, 32)
+        )
+        return Bits(arith.trunci(narrow, arith.bitcast(wide, (self + _ROUND).value)))
 
     def polynomial(self, coefficients: tuple[float, ...]) -> Double:
         """Emit the polynomial in this value; the first coefficient is that of the lowest power."""
-        total = Double(_lift(coefficients[-1]))
+        total = self.constant(coefficients[-1])
         for coefficient in reversed(coefficients[:-1]):
             total = total * self + coefficient
         return total
 
     def single(self) -> Float:
         """Emit the rounding to f32."""
-        return Float(arith.truncf(ir.F32Type.get(), self.value))
+        return Float(arith.truncf(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
-
-def _lift(number: Double | float) -> ir.Value:
-    return number.value if isinstance(number, Double) else arith.constant(ir.F64Type.get(), number)
+    def _lift(self, other: Double | float) -> ir.Value:
+        return other.value if isinstance(other, Double) else self.constant(other).value
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
@@ -115,7 +129,7 @@ def expand_cos(x: Float) -> Float:
 
 
 def expand_atan(x: Float) -> Float:
-    """Emit atan(x), with an error of 2 ulp."""
+    """Emit atan(x), with an error of 2.5 ulp."""
     size = x.absolute()
     large, medium = size > 2.414213562373095, size > 0.4142135623730950
     one = x.constant(1.0)
@@ -181,14 +195,14 @@ def _log2(x: Float) -> Double:
 
 def _exp2(t: Double) -> Float:
     """Emit 2**t for a finite t, rounded to f32 with overflow and underflow."""
-    low = Double(arith.maximumf(t.value, _lift(-200.0)))
-    limited = Double(arith.minimumf(low.value, _lift(200.0)))
+    low = arith.maximumf(t.value, t.constant(-200.0).value)
+    limited = Double(arith.minimumf(low, t.constant(200.0).value))
     n = limited.rounded()
     integer = ir.IntegerType.get_signless(64)
-    exponent = arith.extsi(integer, n.low_bits().value)
-    biased = arith.addi(exponent, arith.constant(integer, 1023))
-    scale = arith.shli(biased, arith.constant(integer, 52))
-    power = Double(arith.bitcast(ir.F64Type.get(), scale))
+    exponent = arith.extsi(shaped_like(t.value.type, integer), n.low_bits().value)
+    biased = arith.addi(exponent, constant_like(exponent.type, integer, 1023))
+    scale = arith.shli(biased, constant_like(exponent.type, integer, 52))
+    power = Double(arith.bitcast(t.value.type, scale))
     return ((limited - n).polynomial(_EXP2) * power).single()
 
 
@@ -228,7 +242,7 @@ def expand_remf(x: Float, y: Float) -> Float:
         step = divisor * 2.0**shift
         quotient = Double(math_dialect.trunc((rest / step).value))
         left = Double(math_dialect.fma(arith.negf(quotient.value), step.value, rest.value))
-        negative = arith.cmpf(arith.CmpFPredicate.OLT, left.value, _lift(0.0))
+        negative = arith.cmpf(arith.CmpFPredicate.OLT, left.value, left.constant(0.0).value)
         left = Double(arith.select(negative, (left + step).value, left.value))
         # A step that is infinite or larger than the rest subtracts nothing.
         fits = arith.cmpf(arith.CmpFPredicate.OGE, rest.value, step.value)
@@ -264,6 +278,33 @@ EXPANSIONS: dict[str, Callable[..., Float]] = {
 
 _EXPANDED = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
+_LARGEST_ANGLE = 2.0**28
+"""Largest argument for which sin and cos have the stated error."""
+
+
+def _is_accurate_angle(x: Float) -> Mask:
+    return x.absolute() < _LARGEST_ANGLE
+
+
+def _is_finite_power(_x: Float, y: Float) -> Mask:
+    return y.absolute() < math.inf
+
+
+_ON_VECTORS: dict[str, Callable[..., Mask] | None] = {
+    "math.sin": _is_accurate_angle,
+    "math.cos": _is_accurate_angle,
+    "math.atan": None,
+    "math.atan2": None,
+    "math.asin": None,
+    "math.acos": None,
+    "math.powf": _is_finite_power,
+}
+"""Functions that are expanded on vectors, with the condition on the operands, if there is one.
+
+Vectors with a lane that does not meet the condition take the results of libm. A remainder by
+repeated subtraction is not faster than libm's.
+"""
+
 
 def expand_libm_functions(module: ir.Module) -> None:
     """Replace functions of ``EXPANSIONS`` on scalars of f32 or narrower by arithmetic."""
@@ -271,3 +312,39 @@ def expand_libm_functions(module: ir.Module) -> None:
         expansion = EXPANSIONS.get(operation.name)
         if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):
             expand(operation, expansion)
+
+
+def expand_on_vectors(module: ir.Module) -> None:
+    """Replace functions of libm on vectors of f32 by arithmetic; scalars are left to libm."""
+    for operation in walk(module.operation):
+        if operation.name not in _ON_VECTORS:
+            continue
+        kind = operation.results[0].type
+        if isinstance(kind, ir.VectorType) and isinstance(element_type(kind), ir.F32Type):
+            condition = _ON_VECTORS[operation.name]
+            if condition is not None:
+                operation = _guarded(operation, condition)
+            expand(operation, EXPANSIONS[operation.name])
+
+
+def _guarded(operation: ir.Operation, condition: Callable[..., Mask]) -> ir.Operation:
+    """Return a copy of ``operation``, executed only if all lanes meet ``condition``.
+
+    Otherwise the operation itself is executed.
+    """
+    kind = operation.results[0].type
+    with ir.InsertionPoint(operation), operation.location:
+        mask = condition(*map(Float, operation.operands)).value
+        boolean = ir.IntegerType.get_signless(1)
+        every = vector.reduction(boolean, vector.CombiningKind.AND, mask)
+        choice = scf.IfOp(every, [kind], has_else=True)
+    operation.results[0].replace_all_uses_with(choice.results[0])
+    copy = operation.clone(ir.InsertionPoint(choice.then_block)).operation
+    with operation.location:
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp(copy.results)
+        operation.detach_from_parent()
+        with ir.InsertionPoint(choice.else_block) as point:
+            point.insert(operation)
+            scf.YieldOp(operation.results)
+    return copy
