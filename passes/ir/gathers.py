@@ -47,7 +47,11 @@ def only_gathers(op: Structured, gathers: Sequence[Gather], value: ir.Value) -> 
 
 
 def _loop(index: ir.Value) -> int | None:
+    """Return the loop whose index ``index`` is, possibly through integers; else None."""
     owner = index.owner
+    # The index of a loop is converted to an integer and back: an i64 has as many bits.
+    while not isinstance(owner, ir.Block) and owner.operation.name == "arith.index_cast":
+        owner = owner.operation.operands[0].owner
     if isinstance(owner, ir.Block) or owner.operation.name != "linalg.index":
         return None
     return ir.IntegerAttr(owner.operation.attributes["dim"]).value

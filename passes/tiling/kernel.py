@@ -11,6 +11,7 @@ from math import ceil, prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import Box, Span, operand_box
+from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import (
     Structured,
     captured_values,
@@ -262,11 +263,15 @@ def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[
     """Return for each loop class whether one of its loops runs over contiguous memory.
 
     Such a loop indexes the last dimension of an argument or result of the function, which
-    ``outside`` contains. Loops over panels count too, because tiles have to consist of whole
-    panels. The loops of a class are tiled together.
+    ``outside`` contains, or of a value from which a body gathers. Loops over panels count too,
+    because tiles have to consist of whole panels. The loops of a class are tiled together.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
+        gathered = {gather.loops[-1] for gather in gathers_of(op) if gather.loops}
+        for number, tile_class in enumerate(space.classes):
+            loop = tile_class.loops.get(index)
+            found[number] |= loop is not None and loop in gathered
         values = [*op.inputs, *op.op.operation.results]
         for map_, value in zip(op.maps, values, strict=True):
             if value in outside and len(map_.results) and shape_of(value)[-1] > 1:

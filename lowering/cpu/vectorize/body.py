@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
 from rammer_mlir.bindings import arith, ir
+from rammer_mlir.lowering.cpu.vectorize import memory
+from rammer_mlir.lowering.cpu.vectorize.memory import Mask
 from rammer_mlir.lowering.kernels.combiners import Combiner, find_combiners
 from rammer_mlir.passes.ir.cloning import rename_operands
 from rammer_mlir.passes.ir.structured import Structured
+
+_ALL_LANES = Mask(None, None)
 
 Values: TypeAlias = "list[ir.Value | None]"
 """The value of each slot of a ``Body``, by slot number; None if unused or not yet computed."""
@@ -25,6 +29,9 @@ _UNSIGNED_ZEROS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.m
 
 # A division in a masked-off lane could trap, and x86 has no vector division of integers.
 _INTEGER_DIVISIONS = ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
+
+LOAD = "memref.load"
+"""The operation by which a body gathers an element of a captured buffer at computed indices."""
 
 _WORK = {
     "arith.divf": 8.0,
@@ -41,12 +48,13 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 class Instruction:
     """An operation of a body, with its name, result types and attributes.
 
-    ``operands`` are slots of ``Body``: numbers of the body's values.
+    ``operands`` and ``results`` are slots of ``Body``: numbers of the body's values.
     """
 
     operation: ir.Operation
     name: str
     operands: tuple[int, ...]
+    results: tuple[int, ...]
     types: tuple[ir.Type, ...]
     attributes: dict[str, ir.Attribute]
 
@@ -107,16 +115,25 @@ class Body:
                 operation,
                 operation.name,
                 tuple(self.slots[value] for value in operation.operands),
+                tuple(self.slots[value] for value in operation.results),
                 tuple(result.type for result in operation.results),
                 _relaxed(operation.name, dict(operation.attributes), self._contract),
             )
         )
 
     @property
+    def gathers(self) -> bool:
+        """Whether the body reads elements of captured buffers at computed indices."""
+        return any(instruction.name == LOAD for instruction in self.instructions)
+
+    @property
     def vectorizable(self) -> bool:
-        """Whether every operation also exists on vectors and is safe on masked-off lanes."""
+        """Whether every operation also exists on vectors and is safe on masked-off lanes.
+
+        For gathers, that depends on the loop along the lanes: see ``gathers.varying_slots``.
+        """
         return all(
-            instruction.name == "linalg.index"
+            instruction.name in ("linalg.index", LOAD)
             or (
                 instruction.name.startswith(("arith.", "math."))
                 and instruction.name.removeprefix("arith.") not in _INTEGER_DIVISIONS
@@ -131,14 +148,18 @@ class Body:
 
         A multiply-add costs 1. The least cost is 0.5.
         """
-        total = 0.0
-        for instruction in self.instructions:
-            if instruction.name.startswith("math.") and instruction.name not in _CHEAP_MATH:
-                total += _WORK.get(instruction.name, _TRANSCENDENTAL_WORK)
-            elif instruction.name != "linalg.index":
-                total += _WORK.get(instruction.name, 1.0)
         names = [instruction.name for instruction in self.instructions]
+        total = _work_of(self.instructions)
         return max(0.5, total - (1.0 if "arith.mulf" in names and "arith.addf" in names else 0.0))
+
+    def shared_work(self, varying: Container[int]) -> float:
+        """Return the estimated cost of the operations whose results are the same in all lanes.
+
+        ``varying`` has the slots of values that differ between lanes.
+        """
+        return _work_of(
+            [each for each in self.instructions if not any(r in varying for r in each.results)]
+        )
 
     def uses(self, slot: int) -> int:
         """Return the number of uses of a slot by the body's operations and its yielded values."""
@@ -159,7 +180,9 @@ class Body:
             replace(c, attributes=_relaxed(c.name, c.attributes, self._contract)) for c in found
         ]
 
-    def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
+    def emit(
+        self, values: Values, lanes: int, broadcast: Broadcast, mask: Mask = _ALL_LANES
+    ) -> list[ir.Value]:
         """Emit the body's operations and return the values that it yields.
 
         Args:
@@ -169,18 +192,22 @@ class Body:
                 vectors of this many lanes.
             broadcast: function that broadcasts a value to all lanes; applied to each operand of an
                 operation that is emitted on vectors.
+            mask: the valid lanes; gathers read no elements for the others.
         """
         for instruction in self.instructions:
             if instruction.name == "linalg.index":
                 continue
             operands = _known(values, instruction.operands)
             types: Sequence[ir.Type] = instruction.types
+            if instruction.name == LOAD:
+                values[instruction.results[0]] = memory.load_element(operands, lanes, mask)
+                continue
             if any(isinstance(operand.type, ir.VectorType) for operand in operands):
                 operands = [broadcast(operand) for operand in operands]
                 types = [ir.VectorType.get([lanes], t) for t in types]
             results = self._emit_one(instruction, types, operands, values)
-            for result, value in zip(instruction.operation.results, results, strict=True):
-                values[self.slots[result]] = value
+            for slot, value in zip(instruction.results, results, strict=True):
+                values[slot] = value
         return _known(values, self.yields)
 
     def _emit_one(
@@ -202,6 +229,16 @@ class Body:
         known = ((value, values[slot]) for value, slot in self.slots.items())
         rename_operands(clone, {old: new for old, new in known if new is not None})
         return list(clone.results)
+
+
+def _work_of(instructions: Iterable[Instruction]) -> float:
+    total = 0.0
+    for instruction in instructions:
+        if instruction.name.startswith("math.") and instruction.name not in _CHEAP_MATH:
+            total += _WORK.get(instruction.name, _TRANSCENDENTAL_WORK)
+        elif instruction.name != "linalg.index":
+            total += _WORK.get(instruction.name, 1.0)
+    return total
 
 
 def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rammer_mlir.bindings import arith, ir, llvm, memref, vector
 from rammer_mlir.lowering.cpu.vectorize.body import Body, Broadcast, Values
+from rammer_mlir.lowering.cpu.vectorize.memory import Mask
 from rammer_mlir.lowering.cpu.vectorize.memory import broadcast as broadcast_to
 from rammer_mlir.lowering.cpu.vectorize.operands import Jump, Operand
 from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
@@ -58,11 +59,14 @@ class ByteProductBody(Body):
         """
         return _WORK[self._instruction]
 
-    def emit(self, values: Values, lanes: int, broadcast: Broadcast) -> list[ir.Value]:
+    def emit(
+        self, values: Values, lanes: int, broadcast: Broadcast, mask: Mask | None = None
+    ) -> list[ir.Value]:
         """Emit the accumulator plus the products of four pairs of bytes; return the sum.
 
         The result is a list with this sum only. ``values`` begins with three values: the two
-        factors, each as 32-bit words of four bytes, and the accumulator.
+        factors, each as 32-bit words of four bytes, and the accumulator. ``mask`` is not used: the
+        body gathers nothing.
         """
         left, right, total = values[: self.arguments]
         assert left is not None and right is not None and total is not None

@@ -137,12 +137,14 @@ class TileArrays:
         return self.count * self._tile_cycles(nest)
 
     def _tile_cycles(self, nest: LoopNest) -> Floats:
-        instances = np.prod(self.points, axis=1) * -(-self.size // self.lanes)
+        shared = 0.0 if self.vector is None else nest.loops[self.vector].shared
+        registers = -(-self.size // self.lanes)
+        work = np.prod(self.points, axis=1) * (registers * (nest.work - shared) + shared)
         loads = sum(
             (self.loads(nest, a) * self._load_cost(nest, a) for a in nest.inputs),
             start=np.zeros(len(self.size)),
         )
-        step = np.maximum(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
+        step = np.maximum(work / 2, loads / 2) + _LOAD_COST * loads
         ends = sum(
             (self._output_cost(nest, a) for a in nest.outputs), start=np.zeros(len(self.size))
         )

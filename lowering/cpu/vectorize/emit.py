@@ -351,7 +351,7 @@ class NestEmitter:
         values[body.arguments : body.arguments + len(self.captured)] = self.captured
         for slot, dim in body.indices:
             values[slot] = as_value(self.registers.dim_index(dim, spans, instance))
-        results = body.emit(values, self.lanes, self.registers.broadcast)
+        results = body.emit(values, self.lanes, self.registers.broadcast, instance.mask)
         if self.vector is None:
             return results
         return [self.registers.broadcast(value) for value in results]

@@ -84,7 +84,8 @@ def _is_elementwise(generic: Structured) -> bool:
         return False
     if any(generic.operand_dims(number) is None for number in range(len(generic.maps))):
         return False
-    return not generic.reads_output(0) and Body(generic, contract=False).vectorizable
+    body = Body(generic, contract=False)
+    return not generic.reads_output(0) and body.vectorizable and not body.gathers
 
 
 def _aliasing_permits_fusion(reduction: Structured, generic: Structured, argument: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -91,15 +91,34 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
     """
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])
-    kind = ir.VectorType.get([lanes], operand.element)
-    start = [as_value(address)]
     if isinstance(stride, int) and stride == 1:
-        if mask.value is None:
-            return vector.load(kind, operand.value, start)
-        return vector.maskedload(kind, operand.value, start, mask.value, zeros(kind))
+        return _load_contiguous(operand.value, [as_value(address)], lanes, mask)
     if isinstance(stride, int) and 1 < stride <= MAX_STRIDE and lanes >= _SHUFFLED_LANES:
         return _load_strided(operand, address, stride, lanes, mask)
     return gather(operand, address, index_vector(lanes, stride), lanes, mask)
+
+
+def load_element(operands: Sequence[ir.Value], lanes: int, mask: Mask) -> ir.Value:
+    """Emit ``memref.load`` on a buffer and its indices; return a scalar or a vector.
+
+    The last index may be the vector of ``lane_indices``. Contiguous elements of the buffer's last
+    dimension are then loaded; lanes outside of ``mask`` are not read.
+    """
+    buffer, *indices = operands
+    if not indices or not isinstance(indices[-1].type, ir.VectorType):
+        return memref.load(buffer, indices)
+    indices[-1] = vector.extract(indices[-1], [], [0])
+    return _load_contiguous(buffer, indices, lanes, mask)
+
+
+def _load_contiguous(
+    buffer: ir.Value, first: Sequence[ir.Value], lanes: int, mask: Mask
+) -> ir.Value:
+    """Emit the load of a register from contiguous memory; ``first`` are the indices of lane 0."""
+    kind = ir.VectorType.get([lanes], ir.MemRefType(buffer.type).element_type)
+    if mask.value is None:
+        return vector.load(kind, buffer, first)
+    return vector.maskedload(kind, buffer, first, mask.value, zeros(kind))
 
 
 def _load_strided(

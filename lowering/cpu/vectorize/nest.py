@@ -13,6 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.body import Body
 from rammer_mlir.lowering.cpu.vectorize.byte_products import ByteProductBody, in_words
 from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
+from rammer_mlir.lowering.cpu.vectorize.gathers import varying_slots
 from rammer_mlir.lowering.cpu.vectorize.operands import Operand, metadata, read_operand
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 from rammer_mlir.lowering.kernels.affine import Index, upper_bound
@@ -163,6 +164,7 @@ class Nest:
                     isinstance(self.sizes[d], int),
                     self.reduction[d],
                     panels.get(d, 0),
+                    *self._lanes_along(d),
                 )
                 for d in self.loops
             ),
@@ -179,6 +181,21 @@ class Nest:
             combinable=self.body.combiners is not None,
             line=max(1, 512 // self.lane_bits),
         )
+
+    def _lanes_along(self, loop: int) -> tuple[bool, float]:
+        """Return whether registers may lie along a loop, and the work that their lanes share.
+
+        All work counts as that of each lane if the body does not gather elements.
+        """
+        if not self.body.gathers:
+            return True, 0.0
+        moving = [
+            slot
+            for slot, operand in enumerate(self.operands)
+            if slot >= len(self.operands) - self.outputs or not operand.invariant(loop)
+        ]
+        varying = varying_slots(self.body, loop, moving)
+        return varying is not None, 0.0 if varying is None else self.body.shared_work(varying)
 
     def _final_accesses(self) -> list[Access]:
         """Return the strides of each buffer that a nest with an epilogue stores to.

@@ -53,6 +53,10 @@ class Operand:
         strides = [self.strides[loop] for loop in loops]
         return Access(tuple(s if isinstance(s, int) else None for s in strides))
 
+    def invariant(self, loop: int) -> bool:
+        """Return whether the address is the same in all iterations of a loop."""
+        return self.results is None and self.strides[loop] == 0
+
     def address(self, dims: list[Index]) -> Index:
         """Emit the address in elements at loop indices ``dims``, for a nonlinear map."""
         assert self.results is not None, "strides tell the address"

@@ -164,7 +164,7 @@ def _candidates(nest: LoopNest) -> list[_Candidates]:
         for loop in nest.parallels
     }
     for vector, loop in enumerate(nest.loops):
-        if (loop.reduction and not nest.combinable) or loop.trips == 1:
+        if (loop.reduction and not nest.combinable) or loop.trips == 1 or not loop.vectorizable:
             continue
         needed = -(-loop.trips // nest.lanes)
         for vectors in sorted({min(v, needed) for v in _VECTORS}):

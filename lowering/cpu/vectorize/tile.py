@@ -22,12 +22,16 @@ class Loop:
         reduction: whether it is a reduction loop.
         panel: points of the smallest panel in which an operand is stored along this loop, so that
             each micro tile stays within a panel; 0 without panels.
+        vectorizable: whether registers may have their lanes along this loop.
+        shared: the part of ``LoopNest.work`` that the lanes of registers along this loop share.
     """
 
     trips: int
     static: bool
     reduction: bool
     panel: int = 0
+    vectorizable: bool = True
+    shared: float = 0.0
 
     def allows(self, points: int) -> bool:
         """Return whether micro tiles of ``points`` points stay within a panel."""

@@ -13,6 +13,7 @@ from rammer_mlir.frontends.onnx.builders.normalization import computing_type
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
     structured,
+    transpose,
 )
 from rammer_mlir.frontends.onnx.builders.values import (
     Expr,
@@ -174,12 +175,13 @@ def grid_sample(node: Node) -> Tensor:
         for size in x.shape[2:]
     ]
     taps_of = _MODES[node.attribute("mode", "linear")]
-    shape = node.out().shape
+    images, channels, *pooled = node.out().shape
     kind = computing_type(x.dtype)
-    places: list[Expr] = [0, *range(2, len(shape))]
+    image = _channels_last(x)
+    last = x.rank - 1
     # The grid's first coordinate is that of the last axis.
-    inputs = [
-        (grid, [*places, ir.AffineExpr.get_constant(number)])
+    inputs: list[tuple[Tensor, list[Expr]]] = [
+        (grid, [*range(last), ir.AffineExpr.get_constant(number)])
         for number in reversed(range(len(axes)))
     ]
 
@@ -188,31 +190,47 @@ def grid_sample(node: Node) -> Tensor:
             taps_of(axis, axis.place(c.cast(kind)))
             for axis, c in zip(axes, coordinates, strict=True)
         ]
-        return _weighted_sum(x, [here(0), here(1)], taps, kind)
+        return _weighted_sum(image, here(0), taps, here(last), kind)
 
-    out = (empty(shape, x.dtype), range(len(shape)))
-    return structured(shape, 0, inputs, out, body)
+    shape = (images, *pooled, channels)
+    found = structured(shape, 0, inputs, (empty(shape, x.dtype), range(x.rank)), body)
+    return _channels_second(found)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Emit images with their channels as the last dimension instead of the second.
+
+    The channels of a sample have the same coordinates and weights. As the innermost loop they share
+    the computation of these, and read contiguous memory.
+    """
+    return transpose(x, [0, *range(2, x.rank), 1])
+
+
+def _channels_second(x: Tensor) -> Tensor:
+    """Emit the inverse of ``_channels_last``."""
+    return transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)])
 
 
 def _weighted_sum(
-    x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
+    image: Tensor, number: Scalar, taps: Sequence[Sequence[_Tap]], channel: Scalar, kind: DType
 ) -> Scalar:
     """Emit the sum of elements over all combinations of taps, one for each spatial axis.
 
     Each element is weighted by the product of its taps' weights.
 
     Args:
-        x: the image.
-        first: indices of the dimensions before the spatial axes.
+        image: the images, with their channels last.
+        number: index of an image.
         taps: taps of each spatial axis.
-        kind: dtype of the arithmetic; the result has the dtype of ``x``.
+        channel: index of a channel.
+        kind: dtype of the arithmetic; the result has the dtype of ``image``.
     """
     total: Scalar | None = None
     for choice in product(*taps):
-        value = fetch(x, [*first, *(tap.index for tap in choice)])
+        value = fetch(image, [number, *(tap.index for tap in choice), channel])
         for tap in choice:
             if tap.exists is not None:
-                value = tap.exists.select(value, literal(0, x.dtype))
+                value = tap.exists.select(value, literal(0, image.dtype))
         if choice[0].weight is None:
             return value
         term = value.cast(kind)
@@ -221,7 +239,7 @@ def _weighted_sum(
             term = term * tap.weight
         total = term if total is None else total + term
     assert total is not None
-    return total.cast(x.dtype)
+    return total.cast(image.dtype)
 
 
 def roi_align(node: Node) -> Tensor:
@@ -250,12 +268,15 @@ def roi_align(node: Node) -> Tensor:
         (regions, [0, ir.AffineExpr.get_constant(number)]) for number in range(4)
     ]
 
+    image = _channels_last(x)
+
     def body(batch: Scalar, *values: Scalar) -> Scalar:
         *region, total = values
         taps = [grid.taps(axis, region, x.shape[2 + axis]) for axis in (0, 1)]
-        place = [batch.cast(INT64).clamp(0, x.shape[0] - 1), here(1)]
+        number, channel = batch.cast(INT64).clamp(0, x.shape[0] - 1), here(3)
         terms = [
-            fetch(x, [*place, down.index, right.index]) * _product(down.weight, right.weight)
+            fetch(image, [number, down.index, right.index, channel])
+            * _product(down.weight, right.weight)
             for down, right in product(*taps)
         ]
         if maximum:
@@ -264,11 +285,11 @@ def roi_align(node: Node) -> Tensor:
             return total
         return total + (terms[0] + terms[1] + terms[2] + terms[3]) / float(samples * samples)
 
-    shape = (regions.shape[0], x.shape[1], *pooled)
+    shape = (regions.shape[0], *pooled, x.shape[1])
     start = full(shape, lowest(x.dtype) if maximum else 0, x.dtype)
     inputs = [(batches, [0]), *corners]
     domain = (*shape, samples, samples)
-    return structured(domain, 2, inputs, (start, range(4)), body)
+    return _channels_second(structured(domain, 2, inputs, (start, range(4)), body))
 
 
 def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
@@ -280,7 +301,7 @@ def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
 class _RegionGrid:
     """RoiAlign's grid of sample positions in a region, emitted inside a loop nest.
 
-    Loops 2 and 3 of the nest are the bins of the region, loops 4 and 5 the samples of a bin.
+    Loops 1 and 2 of the nest are the bins of the region, loops 4 and 5 the samples of a bin.
 
     Attributes:
         pooled: number of bins along each axis.
@@ -309,7 +330,7 @@ class _RegionGrid:
         kind = start.dtype
         width = extent / float(self.pooled[axis])
         step = (here(4 + axis).cast(kind) + 0.5) * width / float(self.samples)
-        place = start + here(2 + axis).cast(kind) * width + step
+        place = start + here(1 + axis).cast(kind) * width + step
         inside = place.compare("ge", -1.0) & place.compare("le", float(size))
         place = inside.select(place, literal(0, kind)).maximum(0.0)
         low = place.cast(INT64).minimum(size - 1)
