@@ -123,6 +123,16 @@ class ConstantValues(MutableMapping[str, Array]):
         """Return the shape of the value ``name``, which does not read it."""
         return self._values[name].shape
 
+    def are_all(self, name: str, number: float) -> bool:
+        """Return whether all elements of the constant ``name`` are ``number``; False for others.
+
+        The constant is read only if that is so: any other values lead to the same decision.
+        """
+        value = self._values.get(name)
+        if value is None or not value.size or value.flat[0] != number:
+            return False
+        return bool((value == number).all()) and self[name] is value
+
     def __contains__(self, name: object) -> bool:
         return name in self._values
 

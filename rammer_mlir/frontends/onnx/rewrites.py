@@ -5,7 +5,7 @@ Operands must be constant, or their types known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.batch_statistics import (
     normalizes_by_batch,
     write_batch_normalization,
 )
-from rammer_mlir.frontends.onnx.model import LARGE, Model
+from rammer_mlir.frontends.onnx.model import LARGE, ConstantValues, Model
 from rammer_mlir.frontends.onnx.ngrams import counts_integers, write_counts
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, dtype_of
@@ -58,7 +58,7 @@ class _Rewrite:
     """
 
     node: onnx.NodeProto
-    values: Mapping[str, Array]
+    values: ConstantValues
     table: ShapeTable
     write: NodeWriter
 
@@ -152,10 +152,43 @@ def _batch_normalization(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     return write_batch_normalization(node, shape, dtype_of(kinds.pop()), site.write)
 
 
+def _where(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
+    """Return the chosen operand of a Where whose constant condition always chooses the same one."""
+    condition, *branches = site.node.input
+    for is_true, chosen in zip((True, False), branches, strict=True):
+        if site.values.are_all(condition, is_true):
+            return _broadcast(site, chosen)
+    return None
+
+
+def _add(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
+    """Return the other operand of an Add of many zeros, as of an attention without mask.
+
+    The sign of a zero may differ. A few zeros, such as a first state, cost nothing.
+    """
+    for zeros, other in (site.node.input, reversed(site.node.input)):
+        is_large = zeros in site.values and prod(site.values.shape(zeros)) > LARGE
+        if is_large and site.values.are_all(zeros, 0):
+            return _broadcast(site, other)
+    return None
+
+
+def _broadcast(site: _Rewrite, operand: str) -> Iterable[onnx.NodeProto] | None:
+    """Return nodes that broadcast an operand to the result's shape; None if that is unknown."""
+    shape = site.table.find_shape(site.node.output[0])
+    if shape is None or not site.table.elem_type(operand):
+        return None
+    if site.table.find_shape(operand) == shape:
+        return site.finish("Identity", operand)
+    return site.finish("Expand", operand, site.write.integers(*shape))
+
+
 _REWRITES: dict[str, Callable[[_Rewrite], Iterable[onnx.NodeProto] | None]] = {
+    "Add": _add,
     "BatchNormalization": _batch_normalization,
     "CastLike": _cast_like,
     "Compress": _compress,
     "ScatterND": _scatter_nd,
     "TfIdfVectorizer": _count_ngrams,
+    "Where": _where,
 }
