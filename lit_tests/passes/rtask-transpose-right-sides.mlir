@@ -72,3 +72,21 @@ func.func @weights(%a: tensor<197x64xf32>, %b: tensor<80x64xf32> {rtask.constant
   } -> tensor<197x80xf32>
   return %0 : tensor<197x80xf32>
 }
+
+// -----
+
+// A large right side is copied in panels of 32 columns, which the product reads by panel and column.
+// CHECK-DAG: #[[FROM:.*]] = affine_map<(d0, d1, d2) -> (d1, d0 * 32 + d2)>
+// CHECK-DAG: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32)>
+// CHECK-LABEL: func.func @large
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<1024x128xf32>
+// CHECK: %[[COPY:.*]] = linalg.generic {indexing_maps = [#[[FROM]], #{{.*}}], {{.*}} ins(%[[B]] : tensor<1024x128xf32>) outs(%{{.*}} : tensor<4x1024x32xf32>)
+// CHECK: linalg.generic {indexing_maps = [#{{.*}}, #[[PANELS]], #{{.*}}], {{.*}} ins(%{{.*}}, %[[COPY]] : tensor<128x1024xf32>, tensor<4x1024x32xf32>)
+func.func @large(%a: tensor<128x1024xf32>, %b: tensor<1024x128xf32>) -> tensor<128x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<128x128xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<128x128xf32>) -> tensor<128x128xf32>
+  %0 = linalg.matmul ins(%a, %b : tensor<128x1024xf32>, tensor<1024x128xf32>)
+      outs(%init : tensor<128x128xf32>) -> tensor<128x128xf32>
+  return %0 : tensor<128x128xf32>
+}

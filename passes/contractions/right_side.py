@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.ir.generics import indexing_maps, transposed
+from rammer_mlir.passes.ir.boxes import panel_number, point_of_panel
+from rammer_mlir.passes.ir.generics import copied, indexing_maps, transposed
 from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_generic
 
 
@@ -71,12 +72,42 @@ class RightSide:
 
         ``loops`` has the number of the product's loop that indexes each dimension of ``source``.
         """
+        self._read(source, [ir.AffineExpr.get_dim(loop) for loop in loops])
+
+    def _read(self, source: ir.Value, exprs: Sequence[ir.AffineExpr]) -> None:
+        """Make the product read ``source`` at indices that are expressions of its loops."""
         maps = list(self.op.maps)
-        exprs = [ir.AffineExpr.get_dim(loop) for loop in loops]
-        maps[self.number] = ir.AffineMap.get(maps[self.number].n_dims, 0, exprs)
+        maps[self.number] = ir.AffineMap.get(maps[self.number].n_dims, 0, list(exprs))
         operation = self.op.op.operation
         operation.operands[self.number] = source
         operation.attributes["indexing_maps"] = indexing_maps(maps)
+
+    def copy_in_panels(
+        self, width: int, source: ir.Value | None = None, loops: Sequence[int] | None = None
+    ) -> None:
+        """Emit a copy in panels of ``width`` columns, and make the product read the copy.
+
+        A panel has the columns' elements of all rows, row by row. ``width`` divides the number of
+        columns. The copy is made of ``source``, of which ``loops`` index the dimensions; by
+        default, of the operand.
+        """
+        value = self.value if source is None else source
+        read = self.loops if loops is None else tuple(loops)
+        others = [loop for loop in self.loops if loop not in (self.inner, self.column)]
+        extents = [self.op.extents[loop] for loop in (*others, self.inner)]
+        columns = self.op.extents[self.column]
+        shape = [*extents[:-1], columns // width, extents[-1], width]
+        # The loops of the copy, in the order of its dimensions.
+        panel, row, point = (ir.AffineExpr.get_dim(len(others) + n) for n in range(3))
+        place = {loop: ir.AffineExpr.get_dim(n) for n, loop in enumerate(others)}
+        place |= {self.inner: row, self.column: panel * width + point}
+        with ir.InsertionPoint(self.op.op), self.op.op.operation.location:
+            copy = copied(value, shape, [place[loop] for loop in read])
+        dims = [ir.AffineExpr.get_dim(loop) for loop in (*others, self.inner)]
+        column = ir.AffineExpr.get_dim(self.column)
+        *batch, inner = dims
+        panels = panel_number(column, width), inner, point_of_panel(column, width)
+        self._read(copy, [*batch, *panels])
 
     def copy_transposed(self) -> None:
         """Emit a transposed copy of the operand, and make the product read the copy.

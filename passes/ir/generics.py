@@ -79,9 +79,22 @@ def transposed(
         ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
         for loops in (read, written)
     ]
+    return _copy(source, shape, maps)
+
+
+def copied(source: ir.Value, shape: Sequence[int], exprs: Sequence[ir.AffineExpr]) -> ir.Value:
+    """Emit a copy of the given shape, and return it.
+
+    ``exprs`` are the indices of ``source``, as expressions of the indices of the copy.
+    """
+    identity = ir.AffineMap.get_identity(len(shape))
+    return _copy(source, shape, [ir.AffineMap.get(len(shape), 0, list(exprs)), identity])
+
+
+def _copy(source: ir.Value, shape: Sequence[int], maps: Sequence[ir.AffineMap]) -> ir.Value:
     element = ir.RankedTensorType(source.type).element_type
     empty = tensor.EmptyOp(list(shape), element).result
-    copy = generic([source], empty, maps, [True] * len(read))
+    copy = generic([source], empty, maps, [True] * len(shape))
     body = copy.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
         linalg.YieldOp([body.arguments[0]])

@@ -47,6 +47,29 @@ def test_a_right_side_that_is_used_otherwise_too(rows: int) -> None:
     np.testing.assert_array_equal(found["z"], -w.T)
 
 
+@pytest.mark.parametrize("columns", [112, 128, 130])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("num_veus", [1, 3])
+def test_large_right_sides_are_copied_in_panels(columns: int, batch: int, num_veus: int) -> None:
+    """Panels have 32 or 16 columns, if that divides their number."""
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
+    g (float[{batch},150,640] x, float[{batch},640,{columns}] w)
+      => (float[{batch},150,{columns}] y) {{ z = MatMul(x, w)  y = Relu(z) }}""")
+    random = np.random.default_rng(2)
+    x, w = (
+        random.standard_normal((batch, *shape)).astype(np.float32)
+        for shape in ((150, 640), (640, columns))
+    )
+    found = rammer_mlir.compile(model, cache=False, num_veus=num_veus).run({"x": x, "w": w})["y"]
+    exact = np.maximum(x.astype(np.float64) @ w, 0)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-3)
+
+
+def test_panels_have_16_or_32_columns() -> None:
+    with pytest.raises(OptionError, match="width: expected 16 or 32 columns, found 24"):
+        TransposeRightSides(width=24).check_options()
+
+
 def test_few_rows_are_fewer_than_many() -> None:
     with pytest.raises(OptionError, match="expected 0 <= few < many, found 8 and 8"):
         TransposeRightSides(few=8, many=8).check_options()
