@@ -18,6 +18,7 @@ from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_reductions import BlockReductions
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
+from rammer_mlir.passes.rtask_chunk_chains import ChunkChains
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
 from rammer_mlir.passes.rtask_distribute_activations import DistributeActivations
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
@@ -75,6 +76,7 @@ PASSES: tuple[type[Pass], ...] = (
     BlockChannels,
     BlockReductions,
     FormOperators,
+    ChunkChains,
     Pipeline,
     BlockWeights,
     Winograd,

@@ -12,6 +12,7 @@ from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
+from rammer_mlir.passes.ir.chunks import CHUNK
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import (
     entry_block,
@@ -150,6 +151,7 @@ class _Bufferizer:
             attributes={
                 "kernels": ir.ArrayAttr.get(kernels),
                 "operator_id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
+                **({CHUNK: op.attributes[CHUNK]} if CHUNK in op.attributes else {}),
             },
         )
 

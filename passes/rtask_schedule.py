@@ -7,12 +7,14 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Form, Pass, check_least
+from rammer_mlir.passes.ir.chunks import chunk_of
 from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.passes.rtask_plan_memory import propose_offsets
 from rammer_mlir.passes.tiling.scratch import drop_scratch
+from rammer_mlir.scheduling.chunk_turns import Chunk, in_turns
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.memory_limit import limited
 from rammer_mlir.scheduling.per_operator import one_by_one
@@ -28,7 +30,8 @@ class Schedule(Pass):
     Costs are those of ``device``, a name or a file; if it only supports global synchronization,
     rPrograms are supersteps. With ``per-operator``, each operator becomes a separate rProgram, as a
     baseline. If intermediates have to fit into ``memory`` bytes, operators wait for the operators
-    whose memory they reuse; 0 is no limit.
+    whose memory they reuse; 0 is no limit. Without a limit, as many chunks of a chain
+    (`rtask-chunk-chains`) are in progress at a time as there are vEUs.
     """
 
     name: ClassVar[str] = "rtask-schedule"
@@ -56,6 +59,8 @@ class Schedule(Pass):
             fitting = limited(graph, self.memory)
             propose_offsets(builder.roots, fitting.offsets)
             graph = fitting.graph
+        else:
+            graph = in_turns(graph, _chunks(module), self.num_veus)
         plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)
@@ -83,3 +88,14 @@ class Schedule(Pass):
         for op in operators:
             op.operation.erase()
         erase_unused_kernels(module, {call.kernel for call in calls.values()})
+
+
+def _chunks(module: ir.Module) -> dict[int, Chunk]:
+    """Return the chunk of each rOperator that belongs to one, by the rOperator's number."""
+    operators = [
+        op.operation
+        for op in entry_block(module).operations
+        if op.operation.name == "rtask.operator"
+    ]
+    found = {number: chunk_of(op) for number, op in enumerate(operators)}
+    return {number: chunk for number, chunk in found.items() if chunk is not None}

@@ -10,7 +10,7 @@ from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, functions, symbol_name
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants
-from rammer_mlir.passes.ir.structured import captured_values, is_generic
+from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic
 from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_cuts
 from rammer_mlir.passes.memory.operand_parts import Cut, Needed, operand_cuts
 
@@ -79,7 +79,16 @@ class CutFunctions:
             found = zip(returned, parts, strict=True)
             return [emitter.part(value, cut) for value, cut in found if cut is not None]
 
-        return self._outliner.function(f"{name}_part", types, body)
+        part = self._outliner.function(f"{name}_part", types, body)
+        if part not in self._functions:
+            self._functions = {symbol_name(f): f for f in functions(self.module)}
+        return part
+
+    def has_contraction(self, name: str) -> bool:
+        """Whether the function ``name`` computes a contraction, such as a product."""
+        block = _body(self._functions[name])
+        operations = [] if block is None else block.operations
+        return any(is_generic(op) and Structured(op).is_contraction for op in operations)
 
 
 def _body(function: ir.OpView) -> ir.Block | None:

@@ -117,10 +117,11 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
         *_SIMPLIFIED,
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
-        *_right_sides(options),
+        *_right_sides(options, named),
         *_BLOCKED_CHANNELS,
         *(("rtask-block-reductions",) if _machine(named).byte_products else ()),
         formed_operators(options, _occupying(options.num_veus)),
+        *(() if options.tile_bytes else ("rtask-chunk-chains",)),
     )
 
 
@@ -130,13 +131,17 @@ def _occupying(num_veus: int) -> int:
 
 
 def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    weights = f"rtask-block-weights{{width={_panel_width(options, named)}}}"
+    return (weights, *_winograd(options), *_fused_bodies(options))
+
+
+def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
+    """Return the number of columns of a panel of a product's right side."""
     # Predictions for another kind of device do not depend on the processor that makes them; only
     # a vEU of a CPU is a single thread.
     is_cpu = find_device(options.device).threads_per_veu == 1
-    # Two registers of f32 hold 32 channels with AVX-512; fewer than 16 would not fill a cache line.
-    width = 16 if is_cpu and _machine(named).vector_bits < 512 else 32
-    weights = f"rtask-block-weights{{width={width}}}"
-    return (weights, *_winograd(options), *_fused_bodies(options))
+    # Two registers of f32 hold 32 columns with AVX-512; fewer than 16 would not fill a cache line.
+    return 16 if is_cpu and _machine(named).vector_bits < 512 else 32
 
 
 def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
@@ -346,9 +351,11 @@ def _split_for_cpu(options: CompileOptions) -> tuple[str, ...]:
     return () if options.num_veus <= _FEW_VEUS else _split(options, _CPU_SPLIT_ROWS)
 
 
-def _right_sides(options: CompileOptions) -> tuple[str, ...]:
+def _right_sides(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     # On a bulk-synchronous device, a copy is one more step of the schedule.
-    return () if options.tile_bytes else ("rtask-transpose-right-sides",)
+    if options.tile_bytes:
+        return ()
+    return (f"rtask-transpose-right-sides{{width={_panel_width(options, named)}}}",)
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:

@@ -159,7 +159,8 @@ class Dependencies:
 
         They exist if the consumer writes a buffer that takes over the memory of earlier buffers
         (``Buffer.after``): all its rTasks wait for all rTasks of the earlier operators that touch
-        those buffers. Operator o has rKernel ``kernels[o]``.
+        those buffers, except for those that others of them wait for. Operator o has rKernel
+        ``kernels[o]``.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -171,12 +172,36 @@ class Dependencies:
             for argument, view in enumerate(operator.operands)
             if argument not in only_read
             for before in self._graph.buffers[view.buffer].after
-            for user in self._users[before]
-            if user < consumer
+            for user in self._last_users(before, consumer, kernels)
         }
         for producer in sorted(earlier):
             chosen = self._graph.operators[producer].kernels[kernels[producer]]
             yield Edge(producer, _all_pairs(kernel.num_rtasks, chosen.num_rtasks))
+
+    def _last_users(self, buffer: int, consumer: int, kernels: Sequence[int]) -> Iterator[int]:
+        """Yield the operators before ``consumer`` that touch a buffer, without implied ones.
+
+        An operator that reads the whole buffer waits for its writers.
+        """
+        users = [user for user in self._users[buffer] if user < consumer]
+        readers = [user for user in users if self._reads_whole(user, buffer, kernels)]
+        for user in users:
+            kernel = self._graph.operators[user].kernels[kernels[user]]
+            reads = {self._graph.operators[user].operands[r.argument].buffer for r in kernel.reads}
+            if buffer in reads or not any(user < reader for reader in readers):
+                yield user
+
+    def _reads_whole(self, number: int, buffer: int, kernels: Sequence[int]) -> bool:
+        operator = self._graph.operators[number]
+        size = self._graph.buffers[buffer].num_elements
+        for read in operator.kernels[kernels[number]].reads:
+            view = operator.operands[read.argument]
+            if view.buffer == buffer and buffer not in self._updated and view.offset == 0:
+                if read not in self._filled:
+                    self._filled[read] = filled(read.boxes)
+                if self._filled[read] == (0, size - 1):
+                    return True
+        return False
 
     def _edges_of(
         self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool

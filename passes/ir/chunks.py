@@ -1,0 +1,32 @@
+"""Chunks of chains of rOperators, as attributes of the rOperators.
+
+The chunks of a chain are independent of one another, but schedules start them in turns: so few are
+in progress at a time that their intermediates stay in the cores' caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rammer_mlir.bindings import ir
+
+CHUNK = "rtask.chunk"
+"""Attribute of an ``rtask.operator``: the numbers of its chain and of its chunk in the chain."""
+
+Chunk = tuple[int, int]
+"""The number of a chain, and the number of a chunk in the order of execution."""
+
+
+def chunk_of(op: ir.Operation) -> Chunk | None:
+    """Return the chunk to which an rOperator belongs, or None."""
+    if CHUNK not in op.attributes:
+        return None
+    chain, number = ir.DenseI64ArrayAttr(op.attributes[CHUNK])
+    return chain, number
+
+
+def mark_chunk(ops: Iterable[ir.Operation], chain: int, number: int) -> None:
+    """Mark the rOperators among ``ops`` as those of a chunk."""
+    for op in ops:
+        if op.name == "rtask.operator":
+            op.attributes[CHUNK] = ir.DenseI64ArrayAttr.get([chain, number])
