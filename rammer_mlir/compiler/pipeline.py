@@ -121,7 +121,7 @@ def _cpu_formed(options: CompileOptions, named: NamedMachine | None) -> tuple[st
         *_BLOCKED_CHANNELS,
         *(("rtask-block-reductions",) if _machine(named).byte_products else ()),
         formed_operators(options, _occupying(options.num_veus)),
-        *(() if options.tile_bytes else ("rtask-chunk-chains",)),
+        *_chunked(options),
     )
 
 
@@ -137,11 +137,9 @@ def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[st
 
 def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
     """Return the number of columns of a panel of a product's right side."""
-    # Predictions for another kind of device do not depend on the processor that makes them; only
-    # a vEU of a CPU is a single thread.
-    is_cpu = find_device(options.device).threads_per_veu == 1
+    # Predictions for another kind of device do not depend on the processor that makes them.
     # Two registers of f32 hold 32 columns with AVX-512; fewer than 16 would not fill a cache line.
-    return 16 if is_cpu and _machine(named).vector_bits < 512 else 32
+    return 16 if _is_cpu(options) and _machine(named).vector_bits < 512 else 32
 
 
 def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
@@ -356,6 +354,16 @@ def _right_sides(options: CompileOptions, named: NamedMachine | None) -> tuple[s
     if options.tile_bytes:
         return ()
     return (f"rtask-transpose-right-sides{{width={_panel_width(options, named)}}}",)
+
+
+def _chunked(options: CompileOptions) -> tuple[str, ...]:
+    # A vEU of other devices has no second-level cache of its own.
+    return ("rtask-chunk-chains",) if _is_cpu(options) and not options.tile_bytes else ()
+
+
+def _is_cpu(options: CompileOptions) -> bool:
+    """Whether the device is a CPU: only there a vEU is a single thread."""
+    return find_device(options.device).threads_per_veu == 1
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:
