@@ -57,6 +57,7 @@ class ChunkChains(Pass):
             replaced |= {name for op in chain.operators for name in kernel_names(op)}
             # A chunk that is cut again stays in its chain.
             outer = chunk_of(chain.operators[0].operation)
+            search.settled.difference_update(node.operation for node in chain.nodes)
             *chunks, _ = emit_chunks(chain, functions)
             for made in chunks:
                 mark_chunk(made, number if outer is None else outer[0], next(unique))

@@ -119,7 +119,7 @@ class CachedChains:
         return len(values) > 1 and self.functions.has_contraction(kernel_names(op)[0])
 
     def _traffic(self, chain: ChunkedChain) -> CacheTraffic | None:
-        """Return what a chain moves; None if it has large weights or less than two products."""
+        """Return what a chain moves; None if it has large weights or fewer than two products."""
         operators = chain.operators
         if sum(map(self._is_product, operators)) < 2:
             return None
