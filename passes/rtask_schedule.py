@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -55,19 +56,19 @@ class Schedule(Pass):
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)
         graph = builder.graph()
+        operators = _operators(module)
         if self.memory:
             fitting = limited(graph, self.memory)
             propose_offsets(builder.roots, fitting.offsets)
             graph = fitting.graph
         else:
-            graph = in_turns(graph, _chunks(module), self.num_veus)
+            graph = in_turns(graph, _chunks(operators), self.num_veus)
         plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)
         if self.per_operator:
             plan = one_by_one(graph, plan, device)
         block = entry_block(module)
-        operators = [op for op in block.operations if op.operation.name == "rtask.operator"]
         calls = {
             number: OperatorCall(
                 graph.operators[number].kernels[plan.kernels[number]].name,
@@ -90,12 +91,11 @@ class Schedule(Pass):
         erase_unused_kernels(module, {call.kernel for call in calls.values()})
 
 
-def _chunks(module: ir.Module) -> dict[int, Chunk]:
+def _operators(module: ir.Module) -> list[ir.OpView]:
+    return [op for op in entry_block(module).operations if op.operation.name == "rtask.operator"]
+
+
+def _chunks(operators: Sequence[ir.OpView]) -> dict[int, Chunk]:
     """Return the chunk of each rOperator that belongs to one, by the rOperator's number."""
-    operators = [
-        op.operation
-        for op in entry_block(module).operations
-        if op.operation.name == "rtask.operator"
-    ]
-    found = {number: chunk_of(op) for number, op in enumerate(operators)}
+    found = {number: chunk_of(op.operation) for number, op in enumerate(operators)}
     return {number: chunk for number, chunk in found.items() if chunk is not None}

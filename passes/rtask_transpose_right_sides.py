@@ -52,7 +52,12 @@ class TransposeRightSides(Pass):
     width: int = WIDEST_PANEL
 
     def check_options(self) -> None:
-        """Raise an OptionError unless 0 <= ``few`` < ``many`` and ``most`` is at least 1."""
+        """Check the options.
+
+        Raises:
+            OptionError: unless 0 <= ``few`` < ``many``, the other numbers are at least 1, and
+                panels of ``width`` columns exist.
+        """
         if not 0 <= self.few < self.many:
             raise OptionError(
                 f"{self.name}: few, many: expected 0 <= few < many, found {self.few} and "

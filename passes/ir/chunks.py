@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.scheduling.chunk_turns import Chunk
 
 CHUNK = "rtask.chunk"
 """Attribute of an ``rtask.operator``: the numbers of its chain and of its chunk in the chain."""
-
-Chunk = tuple[int, int]
-"""The number of a chain, and the number of a chunk in the order of execution."""
 
 
 def chunk_of(op: ir.Operation) -> Chunk | None:

@@ -18,7 +18,7 @@ _SMALL_CONSTANT = 64 * 1024
 """Most bytes of the weights of an rOperator in a chain, each chunk of which reads them again."""
 
 _MOST_CHUNKS = 64
-"""Maximum number of chunks of a chain: each is a number of rOperators to schedule."""
+"""Maximum number of chunks of a chain; each chunk adds rOperators to the schedule."""
 
 _MOST_OPERATORS = 1024
 """Maximum number of rOperators of a model with chunks; more take long to schedule."""
@@ -27,12 +27,15 @@ _EXCESS = 1.5
 """Factor by which the intermediates of a chain must exceed the cache for chunks to pay."""
 
 _LEAST_SAVED = 0.5
-"""Least share of the intermediates' traffic that chunks save, after what they read repeatedly."""
+"""Least share of the intermediates' traffic that chunks must save.
+
+The bytes of operands that every chunk reads whole are subtracted from the saving.
+"""
 
 
 @dataclass(frozen=True)
 class CacheTraffic:
-    """What a chain of rOperators moves between a core's cache and memory.
+    """The traffic of a chain of rOperators between a core's cache and memory.
 
     Attributes:
         intermediates: bytes of the large values between the chain's rOperators: those of at least
@@ -119,7 +122,7 @@ class CachedChains:
         return len(values) > 1 and self.functions.has_contraction(kernel_names(op)[0])
 
     def _traffic(self, chain: ChunkedChain) -> CacheTraffic | None:
-        """Return what a chain moves; None if it has large weights or fewer than two products."""
+        """Return a chain's traffic; None if it has large weights or fewer than two products."""
         operators = chain.operators
         if sum(map(self._is_product, operators)) < 2:
             return None

@@ -26,6 +26,8 @@ def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], together: int) -> Ta
         chunks: the chunk of each operator that belongs to one, by the operator's number.
         together: the number of chunks of a chain that may be in progress at a time.
     """
+    if not chunks:
+        return graph
     buffers = list(graph.buffers)
     own = _own_buffers(graph, chunks)
     last = _last(graph, chunks, own)
