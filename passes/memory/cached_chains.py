@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from math import ceil
+from typing import NamedTuple
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import OPERATOR
@@ -55,6 +56,22 @@ class CacheTraffic:
         return self.saved(chunks) >= _LEAST_SAVED * 2 * self.intermediates
 
 
+class _Candidate(NamedTuple):
+    """A chain of rOperators with a common end, for which chunks pay.
+
+    Attributes:
+        axis: the cut dimension of the first used result.
+        count: the number of chunks.
+        nodes: the number of operations of the chain.
+        saved: the bytes of traffic that the chunks save.
+    """
+
+    axis: int
+    count: int
+    nodes: int
+    saved: int
+
+
 @dataclass(frozen=True)
 class CachedChains:
     """Finds chains of products of values known at run time, as in an attention.
@@ -73,6 +90,7 @@ class CachedChains:
     constants: Container[ir.Value]
     cache: int
     settled: set[ir.Operation] = field(default_factory=set[ir.Operation])
+    _products: dict[ir.Operation, bool] = field(default_factory=dict[ir.Operation, bool])
 
     def choose(self, block: ir.Block, chains: ChunkedChains) -> ChunkedChain | None:
         """Return a chain to compute in chunks, from the end of a block; None if there is none."""
@@ -83,61 +101,79 @@ class CachedChains:
             if sink.operation in self.settled:
                 continue
             most = _MOST_OPERATORS - len(operators)
-            fitting = [
-                (chain, saved)
-                for chain, saved in self._ending_at(sink, chains)
-                if len(chain.operators) * (len(chain.chunks) - 1) <= most
-            ]
-            if fitting:
-                return max(fitting, key=lambda pair: pair[1])[0]
+            for found in sorted(self._ending_at(sink, chains), key=lambda each: -each.saved):
+                chain = self._built(found, sink, chains)
+                if chain is None:
+                    continue
+                if len(chain.operators) * (len(chain.chunks) - 1) <= most:
+                    return chain
             self.settled.add(sink.operation)
         return None
 
-    def _ending_at(
-        self, sink: ir.OpView, chains: ChunkedChains
-    ) -> Iterator[tuple[ChunkedChain, int]]:
-        """Yield the chains whose last rOperator is ``sink``, with the bytes that chunks save."""
+    def _ending_at(self, sink: ir.OpView, chains: ChunkedChains) -> Iterator[_Candidate]:
+        """Yield the chains whose last rOperator is ``sink`` for which chunks pay."""
         largest = max(map(tensor_bytes, sink.operation.operands), default=0)
         if largest < self.cache or not self._is_product(sink):
             return
         for axis, size in enumerate(shape_of(first_used(sink))):
             if size < 2:
                 continue
+            # Two chunks suffice to know a chain's traffic.
             for rough in chains.ending_at(sink, axis, 2):
+                if self._reads_large_weights(rough):
+                    break
                 traffic = self._traffic(rough)
                 if traffic is None or traffic.intermediates <= _EXCESS * self.cache:
                     continue
                 count = min(size, _MOST_CHUNKS, ceil(traffic.intermediates / self.cache))
                 while size % count and count < min(size, _MOST_CHUNKS):
                     count += 1
-                if not traffic.pays(count):
-                    continue
-                for chain in chains.ending_at(sink, axis, count):
-                    if len(chain.nodes) == len(rough.nodes) and self._is_exact(chain):
-                        yield chain, traffic.saved(count)
+                if traffic.pays(count):
+                    yield _Candidate(axis, count, len(rough.nodes), traffic.saved(count))
+
+    def _built(
+        self, found: _Candidate, sink: ir.OpView, chains: ChunkedChains
+    ) -> ChunkedChain | None:
+        """Return a chain in as many chunks as pay; None if they would overlap."""
+        for chain in chains.ending_at(sink, found.axis, found.count):
+            if len(chain.nodes) >= found.nodes:
+                same = len(chain.nodes) == found.nodes
+                return chain if same and self._is_exact(chain) else None
+        return None
 
     def _is_product(self, op: ir.OpView) -> bool:
         """Whether an rOperator computes a product of two values known at run time."""
-        values = [v for v in op.operation.operands if v not in self.constants]
-        return len(values) > 1 and self.functions.has_contraction(kernel_names(op)[0])
+        if op.operation not in self._products:
+            known = [value in self.constants for value in op.operation.operands]
+            name = kernel_names(op)[0]
+            self._products[op.operation] = self.functions.has_run_time_product(name, known)
+        return self._products[op.operation]
+
+    def _whole_operands(self, chain: ChunkedChain) -> set[ir.Value]:
+        """Return the operands from outside of a chain that every chunk reads whole."""
+        inside = {result for node in chain.nodes[1:] for result in node.results}
+        return {
+            value
+            for node, needed in zip(chain.nodes, chain.chunks[0].needed, strict=True)
+            for value, cut in zip(node.operation.operands, needed, strict=True)
+            if cut is None and value not in inside
+        }
+
+    def _reads_large_weights(self, chain: ChunkedChain) -> bool:
+        """Whether every chunk reads large weights whole, as those of every longer chain would."""
+        return any(
+            value in self.constants and tensor_bytes(value) > _SMALL_CONSTANT
+            for value in self._whole_operands(chain)
+        )
 
     def _traffic(self, chain: ChunkedChain) -> CacheTraffic | None:
-        """Return a chain's traffic; None if it has large weights or fewer than two products."""
+        """Return a chain's traffic; None if it has fewer than two products."""
         operators = chain.operators
         if sum(map(self._is_product, operators)) < 2:
             return None
-        inside = {result for node in chain.nodes[1:] for result in node.results}
-        repeated: set[ir.Value] = set()
-        for node, needed in zip(chain.nodes, chain.chunks[0].needed, strict=True):
-            for value, cut in zip(node.operation.operands, needed, strict=True):
-                if value in inside or cut is not None:
-                    continue
-                if value in self.constants and tensor_bytes(value) > _SMALL_CONSTANT:
-                    return None
-                repeated.add(value)
         between = [tensor_bytes(r) for op in operators[:-1] for r in op.results]
         large = [size for size in between if 2 * size >= max(between)]
-        return CacheTraffic(sum(large), sum(map(tensor_bytes, repeated)))
+        return CacheTraffic(sum(large), sum(map(tensor_bytes, self._whole_operands(chain))))
 
     def _is_exact(self, chain: ChunkedChain) -> bool:
         """Whether each result of the chain is computed once: chunks do not overlap."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -84,7 +84,8 @@ class ChunkedChains:
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[ChunkedChain]:
         """Yield the chains of rOperators to compute in chunks whose last rOperator is ``sink``.
 
-        Smaller sets come first; each has at least one intermediate.
+        Smaller sets come first; each has at least one intermediate, and begins with an rOperator or
+        a padding. Sets are grown as the iterator is advanced.
 
         Args:
             sink: the last rOperator of each set.
@@ -101,12 +102,18 @@ class ChunkedChains:
         if axes is None:
             return
         ends = [_on_axes(axes, part) for part in parts]
-        nodes = self._grown(sink, ends[len(ends) // 2])
-        for end in _ends(nodes):
-            chunks = [self._chunk(nodes[:end], part) for part in ends]
-            if None in chunks:
+        growing = [_GrowingChunk(self._needed, sink, end) for end in ends]
+        nodes: list[ir.OpView] = []
+        steps = 0
+        for node in self._grown(sink, ends[len(ends) // 2]):
+            nodes.append(node)
+            if not all(chunk.add(node) for chunk in growing):
                 return
-            yield ChunkedChain(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
+            if node.operation.name not in (OPERATOR, PAD):
+                continue
+            steps += 1
+            if steps > 1:
+                yield ChunkedChain(tuple(nodes), tuple(chunk.chunk() for chunk in growing))
 
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
@@ -132,27 +139,21 @@ class ChunkedChains:
                 return axes
         return None
 
-    def _grown(self, sink: ir.OpView, ends: Parts) -> list[ir.OpView]:
-        nodes: list[ir.OpView] = []
-        parts: dict[ir.Value, Cut | None] = dict(_used(sink, ends))
+    def _grown(self, sink: ir.OpView, ends: Parts) -> Iterator[ir.OpView]:
+        """Yield the operations that can be computed in chunks together, from ``sink`` backwards."""
+        chunk = _GrowingChunk(self._needed, sink, ends)
         inside: set[ir.Operation] = set()
-        for place in range(self._place[sink.operation], -1, -1):
-            op = self._operations[place]
-            if not any(result in parts for result in op.results) or not self._may_be_cut(op):
+        for op in reversed(self._operations[: self._place[sink.operation] + 1]):
+            if not chunk.uses(op) or not self._may_be_cut(op):
                 continue
             uses = [use for result in op.results for use in result.uses]
-            if nodes and any(use.owner.operation not in inside for use in uses):
+            if op != sink and any(use.owner.operation not in inside for use in uses):
                 continue
-            of_results = ends if op == sink else _parts_of_results(op, parts)
-            needed = None if of_results is None else self._needed(op, of_results)
-            if needed is None:
-                if not nodes:
-                    return []
-                continue
-            nodes.append(op)
-            inside.add(op.operation)
-            _add(parts, op, needed)
-        return nodes
+            if chunk.add(op):
+                inside.add(op.operation)
+                yield op
+            elif op == sink:
+                return
 
     def _may_be_cut(self, op: ir.OpView) -> bool:
         operation = op.operation
@@ -160,25 +161,51 @@ class ChunkedChains:
             return False
         return operation.name != OPERATOR or len(kernel_names(op)) == 1
 
-    def _chunk(self, nodes: Sequence[ir.OpView], ends: Parts) -> Chunk | None:
-        parts: dict[ir.Value, Cut | None] = dict(_used(nodes[0], ends))
-        chosen: list[Parts] = []
-        found: list[tuple[Cut | None, ...]] = []
-        for op in nodes:
-            of_results = ends if op == nodes[0] else _parts_of_results(op, parts)
-            needed = None if of_results is None else self._needed(op, of_results)
-            if of_results is None or needed is None:
-                return None
-            chosen.append(of_results)
-            found.append(tuple(needed))
-            _add(parts, op, needed)
-        return Chunk(tuple(chosen), tuple(found))
-
     def _needed(self, op: ir.OpView, parts: Parts) -> Needed | None:
         if op.operation.name == OPERATOR:
             return self._functions.argument_cuts(kernel_names(op)[0], parts)
         (cut,) = parts
         return None if cut is None else operand_cuts(op, 0, cut)
+
+
+@dataclass
+class _GrowingChunk:
+    """A chunk of a chain to which operations are added, from the last one backwards.
+
+    Attributes:
+        rule: returns the part of each operand that an operation needs for parts of its results.
+        sink: the last operation of the chain.
+        ends: the chunk's part of each result of ``sink``.
+    """
+
+    rule: Callable[[ir.OpView, Parts], Needed | None]
+    sink: ir.OpView
+    ends: Parts
+
+    def __post_init__(self) -> None:
+        """Begin with the results of ``sink`` as the only values with parts."""
+        self._parts: dict[ir.Value, Cut | None] = dict(_used(self.sink, self.ends))
+        self._chosen: list[Parts] = []
+        self._needed: list[tuple[Cut | None, ...]] = []
+
+    def uses(self, op: ir.OpView) -> bool:
+        """Whether the operations of the chunk use a result of ``op``, or it is the last one."""
+        return any(result in self._parts for result in op.results)
+
+    def add(self, op: ir.OpView) -> bool:
+        """Add an operation; return False, without a change, if it cannot be computed in parts."""
+        parts = self.ends if op == self.sink else _parts_of_results(op, self._parts)
+        needed = None if parts is None else self.rule(op, parts)
+        if parts is None or needed is None:
+            return False
+        self._chosen.append(parts)
+        self._needed.append(tuple(needed))
+        _add(self._parts, op, needed)
+        return True
+
+    def chunk(self) -> Chunk:
+        """Return the chunk of the operations that were added."""
+        return Chunk(tuple(self._chosen), tuple(self._needed))
 
 
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
@@ -198,19 +225,6 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
         cuts = [hull] * len(cuts)
     chosen = dict(zip(used, cuts, strict=True))
     return tuple(chosen.get(result) for result in op.results)
-
-
-def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
-    """Yield the numbers ``n`` for which the first ``n`` nodes can be computed in chunks together.
-
-    Node ``n - 1`` and at least one node before it have to be rOperators or paddings.
-    """
-    new = 0
-    for end, node in enumerate(nodes, 1):
-        is_new = node.operation.name in (OPERATOR, PAD)
-        new += is_new
-        if is_new and new > 1:
-            yield end
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:

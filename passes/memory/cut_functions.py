@@ -84,11 +84,24 @@ class CutFunctions:
             self._functions = {symbol_name(f): f for f in functions(self.module)}
         return part
 
-    def has_contraction(self, name: str) -> bool:
-        """Whether the function ``name`` computes a contraction, such as a product."""
+    def has_run_time_product(self, name: str, known: Sequence[bool]) -> bool:
+        """Whether the function ``name`` contracts two factors that are known only at run time.
+
+        ``known`` tells of each argument whether it is known at compile time.
+        """
         block = _body(self._functions[name])
-        operations = [] if block is None else block.operations
-        return any(is_generic(op) and Structured(op).is_contraction for op in operations)
+        if block is None:
+            return False
+        changing = {
+            ir.Value(v) for v, fixed in zip(block.arguments, known, strict=True) if not fixed
+        }
+        for op in block.operations:
+            if is_generic(op) and (structured := Structured(op)).is_contraction:
+                if sum(value in changing for value in structured.inputs) > 1:
+                    return True
+            if any(value in changing for value in (*op.operands, *captured_values(op))):
+                changing.update(ir.Value(result) for result in op.results)
+        return False
 
 
 def _body(function: ir.OpView) -> ir.Block | None:

@@ -78,7 +78,7 @@ def choose_regions(passes: TrialPasses) -> Step:
         if passes.finals is not None:
             with Finals(work, passes.finals, _timer(budget)) as finals:
                 measured = _measured(finals, trials, search)
-            chosen = fastest(measured.seconds, search.everything)
+            chosen = fastest(measured, search.everything)
         work.module = trials.module(chosen)
         # The numbered names served only to match operators to regions in timelines.
         if trials.locations:
@@ -106,7 +106,7 @@ def _timer(seconds: float) -> Callable[[], bool]:
 
 
 def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
-    """Compile and time competing programs; return the seconds per run of each choice.
+    """Compile and time competing programs; return the times of all choices.
 
     The competitors are the finalists and some programs with fewer regions: they keep only the
     regions whose code was faster, in a run of the program with all regions, than the host's code
@@ -133,7 +133,7 @@ def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
             better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
             if better.kept:
                 finals.enter(better, partial(trials.module, better))
-    return Measured(finals.medians(), finals.untried)
+    return finals.timed()
 
 
 def _decision(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,13 @@ from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import random_feeds
-from rammer_mlir.support.interleaved_timing import paired_medians, take_rounds, timed_burst
+from rammer_mlir.support.interleaved_timing import (
+    MIN_ROUNDS,
+    clearly_faster,
+    paired_medians,
+    take_rounds,
+    timed_burst,
+)
 from rammer_mlir.support.log import LOGGER
 
 _SECONDS = 2.0
@@ -26,6 +31,9 @@ _SECONDS = 2.0
 
 _NEAR = 1.15
 """Programs that take at most this multiple of the fastest one's time are measured again."""
+
+_LEAST_ROUNDS = 11
+"""Minimum number of rounds of the second time; losing three of them leaves a program in doubt."""
 
 _RECORDS = 5
 """Number of recorded runs of a program."""
@@ -38,16 +46,22 @@ regions would be kept, or left out of many, that happened to be timed in better 
 """
 
 
+Rounds = Mapping[Choice, Sequence[Sequence[float]]]
+"""Seconds of the runs of each choice of regions, by round."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """Measured times of competing programs.
 
     Attributes:
         seconds: the seconds per run of each choice of regions.
+        faster: the choices whose programs are faster than that of ``HOST`` beyond doubt.
         untried: number of choices that were not compiled for lack of time.
     """
 
     seconds: Mapping[Choice, float] = field(default_factory=dict[Choice, float])
+    faster: frozenset[Choice] = frozenset()
     untried: int = 0
 
 
@@ -84,11 +98,6 @@ class Finals:
     def __contains__(self, choice: Choice) -> bool:
         """Whether the program of a choice of regions was added by ``enter``."""
         return choice in self._programs
-
-    @property
-    def untried(self) -> int:
-        """The number of choices of regions for which there was no time."""
-        return len(self._untried)
 
     def enter(
         self, choice: Choice, module: Callable[[], ir.Module], *, always: bool = False
@@ -128,57 +137,68 @@ class Finals:
         program.run(self._feeds)
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
-    def medians(self) -> dict[Choice, float]:
-        """Time all programs, the fastest ones twice; return the seconds per run of each choice.
+    def timed(self) -> Measured:
+        """Time all programs, the fastest ones twice.
 
         Programs are compared within rounds, because the machine's speed changes between rounds.
         """
-        found = time_twice(self.choices, self._timed)
-        for choice, seconds in found.items():
+        found = replace(time_twice(self.choices, self._rounds), untried=len(self._untried))
+        for choice, seconds in found.seconds.items():
             LOGGER.info(
                 "offload: %d regions kept, measured %.6f ms", len(choice.kept), seconds * 1e3
             )
         return found
 
-    def _timed(self, choices: Sequence[Choice]) -> dict[Choice, float]:
+    def _rounds(self, choices: Sequence[Choice], least: int) -> Rounds:
         turns = {
             choice: partial(timed_burst, partial(self._programs[choice].run, self._feeds))
             for choice in choices
         }
-        return paired_medians(take_rounds(turns, _SECONDS))
+        return take_rounds(turns, _SECONDS, least=least)
 
 
 def time_twice(
-    choices: Sequence[Choice], timed: Callable[[Sequence[Choice]], dict[Choice, float]]
-) -> dict[Choice, float]:
+    choices: Sequence[Choice], timed: Callable[[Sequence[Choice], int], Rounds]
+) -> Measured:
     """Time all choices of regions, and those near the best and ``HOST`` a second time.
 
-    Return the seconds of each choice at the machine's speed of the second time.
+    The seconds of each choice are at the machine's speed of the second time. Choices that are timed
+    only once are not near the best, and so not among the faster ones.
 
     Args:
-        choices: the choices of regions.
-        timed: times some choices side by side, and returns the seconds of each.
+        choices: the choices of regions, ``HOST`` among them.
+        timed: times some choices side by side, in at least as many rounds as its second argument
+            says, and returns the seconds of the runs of each choice, by round.
     """
-    found = timed(choices)
+    found = paired_medians(timed(choices, MIN_ROUNDS))
     best = min(found, key=found.__getitem__)
     near = _NEAR * found[best]
     # The program without regions decides whether any region is kept.
     rest = [choice for choice in found if found[choice] <= near or choice == HOST]
     if len(rest) < 2:
-        return found
-    again = timed(rest)
+        return Measured(found)
+    rounds = timed(rest, _LEAST_ROUNDS)
+    again = paired_medians(rounds)
     # The best program was timed both times, so that it tells how the machine's speed has changed.
     scale = again[best] / found[best]
-    return {choice: again.get(choice, scale * old) for choice, old in found.items()}
+    return Measured(
+        {choice: again.get(choice, scale * old) for choice, old in found.items()},
+        clearly_faster(rounds, HOST),
+    )
 
 
-def fastest(seconds: Mapping[Choice, float], everything: Choice) -> Choice:
-    """Return the choice of regions with the least time in ``seconds``.
+def fastest(measured: Measured, everything: Choice) -> Choice:
+    """Return the choice of regions with the least time.
 
-    If the program without regions takes about as long, return ``HOST``; otherwise, if the program
-    with all regions does, return ``everything``.
+    Only choices that are clearly faster than ``HOST`` are considered. If there are none, or the
+    best of them takes about as long, return ``HOST``; otherwise, if the program with all regions
+    takes about as long as the best, return ``everything``.
     """
-    best = min(seconds, key=seconds.__getitem__)
+    seconds = measured.seconds
+    if not measured.faster:
+        return HOST
+    best = min(measured.faster, key=seconds.__getitem__)
     limit = seconds[best] * (1 + _NOISE)
-    simple = (choice for choice in (HOST, everything) if seconds.get(choice, math.inf) <= limit)
-    return next(simple, best)
+    if seconds[HOST] <= limit:
+        return HOST
+    return everything if everything in measured.faster and seconds[everything] <= limit else best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import statistics
 import time
@@ -12,13 +13,26 @@ from typing import TypeVar
 BURST = 3
 """The number of timed runs in each turn, after an untimed warm-up run."""
 
+_SLOW = 0.02
+"""Seconds of a run from which on each turn has a single timed run.
+
+Many rounds say more about slow programs than many runs in a round: a round takes long enough to
+average over short disturbances, and the machine's speed changes between rounds.
+"""
+
+_CONFIDENCE = 0.95
+"""Confidence with which an implementation has to be faster than another to count as faster."""
+
 MIN_ROUNDS, MAX_ROUNDS = 5, 300
 
 Key = TypeVar("Key")
 
 
 def take_rounds(
-    turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
+    turns: Mapping[Key, Callable[[], list[float]]],
+    budget: float,
+    seed: int = 0,
+    least: int = MIN_ROUNDS,
 ) -> dict[Key, list[list[float]]]:
     """Time implementations in rounds of random order; return the seconds of their runs by round.
 
@@ -28,16 +42,17 @@ def take_rounds(
     Args:
         turns: for each implementation, a function that runs it a few times and returns the seconds
             of each run. A round calls every function once.
-        budget: the seconds after which no more rounds begin. At least MIN_ROUNDS and at most
+        budget: the seconds after which no more rounds begin. At least ``least`` and at most
             MAX_ROUNDS rounds take place, whatever the budget.
         seed: the seed of the random order.
+        least: the minimum number of rounds.
     """
     shuffle = random.Random(seed).shuffle
     rounds: dict[Key, list[list[float]]] = {name: [] for name in turns}
     order = list(turns)
     deadline = time.perf_counter() + budget
     for number in range(MAX_ROUNDS):
-        if number >= MIN_ROUNDS and time.perf_counter() > deadline:
+        if number >= least and time.perf_counter() > deadline:
             break
         shuffle(order)
         for name in order:
@@ -77,11 +92,39 @@ def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key,
     }
 
 
+def clearly_faster(
+    rounds: Mapping[Key, Sequence[Sequence[float]]], reference: Key
+) -> frozenset[Key]:
+    """Return the implementations that are faster than another beyond doubt.
+
+    An implementation is faster if it wins so many rounds that one as slow as ``reference`` would
+    win as many with a probability of at most 5 % (one-sided sign test). Each round counts the
+    median of its runs. ``rounds`` are the results of ``take_rounds``, with those of ``reference``.
+    """
+    bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
+    return frozenset(
+        name
+        for name, times in bursts.items()
+        if _is_clear(sum(a < b for a, b in zip(times, bursts[reference], strict=True)), len(times))
+    )
+
+
+def _is_clear(wins: int, rounds: int) -> bool:
+    """Whether so many wins are improbable between equals, by the binomial distribution."""
+    at_least = sum(math.comb(rounds, count) for count in range(wins, rounds + 1))
+    return at_least <= (1 - _CONFIDENCE) * 2**rounds
+
+
 def timed_burst(run: Callable[[], object]) -> list[float]:
-    """Return the seconds of BURST runs after an untimed run, which refills the caches."""
+    """Return the seconds of BURST runs, or of one slow run, after an untimed run.
+
+    The untimed run refills the caches.
+    """
     run()
     stamps = [time.perf_counter()]
     for _ in range(BURST):
         run()
         stamps.append(time.perf_counter())
+        if stamps[-1] - stamps[-2] > _SLOW:
+            break
     return [end - begin for begin, end in itertools.pairwise(stamps)]

@@ -9,7 +9,8 @@ from itertools import combinations
 import pytest
 
 from rammer_mlir.compiler.offload_search import HOST, MOST_SIMULATIONS, Choice, Search
-from rammer_mlir.compiler.offload_timing import fastest, time_twice
+from rammer_mlir.compiler.offload_timing import Measured, Rounds, fastest, time_twice
+from rammer_mlir.support.interleaved_timing import clearly_faster
 
 
 def always() -> bool:
@@ -129,13 +130,40 @@ def test_a_program_of_no_regions_is_measured_once() -> None:
     assert search([[]], lambda choice: 1.0)[1].finalists() == [HOST]
 
 
+def times(seconds: dict[Choice, float], *faster: Choice) -> Measured:
+    """Measured times; ``faster`` are the choices that are faster than ``HOST`` beyond doubt."""
+    return Measured(seconds, frozenset(faster))
+
+
 def test_the_fastest_of_the_measured_programs() -> None:
-    both = kept("a", "b")
-    assert fastest({HOST: 2.0, kept("a"): 1.5, kept("b"): 1.0, both: 1.1}, both) == kept("b")
-    assert fastest({HOST: 2.0, kept("a"): 1.5, kept("b"): 1.0}, both) == kept("b")
-    assert fastest({HOST: 1.019, kept("a"): 1.0, both: 1.001}, both) == HOST
-    assert fastest({HOST: 1.021, kept("a"): 1.0, both: 1.019}, both) == both
-    assert fastest({HOST: 1.021, kept("a"): 1.0, both: 1.021}, both) == kept("a")
+    a, b, both = kept("a"), kept("b"), kept("a", "b")
+    assert fastest(times({HOST: 2.0, a: 1.5, b: 1.0, both: 1.1}, a, b, both), both) == b
+    assert fastest(times({HOST: 2.0, a: 1.5, b: 1.0}, a, b), both) == b
+    assert fastest(times({HOST: 1.019, a: 1.0, both: 1.001}, a, both), both) == HOST
+    assert fastest(times({HOST: 1.021, a: 1.0, both: 1.019}, a, both), both) == both
+    assert fastest(times({HOST: 1.021, a: 1.0, both: 1.021}, a, both), both) == a
+
+
+def test_a_program_that_may_be_no_faster_is_not_chosen() -> None:
+    a, both = kept("a"), kept("a", "b")
+    assert fastest(times({HOST: 1.2, a: 1.0, both: 1.1}), both) == HOST
+    assert fastest(times({HOST: 1.2, a: 1.0, both: 1.1}, both), both) == both
+    assert fastest(times({HOST: 1.2, a: 1.0, both: 1.01}, a), both) == a
+
+
+@pytest.mark.parametrize(
+    ("wins", "rounds", "clear"),
+    [(5, 5, True), (4, 5, False), (4, 4, False), (9, 11, True), (8, 11, False), (0, 11, False)],
+)
+def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
+    wins: int, rounds: int, clear: bool
+) -> None:
+    """Limits of the one-sided sign test at 5 %; the size of a single loss does not count."""
+    taken = {
+        "slow": [[2.0, 9.0, 2.0]] * rounds,
+        "tried": [[1.9, 1.9, 7.0]] * wins + [[50.0] * 3] * (rounds - wins),
+    }
+    assert clearly_faster(taken, "slow") == ({"tried"} if clear else set())
 
 
 def test_near_programs_are_timed_again() -> None:
@@ -143,11 +171,14 @@ def test_near_programs_are_timed_again() -> None:
     seconds = {HOST: 1.5, kept("a"): 1.0, kept("b"): 1.1, kept("a", "b"): 1.2}
     asked: list[list[Choice]] = []
 
-    def timed(choices: Sequence[Choice]) -> dict[Choice, float]:
+    def timed(choices: Sequence[Choice], least: int) -> Rounds:
         asked.append(list(choices))
-        return {choice: seconds[choice] * (1.3 if len(asked) > 1 else 1.0) for choice in choices}
+        slower = 1.3 if len(asked) > 1 else 1.0
+        return {choice: [[seconds[choice] * slower]] * least for choice in choices}
 
     found = time_twice(list(seconds), timed)
     assert asked[1:] == [[HOST, kept("a"), kept("b")]]
-    assert found == {choice: pytest.approx(1.3 * each) for choice, each in seconds.items()}
-    assert time_twice([HOST], lambda choices: dict.fromkeys(choices, 2.0)) == {HOST: 2.0}
+    assert found.seconds == {c: pytest.approx(1.3 * each) for c, each in seconds.items()}
+    assert found.faster == {kept("a"), kept("b")}
+    seconds = {HOST: 2.0}
+    assert time_twice([HOST], timed) == Measured({HOST: 2.6})
