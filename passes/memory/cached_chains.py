@@ -61,13 +61,13 @@ class _Candidate(NamedTuple):
 
     Attributes:
         axis: the cut dimension of the first used result.
-        count: the number of chunks.
+        chunks: the number of chunks.
         nodes: the number of operations of the chain.
         saved: the bytes of traffic that the chunks save.
     """
 
     axis: int
-    count: int
+    chunks: int
     nodes: int
     saved: int
 
@@ -135,7 +135,7 @@ class CachedChains:
         self, found: _Candidate, sink: ir.OpView, chains: ChunkedChains
     ) -> ChunkedChain | None:
         """Return a chain in as many chunks as pay; None if they would overlap."""
-        for chain in chains.ending_at(sink, found.axis, found.count):
+        for chain in chains.ending_at(sink, found.axis, found.chunks):
             if len(chain.nodes) >= found.nodes:
                 same = len(chain.nodes) == found.nodes
                 return chain if same and self._is_exact(chain) else None
