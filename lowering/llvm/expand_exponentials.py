@@ -39,10 +39,13 @@ _LOG = (0.3333331346511841, -0.25000008940696716, 0.2000211924314499, -0.1666799
 _ERF_SMALL = (0.12837916612625122, -0.3761262595653534, 0.1128358542919159,
               -0.026853810995817184, 0.005188327748328447, -0.0008010193123482168,
               7.853859278839082e-05)  # fmt: skip
-# -log(1 - erf(x)) on 1 <= x <= 4
-_ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
-              0.1084185540676117, -0.02520824410021305, 0.004204557742923498,
-              -0.0004413355782162398, 2.168678656744305e-05)  # fmt: skip
+# log2(1 - erf(x)) on 1 <= x <= 4, weighted by its effect on erf
+_ERF_LARGE = (-0.0004927132977172732, -1.6260459423065186, -0.9206483960151672,
+              -0.14875160157680511, 0.03150566667318344, -0.004252572078257799,
+              0.00026888836873695254)  # fmt: skip
+# 2**r on |r| <= 1/2, as accurate as 1 - erf(x) has to be
+_EXP2 = (1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713092088699,
+         0.009675540961325169, 0.001327647129073739)  # fmt: skip
 
 
 def expand_exponentials(module: ir.Module) -> None:
@@ -143,12 +146,15 @@ def expand_exp2(x: Float) -> Float:
 
 def expand_expm1(x: Float) -> Float:
     """Emit exp(x) - 1, with an error of 2 ulp."""
+    return x.equals(0.0).choose(x, _half_expm1(x.clamp(-18.0, 89.0)) * 2.0)  # keeps -0.0
+
+
+def _half_expm1(x: Float) -> Float:
+    """Emit (exp(x) - 1) / 2 for -18 <= x <= 89, with an error of 2 ulp."""
     # Half of the scale, since 2**128 would overflow where the result does not.
-    r, biased = _reduce_by_ln2(x.clamp(-18.0, 89.0), 126)
-    small = r.polynomial(_EXPM1) * r * r + r
+    r, biased = _reduce_by_ln2(x, 126)
     scale = _power_of_two(biased)
-    result = (small * scale + (scale - 0.5)) * 2.0
-    return x.equals(0.0).choose(x, result)  # keeps -0.0
+    return (r.polynomial(_EXPM1) * r * r + r) * scale + (scale - 0.5)
 
 
 def expand_log(x: Float) -> Float:
@@ -177,25 +183,25 @@ def expand_log1p(x: Float) -> Float:
 
 
 def expand_tanh(x: Float) -> Float:
-    """Emit tanh(x) as (exp(2a) - 1) / (exp(2a) + 1) for a = |x|, with an error of 3 ulp."""
-    a = x.absolute()
-    e = expand_expm1(a.clamp(0.0, 10.0) * 2.0)
-    return _with_sign(e / (e + 2.0), x)
+    """Emit tanh(x) as (exp(2x) - 1) / (exp(2x) + 1), with an error of 3 ulp."""
+    half = _half_expm1(x.clamp(-10.0, 10.0) * 2.0)
+    return x.equals(0.0).choose(x, half / (half + 1.0))  # keeps -0.0
 
 
 def expand_erf(x: Float) -> Float:
     """Emit the error function of x, with an error of 2 ulp."""
     a = x.absolute()
     small = x * (x * x).polynomial(_ERF_SMALL) + x
-    limited = a.clamp(0.0, 4.0)
-    large = -expand_exp(-limited.polynomial(_ERF_LARGE)) + 1.0
+    exponent = a.at_most(4.0).polynomial(_ERF_LARGE)
+    n, biased = _round(exponent, 127)
+    large = -((exponent - n).polynomial(_EXP2) * _power_of_two(biased)) + 1.0
     return (a < 1.0).choose(small, _with_sign(large, x))
 
 
 def _with_sign(magnitude: Float, sign: Float) -> Float:
     """Emit ``magnitude``, which is non-negative, with the sign of ``sign``."""
     bits = sign.bits() & -0x80000000
-    return (magnitude.bits() + bits).as_float()
+    return (magnitude.bits() | bits).as_float()
 
 
 EXPANSIONS: dict[str, Callable[[Float], Float]] = {

@@ -107,8 +107,11 @@ class Float:
 
     def clamp(self, low: float, high: float) -> Float:
         """Emit the nearest value from ``low`` to ``high``; a NaN stays a NaN."""
-        above = (self < low).choose(self.constant(low), self)
-        return (above > high).choose(self.constant(high), above)
+        return (self < low).choose(self.constant(low), self).at_most(high)
+
+    def at_most(self, high: float) -> Float:
+        """Emit the smaller of this value and ``high``; a NaN stays a NaN."""
+        return (self > high).choose(self.constant(high), self)
 
     def polynomial(self, coefficients: Sequence[float]) -> Float:
         """Emit the polynomial in this value, by Horner's rule.
