@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -170,6 +170,7 @@ def resize(node: Node) -> Tensor:
     axes = [axis for axis in _axes(node, x, coordinates) if not axis.is_identity]
     kind = computing_type(x.dtype)
     result = x
+    repeats: dict[int, int] = {}
     outside: list[tuple[int, NDArray[np.bool_]]] = []
     for axis in axes:
         # In float32, like the scales and ONNX Runtime: `ceil` moves one element on for any excess.
@@ -179,9 +180,15 @@ def resize(node: Node) -> Tensor:
             outside.append((axis.number, (places < 0) | (places > axis.before - 1)))
         if mode == "nearest":
             indices = _NEAREST[node.attribute("nearest_mode", "round_prefer_floor")](places)
-            result = _select(result, axis, indices.astype(np.int64).clip(0, axis.before - 1))
+            indices = indices.astype(np.int64).clip(0, axis.before - 1)
+            if count := _repeats(axis, indices):
+                repeats[axis.number] = count
+            else:
+                result = _select(result, axis, indices)
         else:
             result = _interpolate(result, axis, _weighted(node, mode, axis, places), kind)
+    if repeats:
+        result = _repeat(result, repeats)
     return _extrapolate(_rounded(result, x.dtype), outside, node)
 
 
@@ -236,16 +243,18 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
     return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
 
 
+def _repeats(axis: _Axis, indices: Integers) -> int:
+    """Return how often each element occurs if ``indices`` repeat all elements in order, else 0."""
+    count = axis.after // max(axis.before, 1)
+    is_repeated = np.array_equal(indices, np.repeat(np.arange(axis.before), count))
+    return count if is_repeated else 0
+
+
 def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
     """Emit ``x`` with the elements at ``indices`` along an axis.
 
-    Emits a repetition if each element occurs equally often, a strided slice if the indices grow
-    by equal steps, else a gather.
+    Emits a strided slice if the indices grow by equal steps, else a gather.
     """
-    repeats = axis.after // max(axis.before, 1)
-    if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
-        if axis.after == axis.before * repeats:
-            return _repeat(x, axis.number, repeats)
     steps = np.diff(indices)
     if indices.size > 1 and (steps == steps[0]).all() and steps[0] > 0:
         starts, sizes, strides = [0] * x.rank, list(x.shape), [1] * x.rank
@@ -255,14 +264,19 @@ def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
     return take(x, constant(indices.astype(np.int32)), axis.number, is_checked=True)
 
 
-def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
-    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
-    loops = [*range(axis + 1), *range(axis + 2, x.rank + 1)]
+def _repeat(x: Tensor, counts: Mapping[int, int]) -> Tensor:
+    """Emit ``x`` with each element along an axis repeated as often as ``counts`` says by axis.
+
+    All axes are repeated by the same loops, so that no result of some of them is stored.
+    """
+    shape: list[int] = []
+    kept: list[int] = []
+    for axis, size in enumerate(x.shape):
+        kept.append(len(shape))
+        shape += [size, counts[axis]] if axis in counts else [size]
     out = (empty(shape, x.dtype), range(len(shape)))
-    wide = structured(shape, 0, [(x, loops)], out, lambda v: v)
-    result = list(x.shape)
-    result[axis] *= count
-    return reshape(wide, result)
+    wide = structured(shape, 0, [(x, kept)], out, lambda v: v)
+    return reshape(wide, [size * counts.get(axis, 1) for axis, size in enumerate(x.shape)])
 
 
 def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
