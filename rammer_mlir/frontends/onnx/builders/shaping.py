@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
+from rammer_mlir.frontends.onnx.builders.indexing import take
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
@@ -148,12 +149,28 @@ def _pad(node: Node) -> Tensor:
             return full(node.out().shape, border, x.dtype)
         cropped = _crop(x, low, high)
         return pad(cropped, [max(n, 0) for n in low], [max(n, 0) for n in high], border)
+    if mode != "constant":
+        return _pad_with_elements(_crop(x, low, high), low, high, mode)
     tables = [
-        constant(_source_positions(size, a, b, mode))
+        constant(_source_positions(size, a, b))
         for size, a, b in zip(x.shape, low, high, strict=True)
     ]
-    border = None if mode != "constant" else node.tensor(2)
-    return _pick(x, tables, node.out().shape, border)
+    return _pick(x, tables, node.out().shape, node.tensor(2))
+
+
+def _pad_with_elements(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str) -> Tensor:
+    """Emit ``x`` padded with elements of its own, by the modes ``edge``, ``reflect`` or ``wrap``.
+
+    The padding of each axis is joined to the tensor, so that the tensor itself is only copied.
+    Widths below 0 have no effect.
+    """
+    for axis in reversed(range(x.rank)):
+        before, after = max(low[axis], 0), max(high[axis], 0)
+        places = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
+        ends = places[:before], places[len(places) - after :]
+        left, right = (take(x, constant(end), axis, is_checked=True) for end in ends)
+        x = concat([left, x, right], axis)
+    return x
 
 
 def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
@@ -178,7 +195,7 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
     return part(x, starts, sizes)
 
 
-def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
+def _source_positions(size: int, low: int, high: int) -> Array:
     """Return, for each position of Pad's result along a dimension, the input position to copy.
 
     The position is -1 where the result has the constant of mode ``constant``.
@@ -187,28 +204,19 @@ def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
         size: extent of the input.
         low: width of the padding before the input; a negative width crops.
         high: width of the padding after the input; a negative width crops.
-        mode: Pad's mode: constant, edge, reflect or wrap.
     """
-    if mode == "constant":
-        places = np.arange(-low, size + high, dtype=np.int64)
-        return np.where((places >= 0) & (places < size), places, -1)
-    # Negative widths crop before the rest is repeated or mirrored.
-    positions = np.arange(max(-low, 0), size - max(-high, 0), dtype=np.int64)
-    return np.pad(positions, (max(low, 0), max(high, 0)), mode=mode)  # type: ignore[call-overload]
+    places = np.arange(-low, size + high, dtype=np.int64)
+    return np.where((places >= 0) & (places < size), places, -1)
 
 
-def _pick(
-    x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor | None
-) -> Tensor:
+def _pick(x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor) -> Tensor:
     """Emit a tensor of ``shape`` whose element [i, j, ...] is x[tables[0][i], tables[1][j], ...].
 
-    Where a table holds -1, the element is ``border``; without border, no table holds -1.
+    Where a table holds -1, the element is ``border``.
     """
 
     def element(indices: list[Scalar]) -> Scalar:
         places = [fetch(table, [i]) for table, i in zip(tables, indices, strict=True)]
-        if border is None:
-            return fetch(x, places)
         inside = literal(1, BOOL)
         for place in places:
             inside = inside & place.compare("ge", 0)
