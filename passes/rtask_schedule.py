@@ -32,7 +32,8 @@ class Schedule(Pass):
     rPrograms are supersteps. With ``per-operator``, each operator becomes a separate rProgram, as a
     baseline. If intermediates have to fit into ``memory`` bytes, operators wait for the operators
     whose memory they reuse; 0 is no limit. Without a limit, as many chunks of a chain
-    (`rtask-chunk-chains`) are in progress at a time as there are vEUs.
+    (`rtask-chunk-chains`) are in progress at a time as there are vEUs; where that occupies all
+    vEUs, each vEU computes whole chunks.
     """
 
     name: ClassVar[str] = "rtask-schedule"

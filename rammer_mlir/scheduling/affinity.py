@@ -150,7 +150,10 @@ class _Placing:
         best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():
             latest, task = heads[0]
+            home = self._table.homes[task]
             for number, veu in enumerate(self._veus):
+                if home is not None and number != home:
+                    continue
                 delay = veu.cache.missing(cost) + (0.0 if veu.cache.is_near(cost) else self._turn)
                 # A cheap lower bound on the start spares the search through the sources.
                 if best and max(latest, veu.free) + delay > best[0]:

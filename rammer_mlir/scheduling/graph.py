@@ -158,11 +158,20 @@ class View:
 
 @dataclass(frozen=True)
 class ROperator:
-    """A set of independent, equal rTasks, with candidate rKernels and the views of its operands."""
+    """A set of independent, equal rTasks.
+
+    Attributes:
+        name: the name of the operator in the model.
+        kernels: the candidate rKernels.
+        operands: the views of its operands.
+        home: the vEU that should run all its rTasks, since their data is in its cache; None if any
+            vEU may run them. Policies that ignore it give correct plans, which take longer.
+    """
 
     name: str
     kernels: tuple[RKernel, ...]
     operands: tuple[View, ...]
+    home: int | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class TaskTable:
         kernels: for each operator, the index of its chosen candidate.
         base: number of each operator's first rTask.
         operators: operator of each rTask.
+        homes: the vEU that should run each rTask; None for any.
         seconds: time of each rTask on a vEU.
         sources: for each rTask the rTasks that it reads from, all with smaller numbers.
         readers: for each rTask the rTasks that read from it.
@@ -34,6 +35,7 @@ class TaskTable:
     kernels: tuple[int, ...]
     base: tuple[int, ...]
     operators: tuple[int, ...]
+    homes: tuple[int | None, ...]
     seconds: tuple[float, ...]
     sources: tuple[tuple[int, ...], ...]
     readers: tuple[tuple[int, ...], ...]
@@ -69,6 +71,11 @@ def task_table(graph: TaskGraph, device: Device, kernels: Sequence[int]) -> Task
         tuple(kernels),
         tuple(base[:-1]),
         tuple(o for o, kernel in enumerate(chosen) for _ in range(kernel.num_rtasks)),
+        tuple(
+            operator.home
+            for operator, kernel in zip(graph.operators, chosen, strict=True)
+            for _ in range(kernel.num_rtasks)
+        ),
         tuple(rtask_seconds(k, device) for k in chosen for _ in range(k.num_rtasks)),
         tuple(tuple(sorted(needed)) for needed in sources),
         tuple(tuple(behind) for behind in readers),

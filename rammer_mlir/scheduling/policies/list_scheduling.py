@@ -87,7 +87,7 @@ class _Veus:
         self._knew: list[Int64Array] = [self._rows[0]] * len(table.seconds)
 
     def place(self, task: int) -> None:
-        """Append an rTask to the vEU where it ends first; all its sources are placed.
+        """Append an rTask to the vEU where it ends first, or its home; all its sources are placed.
 
         Of equally good vEUs, it is the one that was free last.
         """
@@ -101,8 +101,10 @@ class _Veus:
         awaited = np.where(unknown, ends, -1.0).max(axis=1, initial=-1.0)
         waiting = np.maximum(self.free, awaited) + self._barrier_seconds
         starts = np.where(awaited < 0, self.free, waiting)
-        earliest = np.flatnonzero(starts == starts.min())
-        veu = int(earliest[self.free[earliest].argmax()])
+        veu = self._table.homes[task]
+        if veu is None:
+            earliest = np.flatnonzero(starts == starts.min())
+            veu = int(earliest[self.free[earliest].argmax()])
         if unknown[veu].any():
             new = unknown[veu].nonzero()[0]
             row = np.maximum.reduce([self.known[veu], *(self._knew[sources[n]] for n in new)])

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+import numpy as np
+
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.affinity import plans_by_affinity
 from rammer_mlir.scheduling.assignment import earliest, earliest_by_rtask
@@ -170,7 +172,11 @@ def _append_wave(
         context.kernels[number] = kernel
         needs = program.needs(number)
         seconds = rtask_seconds(context.kernel(number), context.device)
-        veus = _select_veus(program, needs, seconds, context.device, readiness)
+        home = context.graph.operators[number].home
+        if home is None:
+            veus = _select_veus(program, needs, seconds, context.device, readiness)
+        else:
+            veus = np.full(len(needs.steps), home, np.int64)
         program.append(number, veus, needs)
 
 

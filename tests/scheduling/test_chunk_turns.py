@@ -1,0 +1,100 @@
+"""Chunks of a chain: how many are in progress at a time, on which vEU, and correct plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from rammer_mlir.scheduling.chunk_turns import Chunk, in_turns
+from rammer_mlir.scheduling.devices.catalog import cpu_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.program import Plan, Run
+from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import GraphMaker
+
+STEPS = 3
+"""Operators of a chunk."""
+
+
+def chunked(count: int) -> tuple[TaskGraph, dict[int, Chunk]]:
+    """Return a graph of a chain in ``count`` chunks, and the chunk of each operator.
+
+    Each chunk has two elementwise operators and one that writes a result of the graph. An operator
+    of no chunk makes the input of all chunks.
+    """
+    maker = GraphMaker()
+    x = maker.elementwise(maker.tensor(8, 16, kind="input"), tile=(2, 16))
+    chunks: dict[int, Chunk] = {}
+    for chunk in range(count):
+        value = x
+        for _ in range(STEPS - 1):
+            chunks[len(maker.operators)] = (0, chunk)
+            value = maker.elementwise(value, tile=(2, 16))
+        chunks[len(maker.operators)] = (0, chunk)
+        maker.output(value, tile=(2, 16))
+    return maker.graph(), chunks
+
+
+def veus_of(plan: Plan, operator: int) -> set[int]:
+    """Return the vEUs that run rTasks of an operator."""
+    return {
+        number
+        for program in plan.programs
+        for number, veu in enumerate(program.veus)
+        for item in veu
+        if isinstance(item, Run) and item.operator == operator
+    }
+
+
+def most_in_progress(graph: TaskGraph, plan: Plan, chunks: dict[int, Chunk], veus: int) -> int:
+    """Return the most chunks that have begun and not ended at any time of a simulated run."""
+    begin: dict[Chunk, float] = {}
+    end: dict[Chunk, float] = {}
+    for event in simulate(graph, plan, cpu_device(veus)).events:
+        if isinstance(event.item, Run) and event.item.operator in chunks:
+            chunk = chunks[event.item.operator]
+            begin[chunk] = min(event.start, begin.get(chunk, event.start))
+            end[chunk] = max(event.end, end.get(chunk, event.end))
+    return max(sum(begin[c] <= time < end[c] for c in begin) for time in begin.values())
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list", "sequential", "ios"])
+@pytest.mark.parametrize(("count", "veus"), [(8, 1), (8, 2), (7, 2), (3, 2), (9, 4), (2, 4)])
+def test_plans_are_correct_and_few_chunks_are_in_progress(
+    count: int, veus: int, policy: str
+) -> None:
+    graph, chunks = chunked(count)
+    ordered = in_turns(graph, chunks, veus)
+    plan = ask(get_policy(policy), ordered, cpu_device(veus))
+    verify(ordered, plan)
+    verify(graph, plan)
+    assert most_in_progress(graph, plan, chunks, veus) <= veus
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list"])
+@pytest.mark.parametrize(("count", "veus"), [(8, 2), (12, 4), (7, 2)])
+def test_a_veu_computes_consecutive_chunks(count: int, veus: int, policy: str) -> None:
+    graph, chunks = chunked(count)
+    ordered = in_turns(graph, chunks, veus)
+    plan = ask(get_policy(policy), ordered, cpu_device(veus))
+    share = -(-count // veus)
+    for operator, (_, chunk) in chunks.items():
+        assert ordered.operators[operator].home == chunk // share
+        assert veus_of(plan, operator) == {chunk // share}
+
+
+@pytest.mark.parametrize(("count", "veus"), [(3, 2), (9, 4), (2, 4)])
+def test_veus_share_chunks_that_would_leave_some_idle(count: int, veus: int) -> None:
+    graph, chunks = chunked(count)
+    ordered = in_turns(graph, chunks, veus)
+    assert {operator.home for operator in ordered.operators} == {None}
+
+
+def test_other_operators_have_no_home() -> None:
+    graph, chunks = chunked(8)
+    homes = [operator.home for operator in in_turns(graph, chunks, 2).operators]
+    assert homes[0] is None and None not in homes[1:]
+    assert in_turns(graph, {}, 2) is graph
+    assert {operator.home for operator in in_turns(graph, chunks, 1).operators} == {None}
