@@ -26,6 +26,7 @@ class CutFunctions:
     _known: dict[tuple[str, Parts], Needed | None] = field(
         default_factory=dict[tuple[str, "Parts"], "Needed | None"]
     )
+    _made: dict[tuple[str, Parts], str] = field(default_factory=dict[tuple[str, "Parts"], str])
 
     def __post_init__(self) -> None:
         """Read the functions of the module by name."""
@@ -64,6 +65,12 @@ class CutFunctions:
         ``parts`` has the part of each result of that function, None for a result that is not
         computed. The new function is created unless an equal function exists.
         """
+        key = (name, parts)
+        if key not in self._made:
+            self._made[key] = self._part(name, parts)
+        return self._made[key]
+
+    def _part(self, name: str, parts: Parts) -> str:
         block = _body(self._functions[name])
         needed = self.argument_cuts(name, parts)
         assert block is not None and needed is not None
