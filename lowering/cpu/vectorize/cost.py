@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Self
 
 import numpy as np
@@ -103,22 +104,23 @@ class TileArrays:
     full: Integers
 
     @classmethod
-    def of_plan(cls, nest: LoopNest, plan: TilePlan, tiles: Tiles) -> Self:
-        """Return the micro tiles ``tiles`` of a plan."""
-        unrolled = np.zeros((len(tiles), len(nest.loops)), np.bool_)
+    def of_plans(cls, nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> Self:
+        """Return the micro tiles of plans with a common vector loop, one plan after the other."""
+        common, _ = plans[0]
+        along = 1 if common.vector is None else common.points(common.vector)
+        rows = [(plan, count, tile) for plan, tiles in plans for count, tile in tiles]
+        unrolled = np.zeros((len(rows), len(nest.loops)), np.bool_)
         points = np.ones(unrolled.shape, np.int64)
-        for loop, factor in plan.unroll:
-            unrolled[:, loop] = True
-            points[:, loop] = [tile.get(loop, factor) for _, tile in tiles]
-        size = [1] * len(tiles)
-        if plan.vector is not None:
-            along = plan.points(plan.vector)
-            size = [tile.get(plan.vector, along) for _, tile in tiles]
+        for row, (plan, _, tile) in enumerate(rows):
+            for loop, factor in plan.unroll:
+                unrolled[row, loop] = True
+                points[row, loop] = tile.get(loop, factor)
+        size = [1 if common.vector is None else t.get(common.vector, along) for _, _, t in rows]
         return cls(
-            plan.vector, plan.lanes, plan.vectors,
-            np.array([count for count, _ in tiles], np.int64),
+            common.vector, common.lanes, common.vectors,
+            np.array([count for _, count, _ in rows], np.int64),
             np.array(size, np.int64),
-            unrolled, points, np.full(len(tiles), len(plan.full), np.int64),
+            unrolled, points, np.array([len(plan.full) for plan, _, _ in rows], np.int64),
         )  # fmt: skip
 
     def registers_of(self, access: Access) -> Integers:
@@ -251,12 +253,13 @@ class TileArrays:
         return np.where(rows == stride, rows, apart)  # interleaved with the other registers
 
 
-def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
-    """Return the cycles of all micro tiles of ``tiles`` together, without cache misses.
+def costs_in_cache(nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> list[float]:
+    """Return the cycles of all micro tiles of each plan together, without cache misses.
 
-    Every operand is assumed to be in the first-level cache.
+    Every operand is assumed to be in the first-level cache. The plans have a common vector loop.
     """
-    return float(sum(TileArrays.of_plan(nest, plan, tiles).cycles_in_cache(nest).tolist()))
+    cycles = iter(TileArrays.of_plans(nest, plans).cycles_in_cache(nest).tolist())
+    return [sum(islice(cycles, len(tiles))) for _, tiles in plans]
 
 
 def needs_gather_or_transpose(stride: object) -> bool:
@@ -328,7 +331,7 @@ def _cycles_of_lines(
     micro tile.
     """
     if conflicts(nest, access, plan, points):
-        loads = float(TileArrays.of_plan(nest, plan, [(1, points)]).loads(nest, access)[0])
+        loads = float(TileArrays.of_plans(nest, [(plan, [(1, points)])]).loads(nest, access)[0])
         loads *= _reduction_steps(nest, plan.vector, plan.lanes * plan.vectors)
         return _CONFLICT_COST * max(loads, _lines_of(nest, access, plan, points))
     return _LINE_COST * _lines_loaded(nest, access, plan, points)

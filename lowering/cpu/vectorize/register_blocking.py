@@ -7,7 +7,7 @@ The plan is the cheapest of a small set of micro tiles (``tile``) under a model 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,8 @@ import numpy as np
 from rammer_mlir.lowering.cpu.vectorize.cost import (
     Integers,
     TileArrays,
-    cost_in_cache,
+    Tiles,
+    costs_in_cache,
     miss_cost,
     tiles_of,
 )
@@ -29,6 +30,7 @@ _MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vect
 _VECTORS = (1, 2, 3, 4, 6, 8)
 # share of the registers reserved for values shared by unrolled reduction steps
 _SHARED_REGISTERS = 1 / 3
+_TOGETHER = 64  # plans whose edge tiles are costed together
 _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 
@@ -47,20 +49,42 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
     best plan; only for the remaining plans are edge tiles and misses computed.
     """
     bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in candidates])
-    starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
+    order = np.argsort(bounds, kind="stable").tolist()
     best = math.inf, 0, TilePlan(None, 1)
-    for number in np.argsort(bounds, kind="stable").tolist():
-        if bounds[number] > best[0]:
+    for begin in range(0, len(order), _TOGETHER):
+        numbers = [n for n in order[begin : begin + _TOGETHER] if bounds[n] <= best[0]]
+        for number, plan, tiles, in_cache in _tiled(nest, candidates, numbers):
+            if bounds[number] > best[0]:
+                return best[2]
+            if in_cache <= best[0]:
+                cost = in_cache + miss_cost(nest, plan, tiles)
+                if (cost, number) < best[:2]:
+                    best = cost, number, plan
+        if not numbers:
             break
-        group = int(np.searchsorted(starts, number, side="right")) - 1
-        plan = candidates[group].plan(number - int(starts[group]))
-        tiles = tiles_of(nest, plan)
-        in_cache = cost_in_cache(nest, plan, tiles)
-        if in_cache <= best[0]:
-            cost = in_cache + miss_cost(nest, plan, tiles)
-            if (cost, number) < best[:2]:
-                best = cost, number, plan
     return best[2]
+
+
+def _tiled(
+    nest: LoopNest, candidates: Sequence[_Candidates], numbers: Sequence[int]
+) -> Iterator[tuple[int, TilePlan, Tiles, float]]:
+    """Yield the plans ``numbers``, in this order: number, plan, micro tiles, and cost in cache."""
+    starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
+    groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
+    plans: dict[int, list[tuple[int, TilePlan, Tiles]]] = {}
+    for number, group in zip(numbers, groups, strict=True):
+        plan = candidates[group].plan(number - int(starts[group]))
+        plans.setdefault(group, []).append((number, plan, tiles_of(nest, plan)))
+    costs = {
+        number: cost
+        for group in plans.values()
+        for (number, _, _), cost in zip(
+            group, costs_in_cache(nest, [(plan, tiles) for _, plan, tiles in group]), strict=True
+        )
+    }
+    found = {number: (plan, tiles) for group in plans.values() for number, plan, tiles in group}
+    for number in numbers:
+        yield number, *found[number], costs[number]
 
 
 def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
