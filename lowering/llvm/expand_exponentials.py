@@ -16,7 +16,7 @@ from collections.abc import Callable
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, expand
+from rammer_mlir.lowering.llvm.floats import Bits, Float, element_type, expand
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH = 0.693145751953125  # the leading 15 bits, so that n * _LN2_HIGH is exact

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from rammer_mlir.bindings import arith, ir, scf, vector
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import (
+from rammer_mlir.lowering.llvm.floats import (
     Bits,
     Float,
     Mask,
+    Real,
     constant_like,
     element_type,
     expand,
@@ -41,32 +42,18 @@ The largest ratio of two f32 is below 2**277.
 """
 
 
-class Double:
-    """An f64 value, or a vector of them, with Python operators."""
+class Double(Real):
+    """An f64 value, or a vector of them."""
 
-    def __init__(self, value: ir.Value) -> None:
-        self.value = value
+    @staticmethod
+    def element() -> ir.Type:
+        """Return f64."""
+        return ir.F64Type.get()
 
     @staticmethod
     def of(x: Float) -> Double:
         """Emit the exact conversion of an f32 to f64."""
         return Double(arith.extf(shaped_like(x.value.type, ir.F64Type.get()), x.value))
-
-    def constant(self, number: float) -> Double:
-        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
-        return Double(constant_like(self.value.type, ir.F64Type.get(), number))
-
-    def __add__(self, other: Double | float) -> Double:
-        return Double(arith.addf(self.value, self._lift(other)))
-
-    def __sub__(self, other: Double | float) -> Double:
-        return Double(arith.subf(self.value, self._lift(other)))
-
-    def __mul__(self, other: Double | float) -> Double:
-        return Double(arith.mulf(self.value, self._lift(other)))
-
-    def __truediv__(self, other: Double | float) -> Double:
-        return Double(arith.divf(self.value, self._lift(other)))
 
     def rounded(self) -> Double:
         """Emit the nearest integer as an f64; needs |x| < 2**51."""
@@ -80,19 +67,9 @@ class Double:
         )
         return Bits(arith.trunci(narrow, arith.bitcast(wide, (self + _ROUND).value)))
 
-    def polynomial(self, coefficients: tuple[float, ...]) -> Double:
-        """Emit the polynomial in this value; the first coefficient is that of the lowest power."""
-        total = self.constant(coefficients[-1])
-        for coefficient in reversed(coefficients[:-1]):
-            total = total * self + coefficient
-        return total
-
     def single(self) -> Float:
         """Emit the rounding to f32."""
         return Float(arith.truncf(shaped_like(self.value.type, ir.F32Type.get()), self.value))
-
-    def _lift(self, other: Double | float) -> ir.Value:
-        return other.value if isinstance(other, Double) else self.constant(other).value
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:

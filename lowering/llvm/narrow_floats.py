@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, shaped_like
+from rammer_mlir.lowering.llvm.floats import Bits, Float, element_type, shaped_like
 from rammer_mlir.passes.ir.structured import element_bytes
 
 _TWO_TO_112 = 5192296858534827628530496329220096.0  # the exponent biases differ by 112

@@ -1,9 +1,9 @@
-"""Arithmetic on f32 values of the IR, scalars or vectors, with Python operators."""
+"""Arithmetic on floating-point values of the IR, scalars or vectors, with Python operators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from rammer_mlir.bindings import arith, ir
 
@@ -66,38 +66,71 @@ class Bits:
         return other.value if isinstance(other, Bits) else self.constant(other).value
 
 
-class Float:
-    """An f32 value, or a vector of them. LLVM may contract a product and a sum to an fma."""
+class Real:
+    """A floating-point value of a subclass's type, or a vector of them, with Python operators."""
+
+    fastmath: ClassVar[object] = None
+    """The fast-math flags of sums, differences and products."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
 
-    def constant(self, number: float) -> Float:
+    @staticmethod
+    def element() -> ir.Type:
+        """Return the element type."""
+        raise NotImplementedError
+
+    def constant(self, number: float) -> Self:
         """Emit a constant of the same shape as this value: a scalar or a splat vector."""
-        return Float(constant_like(self.value.type, ir.F32Type.get(), number))
+        return type(self)(constant_like(self.value.type, self.element(), number))
 
-    def __add__(self, other: Float | float) -> Float:
-        return Float(arith.addf(self.value, self._lift(other), fastmath=_contract()))
+    def __add__(self, other: Self | float) -> Self:
+        return type(self)(arith.addf(self.value, self._lift(other), fastmath=self.fastmath))
 
-    def __sub__(self, other: Float | float) -> Float:
-        return Float(arith.subf(self.value, self._lift(other), fastmath=_contract()))
+    def __sub__(self, other: Self | float) -> Self:
+        return type(self)(arith.subf(self.value, self._lift(other), fastmath=self.fastmath))
 
-    def __mul__(self, other: Float | float) -> Float:
-        return Float(arith.mulf(self.value, self._lift(other), fastmath=_contract()))
+    def __mul__(self, other: Self | float) -> Self:
+        return type(self)(arith.mulf(self.value, self._lift(other), fastmath=self.fastmath))
 
-    def __truediv__(self, other: Float | float) -> Float:
-        return Float(arith.divf(self.value, self._lift(other)))
+    def __truediv__(self, other: Self | float) -> Self:
+        return type(self)(arith.divf(self.value, self._lift(other)))
+
+    def polynomial(self, coefficients: Sequence[float]) -> Self:
+        """Emit the polynomial in this value, by Horner's rule.
+
+        The first coefficient is that of the lowest power.
+        """
+        *rest, highest = coefficients
+        total = self.constant(highest)
+        for coefficient in reversed(rest):
+            total = total * self + coefficient
+        return total
+
+    def _lift(self, other: Self | float) -> ir.Value:
+        return other.value if isinstance(other, Real) else self.constant(other).value
+
+
+class Float(Real):
+    """An f32 value, or a vector of them. LLVM may contract a product and a sum to an fma."""
+
+    fastmath = arith.FastMathFlags.contract
+
+    @staticmethod
+    def element() -> ir.Type:
+        """Return f32."""
+        return ir.F32Type.get()
 
     def __neg__(self) -> Float:
         return Float(arith.negf(self.value))
 
-    def __lt__(self, other: Float | float) -> Mask:
+    def __lt__(self, other: Self | float) -> Mask:
         return self._compare(arith.CmpFPredicate.OLT, other)
 
-    def __gt__(self, other: Float | float) -> Mask:
+    def __gt__(self, other: Self | float) -> Mask:
         return self._compare(arith.CmpFPredicate.OGT, other)
 
-    def equals(self, other: Float | float) -> Mask:
+    def equals(self, other: Self | float) -> Mask:
         """Emit the comparison for equality, which is false for a NaN."""
         return self._compare(arith.CmpFPredicate.OEQ, other)
 
@@ -113,27 +146,13 @@ class Float:
         """Emit the smaller of this value and ``high``; a NaN stays a NaN."""
         return (self > high).choose(self.constant(high), self)
 
-    def polynomial(self, coefficients: Sequence[float]) -> Float:
-        """Emit the polynomial in this value, by Horner's rule.
-
-        The first coefficient is that of the lowest power.
-        """
-        *rest, highest = coefficients
-        total = self.constant(highest)
-        for coefficient in reversed(rest):
-            total = total * self + coefficient
-        return total
-
     def bits(self) -> Bits:
         """Emit the bitcast to i32."""
         integer = ir.IntegerType.get_signless(32)
         return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
 
-    def _compare(self, predicate: object, other: Float | float) -> Mask:
+    def _compare(self, predicate: object, other: Self | float) -> Mask:
         return Mask(arith.cmpf(predicate, self.value, self._lift(other)))
-
-    def _lift(self, other: Float | float) -> ir.Value:
-        return other.value if isinstance(other, Float) else self.constant(other).value
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
@@ -175,7 +194,3 @@ def constant_like(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
     if isinstance(kind, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
     return arith.constant(kind, attribute)
-
-
-def _contract() -> object:
-    return arith.FastMathFlags.contract
