@@ -1,4 +1,4 @@
-"""Results of a reduction in a thread's registers: initial values, epilogues, and their store."""
+"""Emits the initial values, epilogues and stores of reduction results held in registers."""
 
 from __future__ import annotations
 

@@ -184,7 +184,10 @@ def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
 
 
 def constant_like(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
-    """Emit a constant of type ``shaped_like(shape, element)``, a splat if that is a vector."""
+    """Emit the constant ``number`` of type ``element``.
+
+    If ``shape`` is a vector type, emit a splat vector of the same shape instead.
+    """
     kind = shaped_like(shape, element)
     attribute: ir.Attribute = (
         ir.FloatAttr.get(element, number)

@@ -170,7 +170,7 @@ class Units:
 
 
 def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
-    """Whether any operation in ``inside`` computes a value."""
+    """Whether ``value`` is a result of an operation in ``inside``; False for block arguments."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation in inside
 

@@ -94,11 +94,11 @@ FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDI
 
 
 def body_expression(op: Structured) -> Expression | None:
-    """Return the expression that a body with one result computes, in normal form.
+    """Return the expression that the body of ``op`` computes, in normal form.
 
-    An element of operand number ``n`` of ``op`` is ``Input(n)``; the last operand is the
-    destination. Captured scalars must be constants. None if the body contains an unsupported
-    operation.
+    ``Input(n)`` stands for an element of operand ``n`` of ``op``; the last operand is the
+    destination. Return None if the body yields several values, contains an unsupported operation,
+    or captures a value that is not a scalar constant.
     """
     if len(op.yielded) != 1:
         return None

@@ -1,11 +1,13 @@
 """Finds the loops of a group of operations that can be tiled together into independent rTasks.
 
-Loops of different operations belong to one class if both index the same dimension of a value that
-one operation computes and the other reads. A class can be tiled if every operation that is not free
-to recompute has exactly one parallel loop in it: then a tile of one operation reads only the same
-tile of another. A body may gather from a value that the group computes. Where a loop is an index of
-the gather, it belongs to the class of the value's dimension. The other dimensions of the value
-cannot be tiled, because any of their elements may be read.
+Loops of two operations belong to the same class if they index the same dimension of a value that
+one operation computes and the other reads. A class can be tiled if its loops are parallel, have
+equal trip counts, and include exactly one loop of each operation; operations that are cheap to
+recompute may have none. A tile of a consumer then reads only the same tile of its producer.
+
+A body may gather from a value that the group computes. A loop that directly indexes a dimension of
+that value belongs to the dimension's class. A dimension that is indexed by a computed value cannot
+be tiled, because the gather may read any of its elements.
 """
 
 from __future__ import annotations

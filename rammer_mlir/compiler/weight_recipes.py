@@ -158,7 +158,7 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether a step multiplies by a matrix, so that it is no reshape, transpose or sum."""
+    """Whether ``step`` multiplies by a matrix, rather than reshaping, transposing or summing."""
     return len(step) > 0 and not isinstance(step[0], int | str)
 
 

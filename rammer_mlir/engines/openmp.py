@@ -1,6 +1,6 @@
-"""OpenMP threads of libraries, which are ended before a fork.
+"""Ends the OpenMP threads of loaded libraries before the process forks.
 
-A child that is forked without this would wait forever for threads that exist in the parent alone.
+A forked child does not inherit these threads, and would otherwise wait for them forever.
 """
 
 from __future__ import annotations

@@ -88,9 +88,11 @@ class OpenSignature:
         return replace(self, inputs=tensors(self.inputs), outputs=tensors(self.outputs))
 
     def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
-        """Return every input's static shape.
+        """Return the static shape of every input, by name.
 
-        ``sizes`` must have all symbols, and ``shapes`` the shapes of all inputs of open rank.
+        Args:
+            sizes: the size of every symbol.
+            shapes: the shapes of all unranked inputs, by name.
         """
         return {
             tensor.name: shapes[tensor.name]

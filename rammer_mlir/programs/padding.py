@@ -56,13 +56,15 @@ class PaddedOutput:
 
 @dataclass(frozen=True)
 class Padding:
-    """How to pad a part's inputs, all axes to the same size, and to slice its outputs.
+    """How to pad the inputs of a part, and how to slice its outputs to their true sizes.
+
+    All padded axes are padded to the same size. Axes in a group have equal true sizes.
 
     Attributes:
-        inputs: inputs that are padded, or whose elements are checked.
+        inputs: the inputs to pad, and the index inputs that must have no negative elements.
         outputs: all outputs, in order.
-        has_spare: whether every padded size must exceed the true sizes by at least one row.
-        most: greatest true size that any group can have; None if unknown.
+        has_spare: whether the padded size must exceed the largest true size by at least 1.
+        most: upper bound on the true size of any group; None if unknown.
     """
 
     inputs: tuple[PaddedInput, ...]

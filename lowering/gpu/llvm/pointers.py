@@ -41,7 +41,7 @@ _DYNAMIC = -(1 << 31)
 
 
 class Pointers:
-    """Emits pointers in a module whose indices have ``index_bits`` bits."""
+    """Emits pointers to memref elements, in a module whose indices have ``index_bits`` bits."""
 
     def __init__(self, index_bits: int) -> None:
         self._index = ir.IntegerType.get_signless(index_bits)

@@ -1,4 +1,8 @@
-"""Check exported models: ``python -m rammer_mlir.benchmarks.exports FOLDER [PATTERN...]``."""
+"""Compile exported ONNX models, and compare their outputs with those of ONNX Runtime.
+
+Usage: ``python -m rammer_mlir.benchmarks.exports FOLDER [PATTERN...]``. Patterns select models by
+file name without suffix; by default, all models of the folder are checked.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Models of the paper Dali as they are trained: each returns its ``loss`` [] f32.
+"""Forward models that the Dali paper trains; the output is the training ``loss`` [] f32.
 
-The paper's appendix gives the sizes. They need up to 9.6 GB per step; ``reduced`` has the same
-structure at a size that two cores run in a fraction of a second. Each function documents the
-choices that the appendix leaves open.
+The ``full`` sizes are those of the paper's appendix; a training step needs up to 9.6 GB. The
+``reduced`` sizes keep the structure, and a step takes a fraction of a second on two cores. Each
+function documents the choices that the appendix leaves open.
 """
 
 from __future__ import annotations

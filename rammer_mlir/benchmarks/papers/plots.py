@@ -1,4 +1,4 @@
-"""Plots of exhibits, as SVG."""
+"""Draws the bar charts of exhibits, the figures and tables of papers, as SVG files."""
 
 from __future__ import annotations
 

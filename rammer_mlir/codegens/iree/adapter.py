@@ -113,10 +113,16 @@ class Call:
 
 
 def adapter_ir(symbol: str, call: Call, each: int) -> str:
-    """Return LLVM IR of the function ``i32 symbol(i64 rtask, ptr operand0, ...)``.
+    """Return LLVM IR of a function that runs one rTask by calling IREE's dispatch function.
 
-    It calls the dispatch function for ``each`` consecutive workgroups, which are an rTask; x varies
-    fastest.
+    The function's signature is ``i32 symbol(i64 rtask, ptr operand0, ...)``. It returns 0 on
+    success, ``REFUSED``, or the status of the first workgroup that fails.
+
+    Args:
+        symbol: name of the function.
+        call: the arguments of the dispatch function.
+        each: number of workgroups in an rTask. Workgroups are numbered with x varying fastest;
+            rTask ``i`` runs those from ``i * each`` to ``(i + 1) * each - 1``.
     """
     x, y, z = call.workgroups
     bindings, count = call.bindings, len(call.bindings)

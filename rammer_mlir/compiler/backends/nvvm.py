@@ -36,9 +36,9 @@ class NvvmBackend(GpuBackend):
         return "ptx" if find_ptxas() is None else "cubin"
 
     def tools(self) -> str:
-        """Return a text that identifies ptxas, for cache keys.
+        """Return a string that identifies the installed ptxas, for cache keys; empty if missing.
 
-        ptxas determines whether an artifact contains PTX or a cubin.
+        Artifacts contain a cubin if ptxas is installed, else PTX.
         """
         path = find_ptxas()
         if path is None:

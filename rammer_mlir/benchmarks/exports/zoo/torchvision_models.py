@@ -36,7 +36,13 @@ def sized(name: str, **options: Any) -> Model:
 
 
 def square(name: str, size: int, **options: Any) -> Model:
-    """Return torchvision's classifier ``name``, made with ``options``, of fixed-size images."""
+    """Return the export entry of a torchvision classifier for square images of a fixed size.
+
+    Args:
+        name: name of the model in torchvision.
+        size: height and width of the images; only the batch size is dynamic.
+        options: arguments of the model's constructor.
+    """
     return Model(name, _made(name, **options), image(size), IMAGES)
 
 
