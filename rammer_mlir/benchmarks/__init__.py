@@ -1,1 +1,1 @@
-"""Benchmarks: models, other ways to run them for comparison, and measurements."""
+"""Benchmark the compiler: models, other implementations to compare with, and measurements."""

@@ -213,9 +213,9 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
     """Return the requests to reproduce figure 21 of the RAMMER paper, a request per model size.
 
-    At the scale "small", only the model of small size is measured. At the scale "full", a model of
-    reduced size is measured; the model of published size is too large to run here, so that its
-    times are only predicted.
+    At the scale "small", there is a request for the small size. At the scale "full", the reduced
+    size is predicted and measured; the published size is too large to run here, and is only
+    predicted.
     """
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":
@@ -302,7 +302,7 @@ def _measure_rooflines(options: argparse.Namespace, found: report.Report) -> Non
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; return 1 if a model failed."""
+    """Run the benchmark; return 1 if a measurement or prediction failed, else 0."""
     options = _parser().parse_args(arguments)
     if options.list:
         rows = [["model", "what"], *([n, model.description] for n, model in MODELS.items())]

@@ -1,4 +1,4 @@
-"""Measure a model: the cost of compiling it, and its latency beside other ways to run it."""
+"""Measure the compile cost of a model, and its latency compared with other implementations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Request:
     budget: float = 3.0
     """Seconds of timing for each number of threads."""
     patience: float = 90.0
-    """Seconds within which a contender other than the reference must be ready to run."""
+    """Seconds within which any other contender than these two must be ready to run."""
     timeout: float = 1200.0
     """Seconds within which this compiler and the reference must be ready to run."""
 
@@ -65,7 +65,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Missing:
-    """The reason why contender ``name`` has no latency with a number of threads."""
+    """The reason why contender ``name`` has no latency with ``threads`` threads."""
 
     name: str
     threads: int
@@ -105,7 +105,10 @@ class Result:
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return functions that open a model, by the name of a contender or of a policy of ours."""
+    """Return the functions that open a model, by name.
+
+    The keys are the names of the requested contenders, and of the policies of this compiler.
+    """
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
     return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
@@ -134,7 +137,9 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
 
 
 def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
-    """Build a model and write it to a file; called in a child process, whose end frees the memory.
+    """Build a model and write it to a file.
+
+    This runs in a child process, so that the memory is freed when that process ends.
 
     Args:
         job: the request, and the path of the file.

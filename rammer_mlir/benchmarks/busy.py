@@ -1,4 +1,4 @@
-"""Latency beside processes that keep cores busy: ``--parts busy``.
+"""Measure latency while other processes keep cores busy: ``--parts busy``.
 
 Contenders take turns, each in a separate process that is stopped between its turns, while other
 processes spin on the cores. The slowest runs matter here, so quantiles of all runs are reported.
@@ -56,10 +56,12 @@ class BusyRequest:
     Attributes:
         model: name of a benchmark model.
         scale: "full", or "small" for a model of reduced sizes.
-        threads: threads of each contender, and vEUs of our program.
-        busy: numbers of processes that spin meanwhile.
-        budget: seconds of timing beside each of these numbers of processes.
-        patience: seconds within which a contender other than the reference must be ready to run.
+        threads: threads of each contender, and vEUs of our program; our program is also measured
+            with a single vEU.
+        busy: numbers of spinning processes to measure with, one after the other.
+        budget: seconds of timing for each number in ``busy``.
+        patience: seconds within which any other contender than those of ``timeout`` must be ready
+            to run.
         timeout: seconds within which this compiler and the reference must be ready to run.
     """
 
@@ -74,7 +76,7 @@ class BusyRequest:
 
 @dataclass(frozen=True)
 class Tail:
-    """Quantiles of the times of a contender's runs beside a number of busy processes.
+    """Quantiles of the times of a contender's runs while a number of processes keep cores busy.
 
     Attributes:
         name: the contender.
@@ -105,10 +107,10 @@ class Tail:
 
 @dataclass(frozen=True)
 class BusyResult:
-    """All measurements of a model beside busy processes.
+    """All measurements of a model while other processes keep cores busy.
 
     ``missing`` has a line for each contender without latency, with the reason; ``error`` is the
-    message of an error that ended the measurement.
+    message of an error that ended the measurement, or None.
     """
 
     request: BusyRequest
@@ -117,7 +119,10 @@ class BusyResult:
     error: str | None = None
 
     def tail(self, name: str, busy: int) -> Tail | None:
-        """Return the quantiles of ``name`` beside ``busy`` processes; None if not measured."""
+        """Return the quantiles of contender ``name`` with ``busy`` spinning processes.
+
+        The result is None if they were not measured.
+        """
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
 
@@ -135,13 +140,13 @@ def spinning(count: int) -> Generator[None]:
 
 
 def openers() -> dict[str, Open]:
-    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
+    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, ALONE: ours}
 
 
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
-    """Time all contenders beside each number of busy processes; return all measurements.
+    """Time all contenders with each number of spinning processes; return all measurements.
 
     An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
     default those of ``openers``.

@@ -1,9 +1,9 @@
-"""Measure the working-set sizes at which a core's own cache begins to miss, and always misses.
+"""Measure the largest working set with no misses, and the smallest with only misses, of a cache.
 
-Data is lost if the cache evicts it before it is read again. The share of lost data grows gradually
-and not in a step at the nominal size, because the cache's sets get unequal shares of the memory.
-Working sets of several sizes are read repeatedly; the two ends are the size where the time for each
-byte begins to grow, and the size where it stops growing.
+A byte is lost if the cache evicts it before it is read again. As the working set grows, the share
+of lost bytes rises gradually, not in a step at the nominal size, because the cache's sets get
+unequal shares of the memory. Working sets of several sizes are read repeatedly; the two ends are
+the size where the time per byte begins to grow, and the size where it stops growing.
 """
 
 from __future__ import annotations

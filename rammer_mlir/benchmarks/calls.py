@@ -1,9 +1,10 @@
-"""Cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
+"""Measure the cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
 
-A program of one product, ``[M, N]`` times ``[N, N]``, calls foreign code in each form: linked with
-the program, a function of oneDNN, or an engine's inference. A loop in native code launches the
-program, so that no interpreter runs between launches. A native loop that calls the library without
-the program gives the library's own time; the difference is the cost of the call.
+The program is a matrix product, ``[M, N]`` times ``[N, N]``, computed by foreign code in each of
+its forms: linked with the program, a function of oneDNN, or an engine's inference. A loop in native
+code launches the program, so that no interpreter runs between launches. Another native loop calls
+the library without the program, which gives the library's own time; the difference of the two times
+is the cost of the call.
 """
 
 from __future__ import annotations
@@ -226,8 +227,8 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
     """Register a code generator for ``form`` while the context is open, and yield its name.
 
-    Only forms in ``LINKED`` have a code generator that needs registration; for any other form, the
-    form itself is yielded, which is the name of an existing code generator.
+    Only forms in ``LINKED`` need this. Any other form is the name of an existing code generator;
+    for it, nothing is registered and ``form`` is yielded.
     """
     if form not in LINKED:
         yield form
@@ -332,7 +333,7 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _call_lists() -> Library:
-    """Compile and load a library with the function ``RUN_CALLS``, which executes a call list."""
+    """Compile and load a library whose function ``RUN_CALLS`` executes a call list."""
     with ir.Context(), ir.Location.unknown():
         return load_object(emit_object(to_llvm_ir(call_list_module()), host_machine()))
 
@@ -340,7 +341,8 @@ def _call_lists() -> Library:
 def call_table(times: Sequence[CallTime]) -> str:
     """Return a Markdown table of times in microseconds, with a row for each form of code.
 
-    A row has a launch of the program, a direct call of the library, and their difference.
+    A row has the times of a launch of the program and of a direct call of the library, and their
+    difference.
     """
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
     for each in times:

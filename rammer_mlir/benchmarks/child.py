@@ -1,4 +1,4 @@
-"""Call a function in a child process, whose end frees memory and whose crash is contained."""
+"""Run a function in a child process, to free its memory afterwards and to survive its crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error handling that the benchmarks' commands share."""
+"""Report errors of the benchmark commands as one line, without a traceback."""
 
 from __future__ import annotations
 

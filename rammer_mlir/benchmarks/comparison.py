@@ -46,7 +46,7 @@ class Comparison:
         return not self.mismatches and (self.worst is None or self.worst.excess <= 1)
 
     def __str__(self) -> str:
-        """Return a line about the mismatches, or about the largest error."""
+        """Return a line with all mismatches, or with the largest error if there are none."""
         if self.mismatches:
             return "; ".join(self.mismatches)
         if self.worst is None:
@@ -102,7 +102,10 @@ def _worst(name: str, expected: Array, found: Array, relative: float, absolute: 
 def _excess(
     expected: Array, found: Array, relative: float, absolute: float
 ) -> npt.NDArray[np.float64]:
-    """Return the error of each element divided by its tolerance."""
+    """Return the error of each element divided by its tolerance.
+
+    It is 0 for equal elements; infinity for unequal integers, and if only one of the two is finite.
+    """
     # Exact for integers of any width, for NaNs in the same place and for equal infinities.
     same = (expected == found) | ((expected != expected) & (found != found))
     if not _is_float(expected):

@@ -1,7 +1,7 @@
-"""A contender in a separate process, which is stopped while other contenders are timed.
+"""Run a contender in a separate process that is stopped while other contenders are timed.
 
 Two thread pools in one process disturb each other: idle workers of either pool spin on cores that
-the other pool needs, and pin threads. A stopped process (SIGSTOP) does neither, so that each
+the other pool needs, and pin threads. A stopped process (SIGSTOP) does neither. Therefore each
 contender keeps the settings that serve it best.
 """
 
@@ -50,7 +50,7 @@ class Lane:
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
-        """Start the process; it ends with the calling thread, even if that is killed.
+        """Start the process; it ends when the calling thread ends, even if that is killed.
 
         Args:
             name: name of the contender in error messages.
@@ -182,7 +182,7 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _reason(error: Exception) -> str:
-    """Return a message of one line that describes the error ``error`` of a contender."""
+    """Return a one-line message for the contender's exception ``error``."""
     if isinstance(error, RammerError):
         return str(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -192,9 +192,9 @@ def _reason(error: Exception) -> str:
 def _serve(pipe: Connection) -> None:
     """Open the contender that the first message on ``pipe`` describes, then answer calls.
 
-    A call is a function that is applied to the contender and its inputs; the answer is a pair of an
-    error message, or None, and the function's result. The process ends when the other end of the
-    pipe is closed.
+    Each later message is a function, which is called with the contender and its inputs. The answer
+    is a pair: an error message, or None; and the function's result. The process ends when the other
+    end of the pipe is closed.
     """
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()

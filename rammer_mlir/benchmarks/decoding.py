@@ -1,4 +1,4 @@
-"""Decode JSON into dataclasses by their annotations."""
+"""Convert parsed JSON into dataclasses by the annotations of their fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Return the dataclass (or other type) ``kind`` built from ``value``, which was read from JSON.
+    """Return ``value``, parsed from JSON, as an object of the dataclass or other type ``kind``.
 
     It reverses ``dataclasses.asdict`` followed by JSON: field annotations give the types.
 
@@ -57,7 +57,7 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Choose the type as which ``value`` is decoded, from the types ``kinds`` of a union.
+    """Return the type in the union ``kinds`` as which ``value`` is decoded.
 
     It is the first plain class in ``kinds`` that ``value`` is an instance of. If there is none, it
     is the first type in ``kinds`` other than None.

@@ -1,7 +1,7 @@
-"""Time and memory of importing large ONNX models: ``python -m rammer_mlir.benchmarks.imports``.
+"""Measure the import of large ONNX models: ``python -m rammer_mlir.benchmarks.imports``.
 
-Each model is imported from a file in a separate process. Memory is the growth of that process's
-peak, listed beside the bytes of the weights.
+Each model is imported from a file in a separate process. The table has the time, and the growth of
+that process's peak memory next to the bytes of the weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Weights = dict[str, np.ndarray]
 
 
 def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return a chain of ``count`` nodes, MatMul, Add, Relu and Tanh in turn, and its weights."""
+    """Return a chain of ``count`` nodes and their weights.
+
+    The operators are MatMul, Add, Relu and Tanh in turn.
+    """
     nodes: Nodes = []
     weights: Weights = {}
     for n in range(count):
@@ -105,8 +108,9 @@ def measure_here(path: str) -> dict[str, float]:
     """Import the ONNX model in the file ``path``, and return the cost.
 
     Returns:
-        ``seconds`` and ``cpu_seconds`` of the import, ``bytes`` by which the process's peak memory
-        grew, and the bytes of the ``weights``.
+        A dictionary: ``seconds`` and ``cpu_seconds``, the wall-clock and processor time of the
+        import; ``bytes``, the growth of the process's peak memory; ``weights``, the bytes of all
+        weights.
     """
     from rammer_mlir.frontends.onnx import import_model
 
@@ -122,7 +126,7 @@ def measure_here(path: str) -> dict[str, float]:
 
 
 def measure(path: Path) -> dict[str, float]:
-    """Return the results of ``measure_here`` for the file ``path`` in a separate process."""
+    """Call ``measure_here`` with ``path`` in a separate process; return its result."""
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--file", str(path)],
         stdout=subprocess.PIPE,

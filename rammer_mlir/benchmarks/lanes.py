@@ -33,9 +33,17 @@ def open_lanes(
 ) -> tuple[dict[str, Lane], list[str]]:
     """Open contenders one after the other, each in a process that ends with ``stack``.
 
-    A contender whose name is in ``needed`` must be ready to run within ``timeout`` seconds, any
-    other within ``patience`` seconds. ``feeds`` are the inputs of all runs. Returns the processes
-    by the contender's name, and the reasons why other contenders are missing.
+    Args:
+        stack: ends the processes when it is closed.
+        entrants: the contenders.
+        feeds: inputs of all runs by name.
+        needed: names of the contenders that must open.
+        timeout: seconds within which a contender in ``needed`` must be ready to run.
+        patience: seconds within which any other contender must be ready to run.
+
+    Returns:
+        The processes by the contender's name, and a line for each missing contender with the
+        reason.
 
     Raises:
         TargetError: if a ``needed`` contender cannot open its model.
@@ -59,7 +67,8 @@ def open_lanes(
 def gaps(results: Iterable[tuple[str, Sequence[str], str | None]]) -> list[str]:
     """Return Markdown lists of missing contenders and of failed models, without empty lists.
 
-    ``results`` has the name of each model, the reasons why contenders are missing, and its error.
+    ``results`` has for each model its name, the reasons why contenders are missing, and its error
+    message or None.
     """
     missing: list[str] = []
     failed: list[str] = []

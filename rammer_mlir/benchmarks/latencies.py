@@ -1,4 +1,4 @@
-"""Tables of latencies, of their ratios, and of the ratios' means."""
+"""Make tables of latencies, of latency ratios, and of the ratios' geometric means."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ACCEPTABLE = 0.9
 
 @dataclass(frozen=True)
 class Ratio:
-    """A contender's median latency over ours: above 1, we are faster."""
+    """A contender's median latency divided by ours: above 1, we are faster."""
 
     model: str
     threads: int
@@ -44,7 +44,7 @@ def ratios(results: Iterable[Result]) -> list[Ratio]:
 
 
 def policies_of(results: Iterable[Result]) -> list[str]:
-    """Return the distinct policies that the results' requests name, in order."""
+    """Return the policies that the results' requests name, without repetitions, in order."""
     return list(dict.fromkeys(policy for r in results for policy in r.request.policies))
 
 
@@ -123,9 +123,9 @@ def summary_table(results: Sequence[Result]) -> str:
 
 
 def missing_lines(results: Iterable[Result]) -> list[str]:
-    """Return lines of text, each a reason why contenders have no latency, and where it occurred.
+    """Return a line for each reason why contenders have no latency.
 
-    Equal reasons share a line, which names models and numbers of threads.
+    A line names all models and numbers of threads with that reason.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:

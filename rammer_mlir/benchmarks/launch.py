@@ -1,4 +1,4 @@
-"""The cost of starting a program: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
+"""Measure the cost of a launch: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
 
 A program without rTasks is launched through ctypes alone, and through ``Executable.run``, which
 checks the arrays, points the program to them, and allocates the output.
@@ -90,8 +90,8 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     """Return the time of launching an empty program, natively and by ``Executable.run``.
 
     Args:
-        num_veus: number of threads, none of which has an rTask.
-        samples: number of samples of the native launch, and of ``Executable.run``.
+        num_veus: number of vEUs, each with a thread and without rTasks.
+        samples: number of samples of each of the two times.
     """
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
@@ -108,9 +108,10 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
 
 
 def _median(launch: Callable[[], object], samples: int, clock: Callable[[], float]) -> float:
-    """Return the median time of a call of ``launch`` in microseconds, by ``clock`` in seconds.
+    """Return the median time in microseconds of a call of ``launch``.
 
-    Each of ``samples`` samples is the mean of ``BATCH`` calls.
+    ``clock`` returns the current time in seconds. Each of the ``samples`` samples is the mean of
+    ``BATCH`` calls.
     """
     for _ in range(BATCH):
         launch()

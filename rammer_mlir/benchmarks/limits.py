@@ -1,4 +1,4 @@
-"""Lower bounds of a program's time on this processor, and how close its time comes to them."""
+"""Compute lower bounds of programs' times on this processor, and compare them with measurements."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ class Limit:
     """Lower bounds of a model's time on a number of threads, and its measured time, in seconds.
 
     Attributes:
-        flops, num_bytes: floating-point operations of the model; bytes of its weights, inputs and
-            outputs, plus twice the bytes of its intermediates.
-        arithmetic: ``flops`` at the processor's peak rate. Algorithms that save multiplications
-            (Winograd's) can be faster.
-        memory: ``num_bytes`` at the bandwidth measured for a working set of that size.
-        launch: starting a program without rTasks.
+        flops: floating-point operations of the model.
+        num_bytes: bytes of its weights, inputs and outputs, plus twice the bytes of its
+            intermediates.
+        arithmetic: time of ``flops`` at the processor's peak rate. Algorithms that save
+            multiplications (Winograd's) can be faster.
+        memory: time of ``num_bytes`` at the bandwidth measured for a working set of that size.
+        launch: time to start a program without rTasks.
         measured: median latency.
         waiting: fraction of the vEUs' time spent waiting at barriers.
         worst: rKernels whose times exceed their own lower bounds most, worst first.
@@ -73,10 +74,14 @@ class KernelLimit:
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
-    """Return the lower bounds of a model's program, beside its measured time.
+    """Return the lower bounds and the measured time of a model's program.
 
-    ``work`` describes the program, ``roofline`` has the processor's peak rates with as many threads
-    as the program has vEUs. The result is None if ``result`` has no latency of the program.
+    The result is None if ``result`` has no latency of the program.
+
+    Args:
+        result: the measurements of the model.
+        work: the operations and bytes of the program.
+        roofline: the processor's peak rates with as many threads as the program has vEUs.
     """
     latency = result.latency(work.policy, work.num_veus)
     if latency is None or result.counts is None:
@@ -98,8 +103,8 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
     """Return the rKernels whose measured time exceeds their lower bound most, worst first.
 
-    There are at most ``WORST`` of them. ``work`` describes the program's rKernels; ``roofline`` has
-    the processor's peak rates.
+    The result has at most ``WORST`` elements. ``work`` describes the program's rKernels;
+    ``roofline`` has the processor's peak rates.
     """
     flops = roofline.flops_per_second / roofline.threads
     bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
@@ -119,8 +124,7 @@ def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
 def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
     """Return the lower bounds of every measured program.
 
-    Programs are left out if there is no roofline, the processor's peak rates, for their number of
-    vEUs.
+    Programs without a roofline for their number of vEUs are left out.
     """
     by_threads = {roofline.threads: roofline for roofline in rooflines}
     return [

@@ -1,4 +1,4 @@
-"""Time models with loops that are not unrolled, by this compiler and by ONNX Runtime.
+"""Time models with loops that are not unrolled, with this compiler and with ONNX Runtime.
 
 ``python -m rammer_mlir.benchmarks.loops`` has two kinds of models:
 

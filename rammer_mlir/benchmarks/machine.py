@@ -1,4 +1,4 @@
-"""Facts of the machine that measurements ran on, and tables in Markdown."""
+"""Collect facts about this machine for reports, and format Markdown tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxrunti
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return facts of this machine by name: date, processor, cores, system, package versions.
+    """Return facts about this machine by name: date, processor, cores, system, package versions.
 
-    A value is None if it is unknown, or the package is not installed.
+    A fact is None if it is unknown, or if the package is not installed.
     """
     return {
         "date": datetime.date.today().isoformat(),

@@ -1,4 +1,4 @@
-"""Selective state space models (Mamba), whose recurrences are loops over frames.
+"""Build selective state space models (Mamba); their recurrences are loops over frames.
 
 - ``written``: written by hand, with a Loop that reads and stacks single frames.
 - ``exported``: a speech enhancement model, node for node as PyTorch's TorchScript exporter writes
@@ -41,9 +41,9 @@ def filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
 def written(
     layers: int, steps: int, width: int = 256, states: int = 16
 ) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model of ``layers`` layers over frames [1, steps, width], and its inputs.
+    """Return a model with ``layers`` layers, and its input ``x`` [1, steps, width].
 
-    The recurrence of each layer has ``states`` states for each channel.
+    Each layer has a recurrence over the steps, with ``states`` states for each channel.
     """
     inner, rank = 2 * width, width // 16
     nodes = ["v0 = Identity(x)"]

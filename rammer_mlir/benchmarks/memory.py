@@ -1,4 +1,4 @@
-"""The peak memory of a process."""
+"""Read the peak memory of this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""ONNX's own node tests: their selection, and the check of a single test.
+"""Select ONNX's own node tests, and check a single test.
 
-Selected are the tests of tensors of real numbers; excluded are training, random numbers, image
-files and the 8- and 4-bit element types.
+Tests of tensors of real numbers are selected, except those of training, random numbers, image files
+and the 8- and 4-bit element types.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class NodeTest:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of the model's operators."""
+        """The names of the model's operators."""
         return tuple(sorted({node.op_type for node in self.model.graph.node}))
 
 
@@ -160,9 +160,9 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values that real models give as constants, such as axes or shapes.
+    """Return the names of the inputs that real models give as constants, such as axes or shapes.
 
-    In ONNX's node tests they are inputs of ``graph``.
+    In ONNX's node tests, these operands are inputs of the graph.
     """
     found: set[str] = set()
     for node in graph.node:
@@ -207,10 +207,9 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return twice the relative distance of neighbouring values of a floating-point type.
+    """Return twice the machine epsilon of the floating-point type ``dtype`` of an output.
 
-    It is the relative tolerance within which a differently rounded result is right. ``dtype`` is
-    the element type of an output.
+    This is the relative tolerance for a result that is rounded differently.
     """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 

@@ -1,4 +1,4 @@
-"""The share of ONNX's node tests that give right results through the whole compiler.
+"""Measure the share of ONNX's node tests that pass when compiled and run.
 
 ``python -m rammer_mlir.benchmarks.node_tests [--filter TEXT] [--json OUT] [--processes N]``
 """
@@ -41,7 +41,7 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return, as text, the fraction that passed, and the failures' main reasons by operator."""
+    """Return, as text, the fraction of passed tests, and the failures' main reasons by operator."""
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}

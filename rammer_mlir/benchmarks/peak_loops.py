@@ -1,4 +1,4 @@
-"""Two native loops that reach a processor's peak rates of arithmetic and of reading memory."""
+"""Compile two native loops that reach a processor's peak arithmetic and memory read rates."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class PeakLoops:
         return self._fma(_TRIPS, 0.5)
 
     def read(self, data: NDArray[np.float32], sweeps: int) -> float:
-        """Read an array ``sweeps`` times; return the sum of the elements that are read.
+        """Read the array ``data`` ``sweeps`` times; return the sum of the elements that are read.
 
-        The last elements are not read if they are fewer than those of an unrolled step.
+        A remainder at the end, shorter than an unrolled step of the loop, is not read.
         """
         return self._read(data.ctypes.data, data.size // self._step * self._step, sweeps)
 

@@ -1,4 +1,4 @@
-"""A plot of the ratios of other contenders' latencies to ours."""
+"""Draw the ratios of other contenders' latencies to ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
 
     Args:
         results: the measured models.
-        path: an SVG or PNG file.
+        path: the SVG or PNG file to write.
 
     Raises:
         TargetError: if matplotlib is not installed.

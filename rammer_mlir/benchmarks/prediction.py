@@ -1,4 +1,4 @@
-"""Predicted against measured time, per operator and per program, on this machine's processor."""
+"""Compare predicted with measured times, per operator and per program, on this processor."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Prediction:
 def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
     """Predict and measure a model for each number of threads; return the times.
 
-    The model is scheduled by the costs of measured rKernels.
+    The model is scheduled with measured rKernel costs.
     """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=1)

@@ -56,7 +56,7 @@ def _read(source: Path) -> Report:
 
 
 def readme_part(report: Report, name: str) -> str:
-    """Return the README's section about a report: its plot, a table of ratios, and a link.
+    """Return the README's section about a report: plot, table of ratios, and link to all numbers.
 
     ``name`` is the stem of the report's files.
     """
@@ -71,9 +71,10 @@ def readme_part(report: Report, name: str) -> str:
 
 
 def replace_part(readme: str, part: str) -> str:
-    """Return the text ``readme`` with ``part`` between the lines ``BEGIN`` and ``END``.
+    """Return ``readme`` with the text between the lines ``BEGIN`` and ``END`` replaced by ``part``.
 
-    Raises OptionError if ``readme`` does not have these lines.
+    Raises:
+        OptionError: if ``readme`` does not have these lines.
     """
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)

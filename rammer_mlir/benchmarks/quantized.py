@@ -1,4 +1,4 @@
-"""Latency of networks quantized to 8-bit integers: ``--parts quantized``.
+"""Measure the latency of networks quantized to 8-bit integers: ``--parts quantized``.
 
 ONNX Runtime's tools quantize each network statically, in the form of QuantizeLinear and
 DequantizeLinear around each operator: activations to u8, weights to i8 with a scale per channel.
@@ -61,7 +61,8 @@ class QuantizedRequest:
         scale: "full", or "small" for a model of reduced sizes.
         threads: threads of each contender, and vEUs of our program.
         budget: seconds of timing.
-        patience: seconds within which a contender other than the reference must be ready to run.
+        patience: seconds within which any other contender than those of ``timeout`` must be ready
+            to run.
         timeout: seconds within which this compiler and the reference must be ready to run.
     """
 
@@ -77,7 +78,7 @@ class QuantizedRequest:
 class QuantizedTiming:
     """The latency of contender ``name``, and the signal-to-noise ratio of its outputs.
 
-    ``decibels`` is that ratio; the signal is ONNX Runtime's outputs of the f32 model.
+    ``decibels`` is that ratio; the signal is the outputs of the f32 model in ONNX Runtime.
     """
 
     name: str
@@ -104,7 +105,7 @@ class QuantizedResult:
 
 
 def quantized_openers() -> dict[str, Open]:
-    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
+    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, FLOATS: ours}
 
@@ -112,7 +113,7 @@ def quantized_openers() -> dict[str, Open]:
 def measure_quantized(
     request: QuantizedRequest, opens: Mapping[str, Open] | None = None
 ) -> QuantizedResult:
-    """Time all contenders on a quantized model, and this compiler on the model of f32 too.
+    """Time all contenders on a quantized model, and this compiler also on the f32 model.
 
     An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
     default those of ``quantized_openers``.
@@ -144,7 +145,7 @@ def measure_quantized(
 
 
 def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, Array]]:
-    """Write an f32 model and its quantized form into a folder; called in a child process.
+    """Write an f32 model and its quantized form into a folder; runs in a child process.
 
     Args:
         job: the request, and the folder.
@@ -166,8 +167,7 @@ def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, A
 def quantize(model: onnx.ModelProto, plain: Path, result: Path) -> None:
     """Quantize the f32 model in the file ``plain`` statically, and write it to ``result``.
 
-    ``model`` is the same model in memory, for which random inputs are drawn to calibrate the
-    scales.
+    ``model`` is the same model in memory; random inputs for it calibrate the scales.
     """
     tools: Any = required("onnxruntime.quantization")
     samples: Iterator[Feeds] = (random_feeds(model, seed=seed) for seed in range(_SAMPLES))
@@ -198,11 +198,10 @@ def _quantized(folder: Path) -> Path:
 
 
 def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
-    """Return the signal-to-noise ratio of outputs in decibels.
+    """Return the signal-to-noise ratio of outputs in decibels; infinity if the outputs are equal.
 
-    The signal is the sum of squares of all expected elements, the noise that of the differences
-    between found and expected elements. The result is infinite if the outputs are equal. Both
-    arguments map names to outputs.
+    The signal is the sum of the squares of all expected elements, the noise the sum of the squares
+    of the differences between found and expected elements. Both arguments map names to outputs.
     """
     signal = sum(float((value.astype(np.float64) ** 2).sum()) for value in expected.values())
     noise = sum(

@@ -1,7 +1,7 @@
-"""Programs that only wait: the cost of a launch, and of a barrier between two vEUs.
+"""Build programs that only wait, to measure the cost of a launch and of a barrier between vEUs.
 
-An rTask adds 1 to the value that the previous rTask wrote, and the vEUs run the rTasks in turn:
-each step waits for another vEU, and the output is the number of steps.
+An rTask adds 1 to the number that the previous rTask wrote, and the vEUs run the rTasks in turn.
+Each step waits for another vEU, and the output is the number of steps.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
 
 @dataclass(frozen=True)
 class Relay:
-    """A program of ``steps`` dependent rTasks, which ``num_veus`` vEUs run in turn."""
+    """A program of ``steps`` dependent rTasks that ``num_veus`` vEUs run in turn."""
 
     num_veus: int
     steps: int
@@ -110,7 +110,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return executable
 
     def for_cpu(self) -> Executable:
-        """Return the program, compiled for the processor of this process."""
+        """Return the program compiled for this CPU."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
             image = build_image(module, {}, self.signature, self.num_veus)
@@ -121,7 +121,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return Executable(image, code, lambda: link_shared(object_file))
 
     def emulate(self, target: str) -> EmulatedExecutable:
-        """Return the program, compiled for the emulator of ``target`` with all its checks."""
+        """Return the program compiled for the emulator of ``target``, with all its checks."""
         options = check_options(target, num_veus=self.num_veus).emulated(checked=True)
         executable = self._compiled(options)
         assert isinstance(executable, EmulatedExecutable)

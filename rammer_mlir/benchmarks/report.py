@@ -1,4 +1,4 @@
-"""The report of the benchmark: measurements as tables and as JSON."""
+"""Write the report of the benchmark: measurements as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ LIMITS = (
 class Report:
     """All measurements of the benchmark so far, a field for each part.
 
-    The fields of parts that were not requested are empty; ``machine`` has facts of the machine by
-    name.
+    The fields of parts that were not requested are empty; ``machine`` has facts about the machine
+    by name.
     """
 
     models: list[Result] = field(default_factory=list[Result])
@@ -95,7 +95,7 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
 
 
 def machine_line(report: Report) -> str:
-    """Return a line about the machine of a report, with the versions of packages."""
+    """Return a line with the facts about the report's machine, such as versions of packages."""
     return ", ".join(f"{key} {value}" for key, value in report.machine.items() if value is not None)
 
 

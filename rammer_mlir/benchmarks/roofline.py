@@ -1,4 +1,4 @@
-"""The peak rates of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
+"""Measure the peak rates of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
 
 Two loops are timed with each number of threads: fused multiply-adds on registers, and a sum over
 working sets from the size of a core's own cache to main memory.
@@ -31,7 +31,8 @@ class Roofline:
 
     Attributes:
         threads: number of threads.
-        flops_per_second: f32 operations of fused multiply-adds on registers, each counted as two.
+        flops_per_second: f32 operations per second of fused multiply-adds on registers, each
+            counted as two operations.
         bytes_per_second: read bandwidth of all threads together, by the size in bytes of all
             threads' working sets.
         launch_seconds: time of starting a program without rTasks.
@@ -45,8 +46,8 @@ class Roofline:
     def bandwidth(self, footprint: float) -> float:
         """Return the measured read bandwidth, in bytes per second, for ``footprint`` bytes of data.
 
-        It is that of the largest working set of at most ``footprint`` bytes, or of the smallest
-        working set if all are larger.
+        It is the bandwidth of the largest measured working set of at most ``footprint`` bytes, or
+        of the smallest working set if all are larger.
         """
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]
@@ -81,7 +82,10 @@ def _bandwidth(
 
 
 def _fastest(run: Callable[[], object]) -> float:
-    """Return the seconds of the shortest of ``_REPEATS`` runs, which is closest to the peak."""
+    """Return the seconds of the shortest of ``_REPEATS`` calls of ``run``.
+
+    The shortest call is closest to the peak rate.
+    """
     times: list[float] = []
     for _ in range(_REPEATS):
         begin = time.perf_counter()

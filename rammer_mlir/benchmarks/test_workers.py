@@ -54,10 +54,11 @@ def _feed_process(
     total: int,
     seconds: float,
 ) -> None:
-    """Check tests from ``pending`` sequentially in a process, until none is left.
+    """Run the tests in the queue ``pending`` one after the other in a process, until it is empty.
 
     A new process replaces a process that crashes, or that needs more than ``seconds`` for a test.
-    ``reasons`` gets the reason of each failure; ``total`` is the number of tests, for progress.
+    ``reasons`` gets the reason of each failure, or None, by test; ``total`` is the number of tests,
+    for progress messages.
     """
     tester = None
     while True:

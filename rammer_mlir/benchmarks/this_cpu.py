@@ -67,7 +67,7 @@ def _low(run: Callable[[], object], repeats: int, num_veus: int = 1) -> float:
     """Return the median of the faster half of the seconds of ``repeats`` runs.
 
     Other work on the machine only slows runs down. With one vEU, this thread's processor time is
-    used, which does not advance while others run.
+    used, which does not advance while other threads have the core.
     """
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     run()
@@ -173,7 +173,7 @@ def description(found: dict[str, float]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure this CPU, and write its device description; return the exit code."""
+    """Measure this CPU, write its device description to a file, and print it; return 0."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
     path = parser.parse_args(arguments).output

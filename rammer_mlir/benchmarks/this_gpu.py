@@ -1,8 +1,9 @@
 """Measure this machine's GPU: ``python -m rammer_mlir.benchmarks.this_gpu -o this_gpu.toml``.
 
 The file is a device description of the GPU, for ``--costs this_gpu.toml``. Its numbers come from
-the results of a kit (``gpu.kit``): of a kit that ran elsewhere (``--results``), or of the cases in
-``CASES``, packed and run here. The rates of arithmetic are measured with our own rKernels.
+the results of a kit (``gpu.kit``): either a kit that ran elsewhere (``--results``), or the cases in
+``CASES``, which are packed and run here. The rates of arithmetic are measured with our own
+rKernels.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 
 
 def description(results: Mapping[str, Result]) -> DeviceDescription:
-    """Return the description of the GPU that a kit's results, given by case, were measured on.
+    """Return a description of the GPU on which the results of a kit were measured.
 
     Numbers that no case measures are those of the built-in description of the chip's usual board.
+    ``results`` has the results by case.
 
     Raises:
         OptionError: if a case that is needed is not among the results, or did not succeed.
@@ -103,10 +105,11 @@ def _measured(results: Mapping[str, Result], probe: Mapping[str, Any]) -> dict[s
 
 
 def _latency(reads: Sequence[Mapping[str, Any]], units: int) -> float:
-    """Return the seconds that a load takes if each unit has a block with ``_LOADS`` per thread.
+    """Return the latency in seconds of a load from device memory, by Little's law.
 
-    The bandwidth is then the bytes in flight divided by the latency (Little's law). ``reads`` are
-    the probe's reads of device memory.
+    It is the bytes in flight divided by the bandwidth, in the launch with a block for each of the
+    ``units`` multiprocessors and ``_LOADS`` loads in flight per thread. ``reads`` are the probe's
+    reads of device memory.
     """
     read = next(one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
     return units * _IN_FLIGHT * read["seconds"] / read["bytes"]
@@ -164,7 +167,7 @@ def measure(output: Path) -> dict[str, Result]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure this machine's GPU, and write its device description; return the exit code."""
+    """Measure this GPU, write its device description to a file, and print it; return 0."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_gpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_gpu.toml"))
     parser.add_argument("--results", type=Path, help="of a kit; default: measured here")

@@ -1,4 +1,4 @@
-"""Timing of several implementations of the same computation, which run in turns."""
+"""Time several implementations of the same computation in turns."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Latency:
 def interleave(
     contenders: Mapping[str, Callable[[], object]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Time functions in random turns for ``budget`` seconds in all; return latencies by name.
+    """Time functions in random order for ``budget`` seconds in all; return latencies by name.
 
-    ``contenders`` maps names to functions; ``seed`` determines the order. Each turn begins with a
-    run that is not timed, since the other functions' runs have evicted the function's data from the
-    caches.
+    ``contenders`` maps names to functions; ``seed`` determines the order. Each turn of a function
+    begins with a run that is not timed, since the other functions' runs have evicted its data from
+    the caches.
     """
     return take_turns({n: partial(timed_burst, run) for n, run in contenders.items()}, budget, seed)
 

@@ -27,10 +27,10 @@ _FLAGS = (
 
 
 class Iree:
-    """A model compiled by IREE; the code and the weights are files beside the ONNX file."""
+    """A model compiled by IREE; code and weights are files in the folder of the ONNX file."""
 
     def __init__(self, model: Path, threads: int) -> None:
-        """Compile an ONNX file unless compiled code is beside it, and load the code.
+        """Compile an ONNX file unless its folder has the compiled code already, and load the code.
 
         Raises:
             TargetError: if IREE is not installed, or its tools reject the model.
@@ -86,7 +86,11 @@ def _compile(model: Path, code: Path, weights: Path) -> None:
 
 
 def _call(module: str, *arguments: str | Path) -> None:
-    """Run IREE's Python ``module``; raise TargetError with its first error line if it fails."""
+    """Run the Python module ``module`` of IREE with command-line ``arguments``.
+
+    Raises:
+        TargetError: if it fails; the message has its first error line.
+    """
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""Run a model with our own compiler, some regions compiled by external code generators."""
+"""Run a model with our own compiler, with some regions compiled by foreign code generators."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RunSeconds:
 
 @dataclass(frozen=True)
 class StartupSeconds:
-    """Seconds that a model takes once: to compile, and for its first run."""
+    """Seconds of compiling a model, and of its first run."""
 
     compiling: float
     first_run: float
@@ -110,9 +110,10 @@ class Offloaded:
         return StartupSeconds(self._compiling, self._first_run or 0.0)
 
     def kept_regions(self) -> int | None:
-        """Return how many regions the choice by cost kept.
+        """Return the number of regions that cost-based offloading left to code generators.
 
-        None if no choice was made, or if a part of the model is compiled for each size that occurs.
+        The result is None if regions were not chosen by cost, or if a part of the model is compiled
+        for each size that occurs.
         """
         parts = self._model.parts if isinstance(self._model, HostedModel) else (self._model,)
         found = [part.stats.get("offload") for part in parts]
@@ -122,7 +123,7 @@ class Offloaded:
     def digest(self) -> str | None:
         """Return a digest of the program; equal programs have equal digests.
 
-        None if the model is not a single program of fixed sizes.
+        The result is None if the model is not a single program of fixed sizes.
         """
         if not isinstance(self._model, Executable):
             return None

@@ -12,7 +12,7 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 
 
 class OpenVino:
-    """A model compiled for the latency of one request at a time, in f32."""
+    """A model compiled by OpenVINO in f32, for the lowest latency of one request at a time."""
 
     def __init__(self, model: Path, threads: int) -> None:
         """Compile an ONNX file; raise TargetError if OpenVINO is not installed."""
@@ -31,6 +31,9 @@ class OpenVino:
         self._ports = [compiled.output(number) for number in range(len(self._outputs))]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; they share the request's memory until the next run."""
+        """Run the model on ``feeds``, inputs by name; return the outputs by name.
+
+        The outputs are views of memory that the next run overwrites.
+        """
         found = self._request.infer(dict(feeds), share_inputs=True, share_outputs=True)
         return {name: found[port] for name, port in zip(self._outputs, self._ports, strict=True)}

@@ -1,4 +1,4 @@
-"""The interface of contenders: ways to run a model."""
+"""Define the interface of contenders, the implementations that can run a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import TargetError
 
 
 class Contender(Protocol):
-    """An opened model, which can run any number of times."""
+    """An opened model; it can run any number of times."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once on ``feeds``, inputs by name; return the outputs by name."""
@@ -26,7 +26,7 @@ class Open(Protocol):
     def __call__(self, model: Path, threads: int) -> Contender:
         """Open an ONNX file for a number of threads, and return the contender.
 
-        The file is alone in its folder; a contender may write other files beside it.
+        The ONNX file is alone in its folder; a contender may write other files there.
         """
         ...
 
@@ -35,7 +35,7 @@ BENCH = "rammer-mlir[bench]"
 
 
 def required(module: str, install: str = BENCH) -> ModuleType:
-    """Import and return ``module``, which is part of an optional package.
+    """Import and return ``module`` of an optional package.
 
     ``install`` is the argument of pip that installs the package.
 

@@ -1,4 +1,4 @@
-"""The contenders by name."""
+"""List the contenders by name, and open a contender by its name."""
 
 from __future__ import annotations
 

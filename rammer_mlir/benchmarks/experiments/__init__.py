@@ -1,1 +1,1 @@
-"""Experiments on the simulator that are in no paper: random modules, and large graphs."""
+"""Run experiments on the simulator that are in no paper: random modules, and large graphs."""

@@ -42,8 +42,9 @@ def _parser() -> argparse.ArgumentParser:
 def policies(modules: int, num_veus: int) -> dict[str, object]:
     """Compare policies on ``modules`` random modules, scheduled for a CPU of ``num_veus`` vEUs.
 
-    Returns the speed-up that the simulator predicts over the policy `sequential`: for each other
-    policy, the mean, the range and quantiles over the modules.
+    Returns:
+        For each policy but `sequential`, the speed-up over `sequential` that the simulator
+        predicts: its mean, range and quantiles over the modules.
     """
     device = cpu_device(num_veus)
     speedups: dict[str, list[float]] = {name: [] for name in HEURISTICS[1:]}
@@ -108,7 +109,9 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the policies, print the results and write them to ``experiments.json``; return 0.
 
-    Raises OptionError for fewer than two modules, or for a single proof.
+    Raises:
+        OptionError: for fewer than two modules to compare policies on, or for exactly one module to
+            search optimal schedules of.
     """
     options = _parser().parse_args(arguments)
     if options.modules < 2 or options.proofs == 1:

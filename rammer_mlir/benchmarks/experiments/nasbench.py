@@ -1,4 +1,4 @@
-"""Random modules with the limits of NAS-Bench-101: 7 vertices, 9 edges (RAMMER section 5.2.5)."""
+"""Draw random modules within the limits of NAS-Bench-101: 7 vertices, 9 edges (RAMMER 5.2.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost of scheduling large graphs: ``python -m rammer_mlir.benchmarks.experiments.scale``.
+"""Measure the cost of scheduling: ``python -m rammer_mlir.benchmarks.experiments.scale``.
 
 A graph consists of layers of operators, each tiled by rows. Each operator reads two operators of
 the layer before; a tile reads its own rows and a row above and below. For each size of graph, a
@@ -46,8 +46,8 @@ class Scale:
 
     Attributes:
         operators, rtasks: numbers of the graph's rOperators and rTasks.
-        schedule, minimize, verify: seconds of the policy, of removing implied barriers, and of the
-            verifier.
+        schedule, minimize, verify: seconds of the policy, of removing redundant barriers, and of
+            the verifier.
         peak_bytes: largest resident size of the process.
     """
 
@@ -94,9 +94,9 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify a graph; return the seconds of each step, and the memory.
+    """Schedule and verify a graph; return the seconds of each step, and the peak memory.
 
-    ``size`` has the numbers of the graph's rOperators and of the device's vEUs.
+    ``size`` is a pair: the number of the graph's rOperators and the number of the device's vEUs.
     """
     num_operators, num_veus = size
     graph = layered_graph(num_operators)

@@ -1,4 +1,4 @@
-"""Compile exported models with open dimensions, and compare them at several sizes.
+"""Compile exported models with open (dynamic) dimensions, and run them at several sizes.
 
 The outputs, and the latencies if requested, are compared with those of ONNX Runtime.
 """
@@ -41,9 +41,14 @@ everything computed from it.
 def check(path: Path, cases: int | None = None, threads: int | None = None) -> Result:
     """Compile the ONNX file ``path``, compare its outputs with ONNX Runtime's; return the result.
 
-    The file of the same name with the suffix ``.json`` describes the inputs and the cases: sizes of
-    the open dimensions. The first ``cases`` of them run, by default all. With ``threads``, ONNX
-    Runtime and the program use that number of threads, and both are timed.
+    The inputs and the cases are read from the file of the same name with the suffix ``.json``. A
+    case has a size for each open dimension.
+
+    Args:
+        path: the ONNX file.
+        cases: number of cases to run, from the first on; None for all.
+        threads: threads of ONNX Runtime and of the program, which are also timed then; None for
+            the defaults and no timing.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -99,10 +104,10 @@ class _Run:
     is_timed: bool
 
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
-        """Run a case by the compiled model and by ONNX Runtime; return the compared outputs.
+        """Run the compiled model and ONNX Runtime at the sizes in ``case``; compare the outputs.
 
-        ``feeds`` are the inputs by name. ``case`` has the size of each open dimension; the result
-        is named after these sizes. Errors of ONNX Runtime and of this compiler are stored in it.
+        ``feeds`` are the inputs by name; ``case`` has the size of each open dimension. The result
+        is named after these sizes; it also stores errors of ONNX Runtime and of this compiler.
         """
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
@@ -128,7 +133,7 @@ class _Run:
         return dict(zip(names, map(np.asarray, values), strict=True))
 
     def timed(self, feeds: dict[str, Array]) -> tuple[float, float]:
-        """Return the shortest seconds of our and of ONNX Runtime's runs, which take turns."""
+        """Return the shortest seconds of a run of ours, and of ONNX Runtime's, in turns."""
         shortest = [float("inf")] * 2
         for _ in range(_REPEATS):
             for number, work in enumerate((self.ours, self.theirs)):
@@ -155,5 +160,5 @@ def _is_quantized(graph: onnx.GraphProto) -> bool:
 
 
 def spec_of(path: Path) -> Spec:
-    """Return the description of inputs and cases that the exporter wrote beside an ONNX file."""
+    """Return the description of inputs and cases of the exported ONNX file ``path``."""
     return load(path.with_suffix(".json"))

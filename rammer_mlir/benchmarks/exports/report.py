@@ -1,4 +1,4 @@
-"""The page of results of exported models."""
+"""Format the results of exported models as a Markdown page."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def _row(result: Result) -> str:
 
 
 def _speeds(result: Result) -> str:
-    """Return the least and the largest ratio of ONNX Runtime's time to ours, as text."""
+    """Return the range of ONNX Runtime's time divided by ours, as text; empty if not timed."""
     ends = [f"{choose(result.speeds):.2f}" for choose in (min, max) if result.speeds]
     return " to ".join(dict.fromkeys(ends))

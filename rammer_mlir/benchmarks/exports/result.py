@@ -1,4 +1,4 @@
-"""Results of checking an exported model, stored as JSON beside its ONNX file."""
+"""Define the results of checking an exported model, stored as JSON next to its ONNX file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of running a model at given sizes of its open dimensions, a case.
+    """The result of running a model in a case: with given sizes of its open dimensions.
 
     Attributes:
         case: text of the sizes.
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """Descriptions of wrong results, each after the name of its case."""
+        """Descriptions of the wrong outputs, each preceded by the name of its case."""
         return tuple(f"{case.case}: {case.wrong}" for case in self.cases if case.wrong)
 
     @property

@@ -1,4 +1,4 @@
-"""Inputs of an exported model and the sizes to run it at, stored as JSON beside its ONNX file."""
+"""Define an exported model's inputs and cases (sizes), stored as JSON next to its ONNX file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ Case = Mapping[str, int]
 class Input:
     """An input; a name or a sum of names in its shape stands for an open dimension.
 
-    ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
-    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0, 1, ...), ``uniform``
-    (f32, from 0 to 1), ``indices`` (i64, from 0 and below ``high``), ``constant`` (f32, ``high``
-    everywhere) or ``page`` (f32, dark strokes in lines on light ground). ``high`` is a number, or
-    the name of an open dimension, or a sum of names.
+    Attributes:
+        name: name of the input.
+        shape: its dimensions.
+        kind: element type and distribution: ``normal`` (f32), ``tokens`` (i64, below ``high``),
+            ``mask`` (i64, ones and then zeros), ``lengths`` (i64, descending from ``high``),
+            ``positions`` (i64, 0, 1, ...), ``uniform`` (f32, from 0 to 1), ``indices`` (i64, from 0
+            and below ``high``), ``constant`` (f32, ``high`` everywhere) or ``page`` (f32, dark
+            strokes in lines on a light background).
+        high: a number, the name of an open dimension, or a sum of names.
     """
 
     name: str
@@ -32,7 +36,10 @@ class Input:
     high: int | str = 100
 
     def draw(self, case: Case, rng: np.random.Generator) -> Array:
-        """Return a random array; ``case`` has the sizes of the open dimensions in its shape."""
+        """Return a random array of the input's kind.
+
+        ``case`` has the sizes of the open dimensions in its shape.
+        """
         shape = [size_of(each, case) for each in self.shape]
         return _DRAWS[self.kind](size_of(self.high, case), shape, rng)
 
@@ -47,7 +54,7 @@ class Spec:
     cases: tuple[Case, ...]
 
     def feeds(self, case: Case, seed: int = 0) -> dict[str, Array]:
-        """Return random inputs of a case by name."""
+        """Return random inputs by name, with the sizes in ``case``."""
         rng = np.random.default_rng(seed)
         return {each.name: each.draw(case, rng) for each in self.inputs}
 
@@ -64,7 +71,10 @@ def load(path: Path) -> Spec:
 
 
 def size_of(dim: int | str, case: Case) -> int:
-    """Return a dimension's size: a number, a size named in ``case``, or a sum (past + length)."""
+    """Return the size of the dimension ``dim``.
+
+    ``dim`` is a number, a name in ``case``, or a sum of names, such as ``past + length``.
+    """
     if isinstance(dim, int):
         return dim
     terms = (term.strip() for term in dim.split("+"))

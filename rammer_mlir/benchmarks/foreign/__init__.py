@@ -1,1 +1,1 @@
-"""Run the functions of MLIR files written elsewhere, and compare the results with IREE's."""
+"""Run the functions of foreign MLIR files, and compare the results with IREE's."""

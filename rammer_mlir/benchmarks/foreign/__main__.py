@@ -1,4 +1,4 @@
-"""``python -m rammer_mlir.benchmarks.foreign FOLDER``: which foreign MLIR gives right results.
+"""Check results of MLIR written elsewhere: ``python -m rammer_mlir.benchmarks.foreign FOLDER``.
 
 Each public function of each ``.mlir`` file is compiled and run in a separate process, on random
 inputs, and compared with IREE if that is installed (``pip install iree-base-compiler
@@ -42,7 +42,7 @@ _PLACE = re.compile(r"(?:the module|\.mlir):\d+(?::\d+)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a function or a file.
+    """The outcome of a function, or of a file that cannot be read.
 
     Attributes:
         where: the file, the module's number and the function; only the file if it cannot be read.
@@ -56,7 +56,10 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the functions of all files, print the table, and return 1 for a fault of the compiler."""
+    """Run the functions of all files, and print the table of outcomes.
+
+    Return 1 if the compiler is at fault for an outcome or the folder does not exist, else 0.
+    """
     options = _parser().parse_args(arguments)
     folder: Path = options.folder
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""Child process of a step: list a module's functions, run a function, or compare with IREE."""
+"""Run a step in a child process: list a module's functions, run one, or compare it with IREE."""
 
 from __future__ import annotations
 
@@ -100,7 +100,11 @@ def _stored(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def random_inputs(signature: Signature | OpenSignature, size: int, seed: int) -> Arrays:
-    """Return random inputs: floats around 0, small integers; open dimensions are ``size``."""
+    """Return random inputs by name for a function with the given signature.
+
+    Floats are normally distributed around 0, integers are small and not negative. Each open
+    dimension has the size ``size``.
+    """
     generator = np.random.default_rng(seed)
     inputs: Arrays = {}
     for tensor in signature.inputs:

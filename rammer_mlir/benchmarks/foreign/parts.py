@@ -27,7 +27,7 @@ class Part:
 
 
 def parts_of(path: Path) -> list[Part]:
-    """Return the modules of a file.
+    """Return the modules of the file ``path``, without empty modules.
 
     Raises:
         OSError: if the file cannot be read.

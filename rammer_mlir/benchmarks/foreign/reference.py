@@ -1,4 +1,4 @@
-"""Run MLIR by IREE's compiler and runtime, the reference for results of foreign MLIR."""
+"""Run MLIR with IREE, the reference for results of foreign MLIR."""
 
 from __future__ import annotations
 

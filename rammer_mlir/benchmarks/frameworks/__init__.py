@@ -1,1 +1,1 @@
-"""Models of PyTorch and JAX, compiled through each front end that accepts them, and compared."""
+"""Define PyTorch and JAX networks, and compare the front ends that accept PyTorch networks."""

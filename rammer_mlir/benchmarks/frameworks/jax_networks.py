@@ -1,4 +1,4 @@
-"""Two networks in plain jax.numpy, with losses to differentiate: convolutional, transformer."""
+"""Define a convolutional network and a transformer in plain jax.numpy, with training losses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _random(seed: int) -> Callable[..., NDArray[np.float32]]:
 
 
 def convolutional_parameters(channels: int = 8, classes: int = 5) -> Parameters:
-    """Return weights of two convolutions and a classifier."""
+    """Return random weights of two convolutions and a classifier, by name."""
     array = _random(1)
     return {
         "first": array(3, 3, 3, channels),
@@ -45,13 +45,13 @@ def convolutional(parameters: Parameters, images: jax.Array) -> jax.Array:
 
 
 def convolutional_loss(parameters: Parameters, images: jax.Array, labels: jax.Array) -> jax.Array:
-    """Return the mean cross entropy of the logits of images, for their labels."""
+    """Return the mean cross entropy of the network's logits for ``images`` against ``labels``."""
     log = jax.nn.log_softmax(convolutional(parameters, images))
     return -jnp.mean(jnp.take_along_axis(log, labels[:, None], -1))
 
 
 def transformer_parameters(words: int = 50, width: int = 32, layers: int = 2) -> Parameters:
-    """Return weights of a decoder whose embedding is also its output layer."""
+    """Return random weights of a causal transformer; the embedding is also the output layer."""
     array = _random(2)
     return {
         "words": array(words, width),
@@ -72,7 +72,7 @@ def _normalized(x: jax.Array) -> jax.Array:
 
 
 def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:
-    """Return a causal transformer's logits [T, words] of the word ids [T]."""
+    """Return a causal transformer's logits [T, words] for the token ids ``ids`` [T]."""
     tokens = ids.shape[0]
     x = parameters["words"][ids] + parameters["places"][:tokens]
     width = x.shape[1]

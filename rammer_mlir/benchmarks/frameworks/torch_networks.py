@@ -1,4 +1,4 @@
-"""Four networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM."""
+"""Define four networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ResNet18(nn.Module):
 
 
 class _Layer(nn.Module):
-    """A transformer's layer with normalisation after each half, as in BERT."""
+    """A transformer layer with a normalisation after attention and after the feed-forward part."""
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()
@@ -94,7 +94,10 @@ class _Transformer(nn.Module):
 
 
 class Encoder(_Transformer):
-    """A BERT-like encoder: ids and mask [N, T] to a dict of hidden states and a pooled vector."""
+    """A BERT-like encoder, from token ids and a mask [N, T].
+
+    It returns a dictionary with the hidden states and a pooled vector of each sequence.
+    """
 
     def __init__(
         self, words: int = 30522, width: int = 768, heads: int = 12, layers: int = 12,
@@ -122,7 +125,10 @@ class Decoder(_Transformer):
 
 
 class Lstm(nn.Module):
-    """LSTM layers on [N, T, inputs]; the last state is returned as a nested tuple."""
+    """LSTM layers on [N, T, inputs] with a linear output layer.
+
+    It returns the outputs [N, T, 10], and the last hidden and cell state as a nested tuple.
+    """
 
     def __init__(self, inputs: int = 256, hidden: int = 512, layers: int = 2) -> None:
         super().__init__()

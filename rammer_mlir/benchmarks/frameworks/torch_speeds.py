@@ -1,12 +1,12 @@
-"""Latencies of networks imported from ONNX, from ``torch.export`` and by ``torch.compile``.
+"""Compare the latencies of networks from ONNX, ``torch.export`` and ``torch.compile``.
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
 
-Each printed line has the median latency of each way in milliseconds, its ratio to that of the
-import from ONNX, and the largest difference from PyTorch's own results, relative to their largest
-value. The three ways take turns. A call of a function that ``torch.compile`` returns spends time in
-PyTorch before it calls the back end (guards, collection of parameters); the last number is the
-median of this time, and the ratio without it.
+Each printed line has, for each of the three front ends: the median latency in milliseconds, its
+ratio to that of the import from ONNX, and the largest difference from PyTorch's own results,
+relative to their largest value. The front ends take turns. A call of a function that
+``torch.compile`` returns spends time in PyTorch before it calls the back end (guards, collection of
+parameters); the last numbers are the median of this time, and the ratio without it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ COMPILED = "torch.compile"
 
 
 class TimedBackend:
-    """The back end ``rammer`` of ``torch.compile``, with the seconds that its graphs ran."""
+    """The back end ``rammer`` of ``torch.compile``; it sums the seconds that its graphs run."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self, graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; its runs add to ``seconds``."""
+        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; time its runs.
+
+        Each run of the returned function adds its time to ``seconds``.
+        """
         runs = rammer_mlir.pytorch.rammer(graph, inputs, **options)
 
         def run(*arguments: Any) -> Any:
@@ -76,9 +79,11 @@ def ways(
 def medians(
     runs: Mapping[str, Callable[[], Any]], backend: TimedBackend
 ) -> tuple[dict[str, float], float]:
-    """Return the median seconds of each function, and of ``torch.compile`` outside of ``backend``.
+    """Time functions in turns; return median seconds.
 
-    The functions take turns.
+    Returns:
+        The median seconds of a run of each function by name; and those that a run of the
+        ``torch.compile`` function spends outside of ``backend``.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     outside: list[float] = []

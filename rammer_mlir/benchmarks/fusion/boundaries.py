@@ -1,4 +1,4 @@
-"""Compare the default fusion boundary with `boundary=cost` on models of inference."""
+"""Compare the default fusion boundary with `boundary=cost` on inference models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ SAME = 0.02
 
 @dataclass(frozen=True)
 class BoundaryRequest:
-    """A model to measure; ``budget`` is seconds of timing, ``timeout`` the limit of everything."""
+    """A model to measure; ``budget`` is the seconds of timing, ``timeout`` a limit for everything.
+
+    ``timeout`` is in seconds, and includes compilation.
+    """
 
     model: str
     scale: Scale = "full"
@@ -43,7 +46,7 @@ class BoundaryResult:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both boundaries give the same program, names of rKernels included."""
+        """Whether both boundaries give the same program with the same names of rKernels."""
         default, cost = self.ways
         return default.digest == cost.digest
 

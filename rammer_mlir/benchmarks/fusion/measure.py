@@ -1,4 +1,4 @@
-"""Measure models with several fusion settings, in turns on one core."""
+"""Measure models with several fusion settings; runs on one core alternate between settings."""
 
 from __future__ import annotations
 
@@ -180,10 +180,10 @@ def _digest(executable: CompiledModel) -> str:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Return a list of this thread's processor seconds of a run, after an untimed run.
+    """Return this thread's processor seconds of a call of ``run``, as the only element of a list.
 
-    The untimed run refills the caches. With one vEU all work is this thread's, and its processor
-    time does not advance while other processes have the core.
+    A call that is not timed comes first, to refill the caches. With one vEU all work is this
+    thread's, and its processor time does not advance while other processes have the core.
     """
     run()
     begin = time.thread_time()

@@ -1,4 +1,4 @@
-"""Time to compile a training step, and to read its program from the cache of programs."""
+"""Measure the time to compile a training step, and to load its program from the program cache."""
 
 from __future__ import annotations
 
@@ -28,16 +28,14 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Optimization:
-    """Wall-clock seconds of compiling a model without and with the cache.
+    """Wall-clock seconds of compiling a model without and with the cache of programs.
 
     Attributes:
         first: from the model to an executable program, with an empty cache.
         graph: the part of ``first`` up to the schedule, without code generation.
-        hashed: from an equal model with other names to the cache key of its program, which the
-            cache level of preparations gives.
-        cached: from the key to the executable program in the cache.
-        same: from the same model to its executable program, which the cache finds by the model's
-            bytes.
+        hashed: from an equal model with other names to the cache key of its program.
+        cached: from that key to the executable program in the cache.
+        same: from the same model to its executable program, found by the model's bytes.
     """
 
     first: float
@@ -109,7 +107,13 @@ class _Compiled:
 
 
 def _compile(model: onnx.ModelProto, level: str | None) -> _Compiled:
-    """Compile a model, and return the seconds; ``level`` is the cache level that has to hit."""
+    """Compile a model, and return the seconds.
+
+    ``level`` is the expected level of the cache hit; None if no level may hit.
+
+    Raises:
+        RammerError: if another level hits.
+    """
     begin = time.perf_counter()
     with rammer_mlir.compile(model, num_veus=1) as executable:
         seconds = time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""The papers' numbers of these training steps.
+"""List the numbers that the papers of Dali and RAMMER publish for the training steps.
 
 Dali: seconds are per epoch, megabytes per step, on a GPU that the paper does not name. RAMMER: the
 ratio in the text about its figure 21, on a V100.

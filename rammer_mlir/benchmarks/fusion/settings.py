@@ -1,4 +1,4 @@
-"""The compared fusion settings, as options of a compilation."""
+"""Define the fusion settings that are compared, as compiler options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_FUSION, NO_LIMIT, DEFAULT, COST = "no fusion", "no limit", "default", "cost"
 
 
 def f_max(inputs: int) -> str:
-    """Return the name in tables of the setting "at most ``inputs`` inputs of an rOperator".
+    """Return the name of the setting that limits an rOperator to at most ``inputs`` inputs.
 
     For example, ``f_max(3)`` is "F = 3".
     """

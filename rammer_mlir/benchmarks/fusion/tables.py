@@ -1,4 +1,4 @@
-"""Tables of fused training steps, beside the papers' numbers."""
+"""Make tables of fused training steps, with the papers' numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Ratio = Callable[[Published], float | None]
 
 
 def text(results: Sequence[FusionResult], figures: Sequence[Figure21] = ()) -> str:
-    """Return the tables of all measurements that ``results`` have, and failures, as Markdown."""
+    """Return a Markdown report of the measurements: tables, and a list of failures.
+
+    Tables without measurements are left out.
+    """
     parts: list[str] = []
     if any(result.ways for result in results):
         parts += [SUMMARY, summary_table(results), EVERYTHING, fusion_table(results)]
@@ -45,13 +48,13 @@ SUMMARY = (
 
 
 def summary_table(results: Iterable[FusionResult]) -> str:
-    """Return a Markdown table with a row per model, of how much fusion improves a training step.
+    """Return a Markdown table with a row per model that shows how much fusion improves a step.
 
     A row has three ratios, each followed by the ratio that Dali's paper published: the time without
     fusion, the arena size without fusion, and the time with fusion but without temporaries, each
-    divided by the time or size with the fusion of Dali's paper. Then it has the limit F on the
-    inputs of an rOperator that gives the shortest time, and the times with this compiler's own two
-    fusion boundaries divided by that shortest time.
+    divided by the time or size with the fusion of Dali's paper. The remaining columns are the limit
+    F on the inputs of an rOperator that gives the shortest time, and the times with the compiler's
+    default boundary and with `boundary=cost`, each divided by that shortest time.
     """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip

@@ -1,1 +1,1 @@
-"""Benchmarks of GPU programs: registers and spills of their code, and measurements on a GPU."""
+"""Benchmark GPU programs: registers and spills of their code, and measurements on a GPU."""

@@ -1,4 +1,4 @@
-"""Latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
+"""Measure latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
 
 Models run with inputs and outputs on the device: one persistent kernel for the whole model
 (`wavefront`), and one launch for each operator (`sequential`), both as launches and as replayed
@@ -38,8 +38,8 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 class Result:
     """A model's latencies by contender.
 
-    ``floor`` is a lower bound of the seconds of a run; ``error`` is the message of an error, or
-    empty.
+    ``floor`` is a lower bound of the seconds of a run, 0 if unknown; ``error`` is the message of an
+    error, or empty.
     """
 
     model: str
@@ -72,8 +72,14 @@ def measure_model(
     """Check model ``name`` against ONNX Runtime, time it on ``target``, and return the latencies.
 
     Our programs are launched and replayed as graphs; other installed runtimes run in turns with
-    them. ``peaks`` has the GPU's peak rates for the lower bound; None for no bound. The timing
-    takes ``seconds`` in all.
+    them. An error of our compiler is stored in the result.
+
+    Args:
+        name: name of a benchmark model.
+        batch: batch size.
+        target: the GPU target.
+        peaks: the GPU's peak rates for the lower bound; None for no bound.
+        seconds: duration of all timing.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)

@@ -1,4 +1,4 @@
-"""Coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
+"""Measure coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
 
 No GPU is needed: the emulator records the accesses of every lane. If the sectors of 32 bytes that a
 warp needs are much fewer than those that it accesses, the accesses are uncoalesced. If an access
@@ -26,7 +26,8 @@ def measure(
 ) -> list[WarpAccesses]:
     """Emulate a run of ``model`` compiled for ``target``; return its kernel's memory accesses.
 
-    Accesses that the trace has no memory for are left out, with a message.
+    If the trace is too small for all accesses, the last ones are left out, and a message is
+    printed. ``num_veus`` is the number of vEUs; None for the target's default.
     """
     built = build(model, scale=scale)
     options = check_options(target, policy="wavefront", num_veus=num_veus).emulated(traced=True)

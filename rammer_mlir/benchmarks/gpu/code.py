@@ -1,4 +1,4 @@
-"""Registers and spills of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu.code``.
+"""Report registers and spills of GPU code: ``python -m rammer_mlir.benchmarks.gpu.code``.
 
 No GPU is needed: ptxas assembles the PTX and reports registers and spills, and the linker refuses
 an hsaco with an undefined symbol. Every model is compiled in a separate process.

@@ -1,4 +1,4 @@
-"""Other installed runtimes that run an ONNX model on an NVIDIA GPU."""
+"""Run an ONNX model in other installed runtimes on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Run = Callable[[], object]
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:
-    """Yield each installed contender's name, and the function that runs the model by it.
+    """Yield the name of each installed contender, with a function that runs the model in it.
 
     A contender that cannot open the model is skipped with a message.
     """

@@ -1,8 +1,8 @@
-"""Loops, barriers and accesses of GPU code: ``python -m rammer_mlir.benchmarks.gpu.instructions``.
+"""Count instructions of GPU code: ``python -m rammer_mlir.benchmarks.gpu.instructions``.
 
-No GPU is needed: instructions are counted in the PTX, ptxas reports registers and spills, and the
-emulator records stores and loads. Times are predictions of the simulator; the floor is the larger
-of bytes over bandwidth and operations over the peak rate of the element type.
+No GPU is needed: loops, barriers and accesses are counted in the PTX, ptxas reports registers and
+spills, and the emulator records stores and loads. Times are predictions of the simulator; the floor
+is the larger of bytes over bandwidth and operations over the peak rate of the element type.
 """
 
 from __future__ import annotations
@@ -56,20 +56,21 @@ _TRACED = 1 << 22
 
 @dataclass(frozen=True)
 class Instructions:
-    """Instructions of the code of a program, and its time.
+    """Instruction counts of a program's code, its resources, and its predicted time.
 
     Attributes:
-        name: a product or a model.
+        name: name of the matrix product or of the model.
         rkernels: number of rKernels.
         rtasks: number of rTasks.
-        loop: of a product, the smallest loop with the most multiply-adds.
-        in_flight: of a product, bytes that a block loads or copies in an iteration of this loop or,
-            if it reads staged operands, of the loop that stages them.
+        loop: for a product, the smallest loop with the most multiply-adds.
+        in_flight: for a product, bytes that a block loads or copies in an iteration of ``loop`` or,
+            if that reads staged operands, of the loop that stages them.
         veus: number of vEUs that run its rTasks.
-        barriers: block barriers in the code of an rKernel, in the mean.
-        stored: times that each result is stored, in the mean; NaN if the program is too large for
+        barriers: mean number of block barriers in the code of an rKernel.
+        stored: mean number of times that a result is stored; NaN if the program is too large for
             the emulator.
-        loaded: times that each result is loaded by its own rKernel, in the mean, or NaN.
+        loaded: mean number of times that a result is loaded by the rKernel that stores it; NaN if
+            the program is too large for the emulator.
         registers: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread.
         predicted: seconds of a run that the simulator predicts.
@@ -94,10 +95,10 @@ class Instructions:
 
 
 def product_of(name: str) -> Product:
-    """Return the product with a name such as ``1x4096x4096-f16``.
+    """Return the matrix product that a name such as ``1x4096x4096-f16`` describes.
 
     Raises:
-        OptionError: if the name is not of a product.
+        OptionError: if ``name`` has another form.
     """
     match = re.fullmatch(r"(\d+)x(\d+)x(\d+)-(f32|tf32|f16)", name)
     if match is None:
@@ -158,7 +159,10 @@ def _floor(image: GpuImage, operations: int, target: str, product: Product | Non
 
 
 def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
-    """Return how often each result is stored, and loaded again by the rKernel that stores it."""
+    """Return how often a result is stored, and loaded again by the rKernel that stores it.
+
+    Both numbers are means over all results.
+    """
     options = check_options(target, policy="wavefront", num_veus=None).emulated(traced=True)
     executable = Compilation.of_model(model, options).executable()
     assert isinstance(executable, EmulatedExecutable)
@@ -176,7 +180,10 @@ def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
 
 
 def _addresses(trace: Trace, function: str, operation: str) -> NDArray[np.uint64]:
-    """Return the addresses of 2 bytes in device memory of a function's loads or stores."""
+    """Return the addresses in device memory of a function's loads or stores, in steps of 2 bytes.
+
+    An access of n bytes contributes n / 2 addresses. ``operation`` is "llvm.load" or "llvm.store".
+    """
     records = trace.records[:_TRACED]
     numbers = records[:, TraceRecord.WHO] >> np.uint64(TRACE_ACCESS_SHIFT)
     parts: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]

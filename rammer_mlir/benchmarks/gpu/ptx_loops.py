@@ -1,4 +1,4 @@
-"""Loops of PTX: their instructions by kind, and the bytes that they load."""
+"""Find the loops of PTX code, their instructions by kind, and the bytes that they load."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _COPY = re.compile(r"cp\.async\.c[ag]\.shared\.global\s+\[[^\]]*\],\s*\[[^\]]*\]
 
 @dataclass(frozen=True)
 class PtxLoop:
-    """A loop, from a label to the last branch back to it.
+    """A loop of PTX code, from a label to the last branch back to it.
 
     Attributes:
         first: number of the loop's first line.
-        lines: the loop's lines of PTX, those of inner loops included.
+        lines: the loop's lines of PTX, including those of inner loops.
     """
 
     first: int
     lines: tuple[str, ...]
 
     def contains(self, other: PtxLoop) -> bool:
-        """Whether another loop is inside this one, or is this one."""
+        """Whether the loop ``other`` is inside this loop, or equal to it."""
         end, other_end = self.first + len(self.lines), other.first + len(other.lines)
         return self.first <= other.first and other_end <= end
 
@@ -59,7 +59,10 @@ def _num_bytes(instruction: str) -> int:
 
 
 def main_loop(ptx: str) -> PtxLoop:
-    """Return the smallest of the loops that have the most multiply-adds, or else load the most."""
+    """Return the loop with the most multiply-adds; if no loop has any, the loop that loads most.
+
+    Of several such loops, return the smallest.
+    """
     return max(
         _loops(ptx),
         key=lambda one: (one.products, not one.products and one.loaded_bytes, -len(one.lines)),
@@ -67,7 +70,10 @@ def main_loop(ptx: str) -> PtxLoop:
 
 
 def loading_loop(ptx: str) -> PtxLoop:
-    """Return the main loop or, if it loads nothing from device memory, the next loop around it."""
+    """Return the innermost loop around the main loop that loads from device memory.
+
+    This may be the main loop itself. If no such loop loads, return the main loop.
+    """
     inner = main_loop(ptx)
     around = [one for one in _loops(ptx) if one.contains(inner) and one.loaded_bytes]
     return min(around, key=lambda one: len(one.lines), default=inner)

@@ -1,4 +1,4 @@
-"""Runs of programs with inputs and outputs on the GPU; the cost of launches and waits."""
+"""Run programs with inputs and outputs on the GPU; measure the cost of launches and waits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
 def ways_to_run(
     label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
 ) -> dict[str, Callable[[], object]]:
-    """Return functions that run a program once on device memory, and wait for the end.
+    """Return functions that run a program once on device memory, and wait until it has ended.
 
-    The function under the key ``label`` launches the program, that under ``label, graph`` replays a
-    captured graph of a launch.
+    The result has two keys: the function under ``label`` launches the program; the function under
+    ``label, graph`` replays a captured graph of a launch. ``feeds`` are the inputs by name.
     """
     inputs = executable.to_device(feeds)
     captured = executable.capture(inputs)

@@ -1,4 +1,4 @@
-"""Published networks and small models as ONNX, built in code with random weights from seeds."""
+"""Build published networks and small models as ONNX, with random weights from seeds."""
 
 from rammer_mlir.benchmarks.models.feeds import random_feeds
 from rammer_mlir.benchmarks.models.registry import (

@@ -1,8 +1,8 @@
-"""AlexNet for 224x224 images, in the form for one device (RAMMER, Table 1).
+"""Build AlexNet for 224x224 images, for a single device (RAMMER, Table 1).
 
 Sizes are those of Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
-2014: the network of 2012 without the split into two halves and without normalisation across
-channels, which the "light" AlexNet of the onnx package still has.
+2014: the network of 2012 without the split into two halves and without local response
+normalisation, which the "light" AlexNet of the onnx package still has.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rammer_mlir.benchmarks.models.scale import Scale
 class AlexNet:
     """Sizes of an AlexNet.
 
-    They are the side of the image, the channels of five convolutions, the features of two hidden
-    layers, and the number of classes.
+    They are the height and width of the image, the channels of five convolutions, the features of
+    two hidden layers, and the number of classes.
     """
 
     image: int

@@ -1,4 +1,4 @@
-"""Shared parts of detectors: decoding of boxes, and suppression of overlapping boxes.
+"""Build shared parts of detectors: decoding of boxes, and non-maximum suppression.
 
 Boxes are their corners ``left, top, right, bottom`` in pixels. The number of results is fixed, as
 in GluonCV: suppressed results have score, label and corners -1, and come last.
@@ -20,7 +20,7 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Detections:
-    """M boxes for each of N images: scores [N, M], corners [N, M, 4], and labels [N, M] in i64."""
+    """M detected boxes in each of N images: scores [N, M], corners [N, M, 4], i64 labels [N, M]."""
 
     scores: Value
     boxes: Value
@@ -32,8 +32,8 @@ class Suppression:
     """Parameters of non-maximum suppression.
 
     Attributes:
-        overlap: largest allowed intersection over union of two boxes of a label.
-        least: a box is suppressed unless its score is higher than this number.
+        overlap: largest allowed intersection over union of two boxes with the same label.
+        least: score threshold; boxes with this score or a lower one are suppressed.
         most: maximum number of remaining boxes of an image.
     """
 
@@ -48,7 +48,7 @@ def scalar(g: GraphBuilder, value: float) -> Value:
 
 
 def parts(g: GraphBuilder, x: Value, axis: int) -> list[Value]:
-    """Return the two halves of a tensor along an axis."""
+    """Split a tensor into two halves along ``axis``, and return them."""
     return g.ops("Split", x, num_outputs=2, axis=axis)
 
 
@@ -123,11 +123,11 @@ def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
 
 
 def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
-    """Apply non-maximum suppression: of overlapping boxes of a label, keep the best box.
+    """Apply non-maximum suppression: of overlapping boxes with the same label, keep the best box.
 
-    The best box has the highest score. If each image of ``given`` has M boxes, the result has
-    min(rule.most, M) detections of each image: those that are kept, best first, and then suppressed
-    detections, with score -1, in the remaining places.
+    The best box has the highest score. If each image of ``given`` has M boxes, each image of the
+    result has min(rule.most, M): first the kept boxes, best first; then suppressed boxes with score
+    -1.
     """
     scores = g.op("Unsqueeze", given.scores, g.integers(1))
     limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
@@ -143,7 +143,7 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
 
 
 def _separated_by_label(g: GraphBuilder, given: Detections) -> Value:
-    """Return the boxes offset by their label, so that boxes of different labels never overlap."""
+    """Return the boxes offset by their label, to prevent overlap between different labels."""
     reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
     distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))
     labels = g.op("Unsqueeze", g.op("Cast", given.labels, to=1), g.integers(-1))

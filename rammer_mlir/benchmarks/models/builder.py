@@ -1,4 +1,4 @@
-"""A small builder of ONNX graphs, with shapes by ONNX's inference and weights from a seed."""
+"""Build ONNX graphs, with shapes from ONNX's shape inference and weights from a seed."""
 
 from __future__ import annotations
 
@@ -151,9 +151,15 @@ class GraphBuilder:
     ) -> Value:
         """Add a 2-D convolution of x [N, C, H, W] to ``channels`` channels; return its result.
 
-        ``kernel`` is (height, width), or one number for both; pads are top, left, bottom, right.
-        The default padding keeps the size of x for odd kernels at stride 1. ``with_bias`` adds a
-        random bias per output channel.
+        Args:
+            x: the operand.
+            channels: number of output channels.
+            kernel: (height, width), or one number for both.
+            stride: stride in both dimensions.
+            groups: number of groups.
+            pads: padding at the top, left, bottom and right. The default keeps the size of x for
+                odd kernels at stride 1.
+            with_bias: whether to add a random bias per output channel.
         """
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = [channels, x.shape[1] // groups, height, width]

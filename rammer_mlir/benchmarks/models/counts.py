@@ -94,7 +94,7 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Return the operations of an LSTM, GRU or RNN: two matrix products in every step.
+    """Return the floating-point operations of an LSTM, GRU or RNN: two matrix products per step.
 
     The products multiply the step's input and the previous state by weights.
     """

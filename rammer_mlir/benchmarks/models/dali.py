@@ -1,4 +1,4 @@
-"""Forward models that the Dali paper trains; the output is the training ``loss`` [] f32.
+"""Build the forward models that the Dali paper trains; their output is the ``loss`` [] f32.
 
 The ``full`` sizes are those of the paper's appendix; a training step needs up to 9.6 GB. The
 ``reduced`` sizes keep the structure, and a step takes a fraction of a second on two cores. Each
@@ -25,7 +25,7 @@ Size = Literal["full", "reduced", "small"]
 
 @dataclass(frozen=True)
 class Cnn:
-    """Sizes of the CNN; ``image`` is a multiple of 4."""
+    """Sizes of the CNN; ``image``, the height and width, is a multiple of 4."""
 
     batch: int
     image: int
@@ -37,7 +37,8 @@ class Cnn:
 class Transformer:
     """Sizes of the Transformer.
 
-    ``length`` is the sequence length, ``hidden`` the hidden features of a feed-forward layer.
+    ``length`` is the sequence length, ``hidden`` the number of hidden features of a feed-forward
+    layer.
     """
 
     batch: int
@@ -51,7 +52,7 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sizes of the model that consists of the loss alone: batch, sequence length, classes."""
+    """Sizes of the model that has only the loss: batch, sequence length, classes."""
 
     batch: int
     length: int
@@ -130,7 +131,7 @@ def _positions(g: GraphBuilder, sizes: Transformer) -> Value:
 def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
     """Add self-attention on x [N, T, features], and return its result.
 
-    ``mask`` is added to the scores.
+    ``mask`` is added to the attention scores before the softmax.
     """
     batch, length, features = x.shape
     width = features // heads
@@ -149,7 +150,7 @@ def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
 def build_softmax_cross_entropy(size: Size) -> onnx.ModelProto:
     """Build only the loss (Dali, section 2.4): ``logits`` [N, T, C] f32, ``label`` [N, T] i64.
 
-    Its training step differentiates by the logits, which are an input.
+    Its training step computes the gradient by the logits, which are an input.
     """
     sizes = SCORES_SIZES[size]
     g = GraphBuilder("softmax_cross_entropy", seed=42)

@@ -1,4 +1,4 @@
-"""DarkNet-53 for 256x256 images (Redmon and Farhadi, "YOLOv3", 2018, Tables 1 and 2)."""
+"""Build DarkNet-53 for 256x256 images (Redmon and Farhadi, "YOLOv3", 2018, Tables 1 and 2)."""
 
 from __future__ import annotations
 

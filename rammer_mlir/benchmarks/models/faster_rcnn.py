@@ -1,4 +1,4 @@
-"""Faster R-CNN with a feature pyramid on ResNet-50 (Ren et al., 2015; Lin et al., CVPR 2017).
+"""Build Faster R-CNN on a ResNet-50 feature pyramid (Ren et al., 2015; Lin et al., CVPR 2017).
 
 Sizes, anchors and rules are torchvision's, except that images are 512x512, and 300 proposals are
 kept instead of 1000. As in GluonCV, the number of proposals is fixed: RoI pooling reads all
@@ -108,9 +108,10 @@ def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
 
 
 def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Value]:
-    """Return the levels of a feature pyramid, the finest first, given the stages' results.
+    """Return the levels of a feature pyramid, the finest first.
 
-    Coarser levels are added to finer levels; a level of half the size of the coarsest is appended.
+    ``maps`` are the results of the backbone's stages. Coarser levels are added to finer levels; a
+    level of half the size of the coarsest is appended.
     """
     sides = [g.conv(x, channels, 1, with_bias=True) for x in maps]
     merged = [sides[-1]]
@@ -159,9 +160,9 @@ class _Predictor:
 
     @staticmethod
     def of(g: GraphBuilder, features: Value) -> _Predictor:
-        """Return a predictor with random filters for maps like ``features``.
+        """Return a predictor with random filters for feature maps like ``features``.
 
-        The maps have its number of channels, and elements of its estimated mean and variance.
+        Its filters fit the number of channels, the mean and the variance of ``features``.
         """
         channels, anchors = features.shape[1], len(RATIOS)
 
@@ -201,7 +202,10 @@ def _anchors(
 def _head(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Detections:
-    """Return a box for each proposal and class; those of suppressed proposals have score -1."""
+    """Return a detection for each proposal and class.
+
+    Detections of suppressed proposals have score -1.
+    """
     batch, count = proposals.scores.shape
     x = g.reshape(_pooled(g, maps, proposals, size), batch * count, -1)
     for _ in range(2):
@@ -238,7 +242,10 @@ def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
 def _pooled(
     g: GraphBuilder, maps: Sequence[Value], proposals: Detections, size: FasterRcnn
 ) -> Value:
-    """Return features [rows, C, BIN, BIN] of all proposals, each from the level for its size."""
+    """Return RoI-pooled features [rows, C, BIN, BIN], a row for each proposal of each image.
+
+    The pyramid level of a proposal depends on its size.
+    """
     batch, count = proposals.scores.shape
     rows = g.reshape(proposals.boxes, batch * count, 4)
     images = g.constant(np.repeat(np.arange(batch), count).astype(np.int64), "images")

@@ -1,4 +1,4 @@
-"""Seeded random inputs for an ONNX model."""
+"""Draw random inputs for an ONNX model from a seed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ INDEX_LIMIT = 10
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
     """Return a random value, by name, for every input of the model that has no initialiser.
 
-    Floats are standard normal, booleans fair, 32- and 64-bit integers in [0, 10), narrower integers
-    over their whole range. Raises ShapeError if a dimension is not a positive number.
+    Floats are standard normal, booleans true with probability 1/2, 32- and 64-bit integers in
+    [0, 10), narrower integers over their whole range.
+
+    Raises:
+        ShapeError: if a dimension is not a positive number.
     """
     rng = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}

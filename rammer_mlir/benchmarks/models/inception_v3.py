@@ -1,4 +1,4 @@
-"""Inception v3 for 299x299 images (Szegedy et al., CVPR 2016; IOS, Table 2).
+"""Build Inception v3 for 299x299 images (Szegedy et al., CVPR 2016; IOS, Table 2).
 
 Every convolution has a batch norm and a ReLU. The auxiliary classifier of training is omitted.
 """
@@ -81,19 +81,19 @@ class _Inception:
         stride: int = 1,
         valid: bool = False,
     ) -> Value:
-        """Add convolution, batch norm and ReLU; return the result.
+        """Add a convolution, a batch norm and a ReLU; return the result.
 
         The padding keeps height and width at stride 1; with ``valid``, there is no padding.
-        ``channels`` is the number of channels in the paper, which is divided by ``thinner``.
+        ``channels`` is the paper's number of output channels; it is divided by ``thinner``.
         """
         pads = [0, 0, 0, 0] if valid else None
         x = self.g.conv(x, channels // self.thinner, kernel, stride=stride, pads=pads)
         return self.g.op("Relu", self.g.batch_norm(x))
 
     def chain(self, x: Value, *layers: tuple[int, int | tuple[int, int]]) -> Value:
-        """Add a chain of convolutions, each given as channels and kernel size.
+        """Add a chain of convolutions, and return the result of the last one.
 
-        Returns the result of the last.
+        Each element of ``layers`` has the number of channels and the kernel size of a convolution.
         """
         for channels, kernel in layers:
             x = self.conv(x, channels, kernel)

@@ -1,4 +1,4 @@
-"""The nine "light" networks of the onnx package, with seeded weights in place of their constants.
+"""Build the nine "light" networks of the onnx package, with random weights from seeds.
 
 The package ships the graphs of well-known networks, in which all elements of a weight are the same
 constant. Here every weight is drawn at random for its role (such as filter, bias or scale) and for
@@ -29,7 +29,8 @@ IR_VERSION = 8
 class Light:
     """A light network: its file name in the onnx package, and its sizes at the small scale.
 
-    ``small_image`` is the side of the image, ``small_divisor`` the divisor of all channels.
+    ``small_image`` is the height and width of the image, ``small_divisor`` the divisor of all
+    numbers of channels.
     """
 
     stem: str

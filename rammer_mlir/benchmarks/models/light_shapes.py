@@ -15,7 +15,7 @@ IMAGE_CHANNELS = 3
 
 
 def divide_channels(shapes: Shapes, divisor: int) -> None:
-    """Divide every number of channels by the divisor, except the image's, in place."""
+    """Divide all numbers of channels in ``shapes`` by ``divisor``, except the image's, in place."""
     for name, (first, *rest) in shapes.items():
         # [O, I, kh, kw], [O, I] or [O]: kernel sizes stay, and so do the image's 3 channels.
         inner = [d if d in (1, IMAGE_CHANNELS) else d // divisor for d in rest[:1]]
@@ -47,9 +47,10 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
 
 
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
-    """Set a pooling window that exceeds its padded input to the size of the unpadded input.
+    """Change a pooling window that is larger than its padded input into a global window.
 
-    All other attributes are then dropped. ``source`` is the shape of the unpadded input.
+    That window has the size of the unpadded input, and the node keeps no other attribute.
+    ``source`` is the shape of the unpadded input.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     window = list(attributes["kernel_shape"].ints)

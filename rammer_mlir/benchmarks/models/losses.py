@@ -1,4 +1,4 @@
-"""Losses of classifiers, from scores and labels to a scalar."""
+"""Build losses of classifiers, from scores and labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 
 
 def cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the mean negative log-likelihood of labels, and return it, [] f32.
+    """Add the mean negative log-likelihood of the labels, and return it, [] f32.
 
     ``logits`` are [..., C] f32, ``labels`` are [...] i64.
     """
@@ -15,10 +15,10 @@ def cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
 
 
 def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
-    """Add the negative log-likelihood of each label, and return it, [...] f32.
+    """Add the negative log-likelihood of each label, and return the results, [...] f32.
 
     ``logits`` are [..., C] f32, ``labels`` are [...] i64. The operators are those of Dali's paper
-    (section 2.4), whose search stores maximum, exponential and sum in temporary variables.
+    (section 2.4); its search stores maximum, exponential and sum in temporary variables.
     """
     axis = g.integers(-1)
     largest = g.op("ReduceMax", logits, axis, keepdims=1)

@@ -1,4 +1,4 @@
-"""Dali's mLSTM: a multiplicative LSTM (Krause et al., 2016) that predicts the next character.
+"""Build Dali's mLSTM, a multiplicative LSTM (Krause et al., 2016), to predict the next character.
 
 As Radford et al. (2017) train it: the cell's matrices have a direction and a length of each column
 (weight normalization, Salimans and Kingma, 2016), the classifier has plain weights.
@@ -88,7 +88,7 @@ class _Cell:
         return g.op("Mul", direction, g.op("Div", gain, norm))
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell on x [N, embedding], and return the next state."""
+        """Add nodes for a step on x [N, embedding] from ``state``, and return the next state."""
         g = self._g
         left = g.op("MatMul", x, self._input_factor)
         factor = g.op("Mul", left, g.op("MatMul", state.hidden, self._state_factor))

@@ -1,4 +1,4 @@
-"""MobileNet v2 for 224x224 images (Sandler et al., CVPR 2018, Table 2)."""
+"""Build MobileNet v2 for 224x224 images (Sandler et al., CVPR 2018, Table 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mean and variance of activations, propagated through a graph by simple rules.
+"""Estimate the mean and variance of activations through a graph by simple rules.
 
 The benchmark models have random weights. With carelessly drawn weights, deep networks give
 infinities or outputs that hardly depend on the input, and a comparison with a reference shows
@@ -58,18 +58,18 @@ def leaky_relu(x: Moments) -> Moments:
 
 
 def sigmoid(x: Moments) -> Moments:
-    """Return the moments of the logistic function.
+    """Return the moments of ``sigmoid(x)``, the logistic function.
 
-    The variance is bounded by that of a fair coin, 1/4.
+    The variance is at most 1/4, that of a fair coin.
     """
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
 
 
 def tanh(x: Moments) -> Moments:
-    """Return the moments of the hyperbolic tangent.
+    """Return the moments of ``tanh(x)``.
 
-    The variance is bounded by that of a sign, 1.
+    The variance is at most 1, that of a random sign.
     """
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
@@ -119,8 +119,8 @@ RULES: dict[str, Rule] = {
 def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
     """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
 
-    ``centred`` says that each filter of b sums to zero (``weights.is_centred``). Then the mean of a
-    has no effect.
+    If ``centred``, each filter of b sums to zero (``weights.is_centred``), so the mean of a has no
+    effect.
     """
     square = a.variance if centred else a.variance + a.mean**2
     return Moments(0.0, length * square * b.variance)

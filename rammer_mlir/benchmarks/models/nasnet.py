@@ -1,7 +1,7 @@
-"""NASNet-A (Zoph et al., CVPR 2018): 6 @ 768, 6 @ 4032 and 4 @ 1056.
+"""Build NASNet-A (Zoph et al., CVPR 2018) in three sizes: 6 @ 768, 6 @ 4032 and 4 @ 1056.
 
-The first is for 32x32 images and in RAMMER's Table 1, the second for 331x331 images and scheduled
-by IOS, the third for 224x224 images and in RAMMER's Figure 13.
+The first is for 32x32 images (RAMMER's Table 1), the second for 331x331 images (scheduled by IOS),
+the third for 224x224 images (RAMMER's Figure 13).
 
 The cells are those of the paper's Figure 4; a cell reads the outputs of the two preceding cells. As
 in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
@@ -126,7 +126,7 @@ def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) 
 
 
 def _reduction_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
-    """Add a reduction cell, which halves height and width, and return its result."""
+    """Add a reduction cell that halves height and width, and return its result."""
     previous = _adjust(g, previous, current.shape[2], filters)
     current = _project(g, current, filters)
     first = g.op("Add", _separable(g, current, 5, 2), _separable(g, previous, 7, 2))
@@ -158,9 +158,9 @@ def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
 
 
 def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
-    """Return ``x``, resized to height ``height`` and ``filters`` channels, if it has others.
+    """Convert ``x``, a cell's older input, to ``filters`` channels and the given height.
 
-    ``x`` is the older of the two inputs of a cell.
+    Return ``x`` itself if it already has them.
     """
     with g.scope("adjust"):
         if x.shape[2] != height:

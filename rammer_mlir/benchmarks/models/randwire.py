@@ -1,4 +1,4 @@
-"""RandWire in the regular regime (Xie et al., ICCV 2019; IOS, Table 2): randomly wired stages.
+"""Build RandWire, randomly wired, in its regular regime (Xie et al., ICCV 2019; IOS, Table 2).
 
 A stage is a Watts-Strogatz graph WS(n, 4, 0.75) whose edges lead from lower to higher numbers. A
 node adds up its inputs with weights between zero and one, and applies ReLU, a separable 3x3
@@ -23,8 +23,9 @@ LAST_CHANNELS = 1280
 class RandWire:
     """Sizes of the network.
 
-    They are the side of the image, the channels of the first stage (later stages double them), the
-    number of nodes of each stage, the last channels, and the classes.
+    They are the height and width of the image, the channels of the first stage (each later stage
+    doubles them), the number of nodes of each stage, the channels before the classifier, and the
+    number of classes.
     """
 
     image: int

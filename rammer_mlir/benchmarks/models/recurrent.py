@@ -1,6 +1,6 @@
-"""LSTM layers in two forms: the ONNX operator, and cells of elementary operators.
+"""Build LSTM layers in two forms: the ONNX operator, and cells of elementary operators.
 
-Both forms draw the same weights in the same order, so a model gives the same numbers in either.
+Both forms draw the same weights in the same order, so a model has the same results in either form.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class State:
 
 
 class StepSequence:
-    """A series of T values [N, features]: as a tensor [T, N, features] and as a list."""
+    """A sequence of T steps [N, features], as a stacked tensor [T, N, features] or as a list."""
 
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
         """Wrap a tensor or a list of values; nodes that convert them are added on demand."""
@@ -65,7 +65,7 @@ class StepSequence:
 
     @property
     def steps(self) -> list[Value]:
-        """The value [N, features] of each step."""
+        """The tensor [N, features] of each step."""
         if self._steps is None:
             length = self.stacked.shape[0]
             axes = self._g.integers(0)
@@ -75,7 +75,7 @@ class StepSequence:
 
 
 class Layer(Protocol):
-    """An LSTM layer, whose weights may be applied more than once."""
+    """The interface of an LSTM layer; its weights may be applied more than once."""
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
         """Add nodes for all steps of ``x``, from a zero state.
@@ -95,7 +95,7 @@ def draw_weights(
     """Draw an LSTM layer's weights; ``source`` has the estimated mean and variance of its input.
 
     The input contributes a variance of about 1 to the gates. The hidden state contributes less, so
-    that a state forgets its origin, as in trained layers.
+    that the influence of the initial state decays over the steps, as in trained layers.
     """
     gates = 4 * hidden
     return LayerWeights(
@@ -130,7 +130,7 @@ class UnrolledLayer:
         return StepSequence(self._g, outputs), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell, and return the next state."""
+        """Add a cell on x [N, inputs] from ``state``, and return the next state."""
         g = self._g
         projected = g.op("MatMul", x, self._kernel)
         carried = g.op("MatMul", state.hidden, self._recurrent)

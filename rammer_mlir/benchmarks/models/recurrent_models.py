@@ -1,4 +1,4 @@
-"""The recurrent models of RAMMER's Table 1: LSTM-TC, Seq2Seq-NMT and DeepSpeech2.
+"""Build the recurrent models of RAMMER's Table 1: LSTM-TC, Seq2Seq-NMT and DeepSpeech2.
 
 The table gives lengths, layers and hidden sizes; inputs are synthetic, as in the paper. Each
 function documents the choices that the table leaves open. Sequences have the layout [time, batch,

@@ -1,4 +1,4 @@
-"""The table of benchmark models."""
+"""List all benchmark models by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""ResNets for 224x224 images (He et al., CVPR 2016, Table 1; Bring Your Own Codegen, Table 1).
+"""Build ResNets (He et al., CVPR 2016, Table 1; Bring Your Own Codegen, Table 1).
 
-Bottlenecks halve the image by their 3x3 convolution, as torchvision and GluonCV's v1b do.
+Images are 224x224 pixels. Bottlenecks halve the image by their 3x3 convolution, as torchvision and
+GluonCV's v1b do.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def conv_norm_relu(g: GraphBuilder, x: Value, channels: int, kernel: int, stride
 
 
 def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
-    """Add a 7x7 convolution and a pooling, which quarter height and width; return the result."""
+    """Add a 7x7 convolution and a pooling; return the result.
+
+    The result has a quarter of the image's height and width.
+    """
     with g.scope("stem"):
         x = conv_norm_relu(g, image, channels, 7, 2)
         return g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])

@@ -1,7 +1,7 @@
-"""ResNeXt (Xie et al., CVPR 2017): 29 layers, 16x64d, and 101 layers, 64x4d.
+"""Build ResNeXt (Xie et al., CVPR 2017) in two sizes: 29 layers, 16x64d, and 101 layers, 64x4d.
 
-The first is for 32x32 images and in RAMMER's Table 1, the second for 224x224 images and in its
-Figure 13.
+The first is for 32x32 images (RAMMER's Table 1), the second for 224x224 images (RAMMER's
+Figure 13).
 """
 
 from __future__ import annotations

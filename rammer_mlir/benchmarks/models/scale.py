@@ -1,4 +1,4 @@
-"""The two sizes in which every benchmark model can be built."""
+"""Define the two scales at which every benchmark model can be built."""
 
 from typing import Literal
 

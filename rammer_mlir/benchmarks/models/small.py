@@ -1,4 +1,4 @@
-"""Small dense models of our own, for cases that the published networks lack."""
+"""Build small dense models of our own, for cases that the published networks lack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 
 def build_mlp(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a perceptron: ``x`` [N, 784] f32 to ``y`` [N, 10] f32, two hidden layers."""
+    """Build a perceptron with two hidden layers: ``x`` [N, 784] f32 to ``y`` [N, 10] f32."""
     inputs, hidden = (784, 512) if scale == "full" else (50, 32)
     g = GraphBuilder("mlp", seed=1)
     x = g.input("x", [batch, inputs])
@@ -27,7 +27,7 @@ def build_mlp(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_one_element(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build ``y = -x`` on ``x`` [N] f32, whose time is the cost of a launch."""
+    """Build ``y = -x`` for ``x`` [N] f32; its run time is the cost of a launch."""
     del scale  # there is nothing to make smaller
     g = GraphBuilder("one_element", seed=0)
     g.output(g.op("Neg", g.input("x", [batch])), "y")
@@ -106,8 +106,9 @@ def build_embedding(batch: int, scale: Scale) -> onnx.ModelProto:
 def build_multi_io(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build a graph of several inputs and outputs with concatenations, splits and transposes.
 
-    ``left`` and ``right`` [N, 24, 32] and ``gain`` [32] f32 to ``top`` [N, 32, 16], ``bottom`` [N,
-    32, 32] and ``total`` [N, 1, 1] f32. One value is both an output and an operand.
+    Inputs are ``left`` and ``right`` [N, 24, 32] and ``gain`` [32]; outputs are ``top`` [N, 32,
+    32], ``bottom`` [N, 32, 16] and ``total`` [N, 1, 1], all f32. ``bottom`` is also the operand of
+    another node.
     """
     length, features = (24, 32) if scale == "full" else (6, 8)
     g = GraphBuilder("multi_io", seed=6)

@@ -1,4 +1,4 @@
-"""Small convolutional and recurrent models of our own."""
+"""Build small convolutional and recurrent models of our own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build_depthwise_net(batch: int, scale: Scale) -> onnx.ModelProto:
 def build_conv1d(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build causal dilated convolutions over time: ``x`` [N, 16, 200] f32 to ``y`` [N, 32, 200].
 
-    Each is gated, ``tanh * sigmoid``, as in WaveNet.
+    Each convolution is gated, ``tanh * sigmoid``, as in WaveNet.
     """
     length, channels = (200, 32) if scale == "full" else (20, 8)
     g = GraphBuilder("conv1d", seed=13)
@@ -70,7 +70,8 @@ def build_conv1d(batch: int, scale: Scale) -> onnx.ModelProto:
 def build_bidirectional(batch: int, scale: Scale, *, op_type: str) -> onnx.ModelProto:
     """Build a bidirectional layer of ``op_type`` (LSTM, GRU or RNN) with an initial hidden state.
 
-    ``x`` [20, N, 64] and ``initial`` [2, N, 64] f32 to ``y`` [20, N, 128] and ``last`` [2, N, 64].
+    Inputs are ``x`` [20, N, 64] and ``initial`` [2, N, 64], outputs are ``y`` [20, N, 128] and
+    ``last`` [2, N, 64], all f32.
     """
     length, hidden = (20, 64) if scale == "full" else (4, 6)
     g = GraphBuilder(f"{op_type.lower()}_bidirectional", seed=14)

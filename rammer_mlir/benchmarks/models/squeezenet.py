@@ -1,4 +1,7 @@
-"""SqueezeNet 1.0 with complex bypass for 224x224 images (Iandola et al., 2016; IOS, Table 2)."""
+"""Build SqueezeNet 1.0 with complex bypass (Iandola et al., 2016; IOS, Table 2).
+
+The images are 224x224 pixels.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Single-shot detectors (Liu et al., ECCV 2016), as GluonCV defines them.
+"""Build single-shot detectors (Liu et al., ECCV 2016), as GluonCV defines them.
 
-SSD 512 on MobileNet v1 (Howard et al., 2017), 20 classes, and SSD 300 on ResNet-34, 80 classes.
-Anchors, decoding and suppression are in the model, which keeps the 400 highest scores of all
-classes and boxes, and at most 100 of these after suppression.
+They are SSD 512 on MobileNet v1 (Howard et al., 2017) with 20 classes, and SSD 300 on ResNet-34
+with 80 classes. Anchors, decoding and suppression are in the model, which keeps the 400 highest
+scores of all classes and boxes, and at most 100 of these after suppression.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ssd:
         image: height and width.
         width: channels of the backbone's first convolution.
         extra: channels of each feature map that is added after the backbone.
-        narrowest: least channels of the 1x1 convolution before each added map.
+        narrowest: lower bound of the channels of the 1x1 convolution before each added map.
         has_norms: whether the convolutions of the added maps have a batch norm instead of a bias.
         sizes: sizes of anchors in pixels; one more than the number of maps.
         steps: pixels from one anchor to the next, for each map.
@@ -185,8 +185,12 @@ def _predictions(
 ) -> Value:
     """Add a 3x3 convolution on each map; return the predictions of all maps, [N, anchors, length].
 
-    ``name`` is the scope of the nodes' names.
-    ``depths`` are the numbers of anchors at a position, for each map.
+    Args:
+        g: the graph.
+        maps: the feature maps.
+        name: scope of the nodes' names.
+        depths: number of anchors at each position, for each map.
+        length: number of predictions for each anchor.
     """
     found: list[Value] = []
     with g.scope(name):

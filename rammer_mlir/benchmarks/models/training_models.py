@@ -1,4 +1,4 @@
-"""The models whose training steps are measured: Dali's, and RAMMER's LSTM-TC (its Figure 21)."""
+"""List the models whose training steps are measured: Dali's, and LSTM-TC of RAMMER's Figure 21."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def _model(name: str) -> TrainingModel:
 
 
 def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
-    """Build the forward model ``name``, whose output is its loss, without gradients.
+    """Build the forward model ``name`` with its loss as output, without gradients.
 
-    Raises OptionError if the name is unknown.
+    Raises:
+        OptionError: if the name is unknown.
     """
     return _model(name).build(size)
 

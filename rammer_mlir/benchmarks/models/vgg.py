@@ -1,4 +1,4 @@
-"""VGG-19 for 224x224 images (Simonyan and Zisserman, ICLR 2015, Table 1, column E)."""
+"""Build VGG-19 for 224x224 images (Simonyan and Zisserman, ICLR 2015, Table 1, column E)."""
 
 from __future__ import annotations
 

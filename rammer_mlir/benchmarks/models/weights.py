@@ -1,4 +1,4 @@
-"""Seeded random weights, scaled so that activations keep a variance of about 1."""
+"""Draw random weights from a seed, scaled so that activations keep a variance of about 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Return whether filters [outputs, inputs, taps...] of a shape are drawn to sum to zero.
+    """Return whether filters of the shape [outputs, inputs, taps...] are drawn to sum to zero.
 
     Rectified activations have a positive mean. Filters that see this mean convert it to a constant,
     layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight

@@ -1,1 +1,1 @@
-"""Evaluate code generators: how much of models they compile, and the cost and gain of it."""
+"""Evaluate code generators: the share of each model that they compile, and its cost and gain."""

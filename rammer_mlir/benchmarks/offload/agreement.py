@@ -1,4 +1,4 @@
-"""Agreement of two detectors' results, whose order and number depend on rounding."""
+"""Compare the detections of two runs of a detector; order and number may differ by rounding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCORE, PIXELS = 0.01, 2.0
 
 
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
-    """Return the fraction of a detector's expected detections that were found too.
+    """Return the fraction of a detector's expected detections that were also found.
 
     Two detections agree if their labels are equal, their scores differ by at most ``SCORE``, and
     their corners by at most ``PIXELS`` pixels. Both arguments map names to outputs. The result is
@@ -28,7 +28,7 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
 
 def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the absolute differences of each row of ``a`` and each row of ``b``, for each image.
+    """Return, for each image, the absolute differences of each row of ``a`` and each row of ``b``.
 
     Both have K rows of M elements for each of N images, [N, K, M]; the result is [N, K, K, M].
     """

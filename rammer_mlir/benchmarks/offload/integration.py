@@ -17,7 +17,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 def integration_lines(codegen: object) -> int:
     """Return the number of lines, without blank lines, of the code that integrates ``codegen``.
 
-    ``codegen`` is a foreign code generator's object.
+    ``codegen`` is an object that is registered as a foreign code generator.
     """
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent

@@ -1,4 +1,4 @@
-"""Measure a model compiled without code generators, with all they support, and by cost."""
+"""Measure a model with nothing offloaded, everything offloaded, and offloading chosen by cost."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ class OffloadRequest:
         threads: threads of every contender, and vEUs of our programs.
         budget: seconds of timing for each code generator.
         patience: time limit in seconds to open each contender, and to count regions.
-        module_options: values of code generators' own options, by ``NAME.OPTION``; each code
-            generator gets its own.
+        module_options: values of code generators' own options, keyed by ``NAME.OPTION``.
     """
 
     model: str
@@ -60,7 +59,7 @@ class OffloadRequest:
     module_options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options_of(self, codegen: str) -> dict[str, str]:
-        """Return the options of a code generator, by their full names."""
+        """Return the values in ``module_options`` for ``codegen``, by ``NAME.OPTION``."""
         return {
             name: value
             for name, value in self.module_options.items()
@@ -68,7 +67,7 @@ class OffloadRequest:
         }
 
     def title(self, codegen: str) -> str:
-        """Return a code generator's name and options for tables, as "openvino precision=bf16"."""
+        """Return the name and options of ``codegen`` for tables: "openvino precision=bf16"."""
         options = self.options_of(codegen).items()
         return " ".join([codegen, *(f"{n.partition('.')[2]}={value}" for n, value in options)])
 
@@ -88,8 +87,8 @@ class Measured:
         agreement: fraction of the reference's detections that were found; None for other models.
         beginning: times to compile and of the first run; None for ONNX Runtime.
         spent: times of a run by kind of work; None for ONNX Runtime.
-        kept: number of regions that the choice by cost kept; None if it made no choice, or if the
-            model is compiled for each size that occurs.
+        kept: number of regions that the choice by cost offloads; None if no choice was made, or if
+            the model is compiled for each size that occurs.
         digest: a digest of the program; None for ONNX Runtime, and if the model is not a single
             program of fixed sizes.
     """

@@ -1,4 +1,4 @@
-"""Command-line options that select code generators."""
+"""Add and read the command-line options that select code generators."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of the requested code generators, or of all if none is requested.
 
     Raises:
-        OptionError: if no code generator is installed or defined by a plug-in, or a name is
-            unknown.
+        OptionError: if a name is unknown, or if there are no code generators at all.
     """
     load_plugins(options.plugin)
     names = tuple(filter(None, map(str.strip, options.codegens.split(",")))) or CODEGENS.names()
@@ -49,13 +48,14 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict[str, str]:
-    """Return the values of the code generators' own options, by name.
+    """Return the values of the code generators' own options, by ``NAME.OPTION``.
 
-    ``codegens`` are the requested code generators.
+    ``codegens`` are the names of the requested code generators.
 
     Raises:
-        OptionError: if an argument has another form, repeats a name, names none of ``codegens``, or
-            has an option or a value that its code generator does not know.
+        OptionError: if an argument is not of the form ``NAME.OPTION=VALUE``, repeats an option, has
+            a NAME that is not in ``codegens``, or has an option or a value that its code generator
+            does not know.
     """
     found = parse_pairs(_FLAG, _METAVAR, options.module_option)
     for name, value in found.items():
@@ -69,5 +69,8 @@ def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict
 
 
 def plugin_paths(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the requested plug-ins; files have absolute paths, for processes in other folders."""
+    """Return the requested plug-ins: modules, and files as absolute paths.
+
+    Absolute paths also work in processes in other folders.
+    """
     return tuple(str(Path(p).resolve()) if p.endswith(".py") else p for p in options.plugin)

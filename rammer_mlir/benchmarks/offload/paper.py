@@ -1,4 +1,4 @@
-"""Results of the paper "Bring Your Own Codegen", by the name of our model of each network.
+"""List the results of the paper "Bring Your Own Codegen", by the name of our model.
 
 Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250 and
 on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96 threads

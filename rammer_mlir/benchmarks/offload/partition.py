@@ -1,4 +1,4 @@
-"""Count how much of a model a code generator compiles, in the IR after the passes on regions."""
+"""Count how much of a model a code generator compiles, from the IR after the region passes."""
 
 from __future__ import annotations
 
@@ -58,10 +58,9 @@ class Partition:
     """A code generator's share of a model.
 
     Attributes:
-        operations: operations of the model, as the host would compute them. An operation with a
-            reading counts as one whatever its size, and so does each operation that the host
-            executes between programs.
-        readings: operations with a recognized meaning.
+        operations: operations of the model. An operation with a reading counts as one, whatever
+            its size, and so does each operation that the host executes between programs.
+        readings: operations with a reading: recognized as a known operator, such as a convolution.
         macs: multiply-accumulate operations.
         taken: operations in regions that the code generator compiled; all have a reading.
         taken_macs: multiply-accumulate operations in these regions.
@@ -109,9 +108,9 @@ def partition(job: Job) -> Partition:
 
 
 def _programs(model: Model) -> Iterator[ImportedModel | int]:
-    """Yield the static programs of a model, and numbers of operations outside of static programs.
+    """Yield each static program of a model, and numbers of operations outside of static programs.
 
-    These operations are the steps that the host evaluates, and the nodes of parts with open
+    The operations outside are the steps that the host evaluates, and the nodes of parts with open
     dimensions.
     """
     found = prepare_any(model, {}, {})
@@ -128,10 +127,10 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return pass pipelines, as text, that together run all passes on regions up to the last step.
+    """Return pass pipelines, as text, that together run the passes on regions.
 
-    There is a pipeline for each pass of ``_STEPS``, which ends with that pass, so that the IR can
-    be inspected there. Each pipeline begins with the pass after the end of the previous pipeline.
+    There is a pipeline for each pass in ``_STEPS``. It ends with that pass, so that the IR can be
+    inspected there, and begins after the end of the previous pipeline.
     """
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus,
@@ -188,7 +187,7 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
 
 
 def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
-    """Yield the code generator and the region of each call, and whether it compiled the region."""
+    """Yield for each region call: the code generator, the region, and whether it was compiled."""
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
     known = {
         symbol_name(f): (
@@ -208,7 +207,7 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 def _converted_bytes(codegen: str, region: Region) -> int:
     """Return the bytes of a region's operands and results whose layout ``codegen`` converts.
 
-    The result is 0 if the code generator does not report them.
+    The result is 0 if the code generator does not report this number.
     """
     count: Callable[[Region], int] | None
     count = getattr(CODEGENS.get(codegen), "converted_bytes", None)

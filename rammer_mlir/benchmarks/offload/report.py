@@ -1,4 +1,4 @@
-"""The page of results: our measurements beside the numbers of "Bring Your Own Codegen"."""
+"""Make the page of results: our measurements and the numbers of "Bring Your Own Codegen"."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _latencies(outcome: Outcome) -> list[str]:
 def fpga_table(results: Results) -> str:
     """Return a table of the numbers that "Bring Your Own Codegen" published for two FPGAs.
 
-    They are the speedup, and the percentages of nodes and of multiply-adds that are offloaded.
+    A row has the speedup, and the percentages of nodes and of multiply-adds that are offloaded.
     """
     rows = [["model", "U250", "Zynq"]]
     for name in dict.fromkeys(result.request.model for result in results):
@@ -157,7 +157,7 @@ def fpga_table(results: Results) -> str:
 def region_table(results: Results) -> str:
     """Return a table of numbers of regions, with a row per model and code generator.
 
-    The numbers are those without and with cost-based partitioning.
+    The numbers are without and with cost-based partitioning.
     """
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
     for model, codegen, outcome in _triples(results):

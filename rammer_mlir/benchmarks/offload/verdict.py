@@ -36,8 +36,8 @@ class Verdict:
 
     Attributes:
         ratio: the quotient of the latencies.
-        equal_to: the alternative whose program offloading by cost chose, ``HOST`` or ``ALWAYS``;
-            its latency then counts. Empty if the program is another one.
+        equal_to: ``HOST`` or ``ALWAYS`` if offloading by cost gives the same program as this
+            alternative, whose latency is then used for both; else empty.
     """
 
     ratio: float
@@ -47,7 +47,7 @@ class Verdict:
     def is_acceptable(self) -> bool:
         """Whether offloading by cost is about as fast as the faster alternative, or faster.
 
-        The ratio is at most ``ACCEPTABLE``, a number slightly above 1.
+        This is the case if the ratio is at most ``ACCEPTABLE``, a number slightly above 1.
         """
         return self.ratio <= ACCEPTABLE
 
@@ -55,7 +55,7 @@ class Verdict:
     def is_better(self) -> bool:
         """Whether offloading by cost is clearly faster than both alternatives.
 
-        The ratio is at most ``MIXED``, a number below 1.
+        This is the case if the ratio is at most ``MIXED``, a number below 1.
         """
         return self.ratio <= MIXED
 
@@ -68,8 +68,8 @@ class Verdict:
 def verdict(outcome: Outcome) -> Verdict | None:
     """Return the verdict on offloading by cost for a code generator and a model.
 
-    It is None if one of the three latencies is missing: with nothing, everything, or regions chosen
-    by cost offloaded.
+    The result is None if one of three latencies is missing: with nothing offloaded, with everything
+    offloaded, or with offloading by cost.
     """
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
@@ -87,7 +87,7 @@ def _digest(outcome: Outcome, name: str) -> str | None:
 
 
 def _equal_alternative(outcome: Outcome) -> str:
-    """Return the alternative whose program offloading by cost chose; empty if it is another."""
+    """Return ``HOST`` or ``ALWAYS`` if offloading by cost gives the same program, else ""."""
     run, always = outcome.run(COST), outcome.run(ALWAYS)
     if run is not None and run.kept == 0:
         return HOST
@@ -96,10 +96,11 @@ def _equal_alternative(outcome: Outcome) -> str:
 
 
 def error_text(run: Measured | None) -> str:
-    """Return the error of a run's results, a hyphen if nothing was measured.
+    """Return the error of a run's results as text, or "-" if nothing was measured.
 
-    Of detectors, the share of equal detections is returned. Errors beyond the tolerance for f32,
-    which code of lower precision has, are shares of the largest element.
+    For detectors, the text has the share of detections that agree with the reference's. For other
+    models, it has the largest error divided by the tolerance for f32 or, if that is above 1, the
+    largest error as a percentage of the largest element.
     """
     if run is None:
         return "-"
@@ -113,10 +114,10 @@ def error_text(run: Measured | None) -> str:
 def verdict_table(results: list[OffloadResult]) -> str:
     """Return a Markdown table with a row per model and code generator.
 
-    A row has the latencies in ms with nothing, everything, and regions chosen by cost offloaded,
-    the verdict on offloading by cost, and the error with everything offloaded. The verdict compares
-    the latencies within each round of turns, so that it may differ from the quotient of the
-    medians.
+    A row has the latencies in ms with nothing offloaded, with everything offloaded, and with
+    offloading by cost; the verdict on offloading by cost; and the error with everything offloaded.
+    The verdict compares the latencies within each round of turns, so that it may differ from the
+    quotient of the medians.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}", "error of all offloaded"]]

@@ -1,1 +1,1 @@
-"""ONNX's backend test suite, with all inputs given at run time, beside ONNX Runtime."""
+"""Run ONNX's backend test suite by our compiler and by ONNX Runtime, all inputs at run time."""

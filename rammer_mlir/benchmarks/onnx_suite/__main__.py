@@ -1,4 +1,4 @@
-"""ONNX's whole backend test suite: ``python -m rammer_mlir.benchmarks.onnx_suite [--filter TEXT]``.
+"""Run ONNX's backend test suite: ``python -m rammer_mlir.benchmarks.onnx_suite [--filter TEXT]``.
 
 All inputs are given at run time, as the suite gives them, through ``rammer_mlir.backend``.
 """

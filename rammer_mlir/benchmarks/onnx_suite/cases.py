@@ -1,4 +1,4 @@
-"""The tests of ``onnx.backend.test`` as models with inputs and expected outputs."""
+"""List the tests of ``onnx.backend.test`` as models with inputs and expected outputs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def domain(self) -> str:
-        """The first domain of an operator that is not ONNX's own; empty if all are ONNX's."""
+        """The domain of the first operator that is not ONNX's own; empty if all are ONNX's."""
         nodes = self.model.graph.node
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 
@@ -108,9 +108,9 @@ def _cases(kind: str) -> Iterator[Case]:
 
 
 def _tolerances(folder: Path) -> tuple[float, float]:
-    """Return the relative and the absolute tolerance of a test.
+    """Return the relative and the absolute tolerance of the test in ``folder``.
 
-    They are those of the folder's description, else those of the suite.
+    They are those that a file in the folder gives, else those of the suite.
     """
     path = folder / "data.json"
     stated = json.loads(path.read_text()) if path.exists() else {}
@@ -122,7 +122,10 @@ def _normalized(value: object) -> object:
 
 
 def _light_data(model: onnx.ModelProto, path: Path) -> DataSet:
-    """Return a light model's inputs, evenly spaced numbers, and the outputs in files beside it."""
+    """Return a light model's inputs and expected outputs.
+
+    The inputs are evenly spaced numbers, the outputs are read from files next to the model.
+    """
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs: list[object] = []
     for value in model.graph.input:

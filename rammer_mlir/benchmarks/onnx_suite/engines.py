@@ -1,4 +1,4 @@
-"""Check tests of the suite with our compiler, through ONNX's backend API, and ONNX Runtime."""
+"""Check tests of the suite with our compiler, through ONNX's backend API, and in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
 
 @dataclass(frozen=True)
 class Engine:
-    """A compiler under test.
+    """A compiler or runtime under test.
 
     Attributes:
         prepare: compiles a model, and returns a function that runs it.
@@ -44,17 +44,17 @@ ENGINES = {
 
 
 def make_our_check() -> Check:
-    """Return a function that takes a test's name, and checks the test with our compiler.
+    """Return a function that checks a test, given its name, with our compiler.
 
-    It returns the reason of a failure, or None.
+    The function returns the reason of a failure, or None if the test passes.
     """
     return _make_check("ours")
 
 
 def make_runtime_check() -> Check:
-    """Return a function that takes a test's name, and checks the test with ONNX Runtime.
+    """Return a function that checks a test, given its name, in ONNX Runtime.
 
-    It returns the reason of a failure, or None.
+    The function returns the reason of a failure, or None if the test passes.
     """
     return _make_check("onnxruntime")
 
@@ -67,7 +67,7 @@ def _make_check(engine: str) -> Check:
 def check(case: Case, engine: Engine) -> str | None:
     """Return the reason why a test fails with ``engine``, in a line; None if it passes.
 
-    A test passes if the outputs for each data set are those expected.
+    A test passes if the outputs for each data set are as expected.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Tests that are outside the scope of an inference compiler for numeric tensors, with reasons."""
+"""List tests that are out of scope for an inference compiler of numeric tensors, with reasons."""
 
 from __future__ import annotations
 

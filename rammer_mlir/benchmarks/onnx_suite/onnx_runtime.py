@@ -49,7 +49,10 @@ def prepare(model: onnx.ModelProto) -> Run:
 
 
 def _array_of(value: object) -> object:
-    """Return a NumPy scalar, which ONNX Runtime rejects, as an array; return other values as is."""
+    """Return ``value`` as an array if it is a NumPy scalar, else unchanged.
+
+    ONNX Runtime rejects NumPy scalars.
+    """
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
@@ -64,7 +67,7 @@ def _is_extension_kind(kind: int) -> bool:
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
-    """Return an array as ONNX Runtime's ``OrtValue``, which has two 4-bit elements in a byte."""
+    """Return an array as ONNX Runtime's ``OrtValue``; it packs two 4-bit elements into a byte."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)

@@ -1,4 +1,4 @@
-"""Tables of the suite's results: by kind of test, and by operator."""
+"""Make tables of the suite's results, by kind of test and by operator."""
 
 from __future__ import annotations
 

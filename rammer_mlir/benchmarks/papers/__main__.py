@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen(names: Sequence[str]) -> list[Study[Any]]:
-    """Return studies by name, or all if no name is given.
+    """Return the studies with the given names, or all if ``names`` is empty.
 
     Raises:
         OptionError: if there is no such study.
@@ -66,7 +66,10 @@ def chosen(names: Sequence[str]) -> list[Study[Any]]:
 
 
 def commit() -> str:
-    """Return the git commit of this code, followed by "-dirty" if files differ from it."""
+    """Return the git commit of this code, followed by "-dirty" if files differ from it.
+
+    The result is "unknown" if git or the repository is missing.
+    """
     command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
     try:
         found = subprocess.run(
@@ -81,7 +84,8 @@ def commit() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure studies, store their records, write the page; return 1 if a case failed, else 0.
 
-    Raises OptionError for a number of workers below 1.
+    Raises:
+        OptionError: if the number of workers is below 1.
     """
     options = _parser().parse_args(arguments)
     if options.workers < 1:

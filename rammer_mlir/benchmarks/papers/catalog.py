@@ -1,4 +1,4 @@
-"""The table of all studies: experiments of papers, and the project's own."""
+"""List all studies: experiments of papers, and the project's own."""
 
 from __future__ import annotations
 

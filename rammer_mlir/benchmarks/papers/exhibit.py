@@ -1,4 +1,4 @@
-"""Exhibits: the figures and tables of a paper, generated from the records of studies."""
+"""Define exhibits: figures and tables, of a paper or our own, made from the records of studies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or a table: of a paper, reproduced, or our own.
+    """A figure or a table, either reproduced from a paper or our own.
 
     Attributes:
         name: its number in the paper, such as ``Figure 11``, or a name of our own.
@@ -42,7 +42,7 @@ class Exhibit:
         basis: whether our numbers are "predicted", "measured", "counted" or "not repeated".
         studies: the names of the studies whose records it shows.
         setting: the predicted, measured or counted quantity, and the device.
-        body: returns the table of the records; None for an exhibit that is not reproduced.
+        body: returns the table of the records; None if nothing is reproduced.
         remark: why our numbers differ from the paper's.
         plot: returns the records as a bar chart; None without a chart.
     """
@@ -58,7 +58,7 @@ class Exhibit:
 
 
 def ratio(value: float) -> str:
-    """Return a ratio as text for a table."""
+    """Return a ratio as text for a table, with two decimals."""
     return f"{value:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Independent models in one program: RAMMER's inter-job scheduling, on the simulator."""
+"""Run independent models in one program: RAMMER's inter-job scheduling, on the simulator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Jobs:
 
 
 def measure(jobs: Jobs) -> Record:
-    """Predict the time of a program that runs several models at once, and of the models alone.
+    """Predict the time of a program that runs several models at once, and of each model alone.
 
     Returns a record of milliseconds: "alone", the sum of the models' own times; "longest", the
     largest of them; and "together", the time of the joint program.

@@ -1,4 +1,4 @@
-"""Task graphs of benchmark models compiled for a device."""
+"""Compile benchmark models into task graphs for a device."""
 
 from __future__ import annotations
 

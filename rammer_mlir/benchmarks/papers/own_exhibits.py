@@ -1,4 +1,4 @@
-"""Tables beyond the papers: joint models, and every policy beside a lower bound."""
+"""Define tables beyond the papers: joint models, and every policy compared with a lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Markdown page of all exhibits."""
+"""Make the Markdown page of all exhibits, the figures and tables of papers and our own."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ makes those of "Bring Your Own Codegen".
 
 
 def page(records: Records) -> str:
-    """Return the Markdown page of all exhibits, given the records of all studies.
+    """Return the Markdown page of all exhibits (figures and tables).
 
-    An exhibit without records is marked as not measured.
+    ``records`` has the records of all studies. An exhibit without records is marked as not
+    measured.
     """
     parts = [_HEAD, _contents(records)]
     for title, exhibits in SECTIONS.items():
@@ -45,7 +46,7 @@ def page(records: Records) -> str:
 
 
 def plots(records: Records) -> list[Plot]:
-    """Return the bar charts of all exhibits that have records, in the order of the page."""
+    """Return the bar charts of all figures and tables with records, in the order of the page."""
     every = (exhibit for exhibits in SECTIONS.values() for exhibit in exhibits)
     return [
         exhibit.plot(records)
@@ -55,7 +56,7 @@ def plots(records: Records) -> list[Plot]:
 
 
 def is_measured(exhibit: Exhibit, records: Records) -> bool:
-    """Whether all cases that an exhibit shows have records."""
+    """Whether all cases that a figure or table shows have records."""
     return all(
         records.get(study.name, case.key, {})
         for study in STUDIES
@@ -101,7 +102,10 @@ def _section(exhibit: Exhibit, records: Records) -> str:
 
 
 def _origin(exhibit: Exhibit, records: Records) -> str:
-    """Return the commits and dates of an exhibit's records as text, with processors if measured."""
+    """Return the origin of a figure's or table's records as text.
+
+    It has their commits and dates; for measured times, also the processors.
+    """
     found = [
         record for study in exhibit.studies for record in records.studies.get(study, {}).values()
     ]

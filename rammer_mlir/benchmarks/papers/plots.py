@@ -1,4 +1,4 @@
-"""Draws the bar charts of exhibits, the figures and tables of papers, as SVG files."""
+"""Draw the bar charts of figures and tables as SVG files."""
 
 from __future__ import annotations
 

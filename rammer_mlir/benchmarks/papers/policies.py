@@ -1,4 +1,4 @@
-"""Predict the times of models by every policy on every kind of device, beside a lower bound.
+"""Predict times of models by every policy on every kind of device, and a lower bound.
 
 All times are simulated.
 """
@@ -51,7 +51,7 @@ class Comparison:
 
 
 def measure(request: Comparison) -> Record:
-    """Predict the time of a model by each policy, and a lower bound, with verified plans.
+    """Predict the time of a model by each policy, with verified plans, and a lower bound.
 
     Returns:
         A record: "ms", the milliseconds of each policy by name; "rtasks", the number of rTasks; and

@@ -1,4 +1,4 @@
-"""Predicted against measured time of whole programs on this CPU: the simulator's error."""
+"""Compare predicted with measured times of programs on this CPU, to get the simulator's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies: sets of independent cases, each measured in a separate process."""
+"""Define studies, sets of independent cases, and measure each case in a separate process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Study(Generic[_Case]):
         name: name of the study.
         measure: returns the record of a case; must be importable, as it runs in other processes.
         cases: all cases, at full size.
-        quick: small cases, which tests measure again.
+        quick: small cases that tests measure again.
         is_timed: whether records have times measured on this machine; otherwise records are the
             same on every machine.
     """

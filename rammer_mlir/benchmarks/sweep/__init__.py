@@ -1,5 +1,5 @@
-"""Random operators and short chains of operators, of random sizes: ``--parts sweep``.
+"""Measure random operators and short chains of operators, of random sizes: ``--parts sweep``.
 
 ``sizes`` draws numbers, ``families`` has the kinds of cases, ``cases`` draws a case by its seed,
-``measure`` times it beside other contenders, and ``tables`` summarises.
+``measure`` times it in all contenders, and ``tables`` summarises.
 """

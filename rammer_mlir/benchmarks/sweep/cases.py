@@ -1,4 +1,4 @@
-"""Draw a random case, a model of one or a few operators, by its seed."""
+"""Draw a random case, a model of one or a few operators, from a seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Case:
     """A random case: a model of one or a few operators, of random sizes.
 
     Attributes:
-        seed: number that it was drawn by.
+        seed: the seed that it is drawn from.
         family: name of its family.
         title: operators, and the shapes of inputs, weights and result.
         flops: multiplications and additions of its products and convolutions.
@@ -71,7 +71,10 @@ def _bytes(model: onnx.ModelProto, result: Value) -> int:
 
 
 def _title(model: onnx.ModelProto, result: Value) -> str:
-    """Return a case's operators, operand and result shapes, and ``_SHOWN`` attributes as text."""
+    """Return a text with a case's operators, shapes and some attributes.
+
+    The shapes are those of inputs, weights and result; the attributes are those in ``_SHOWN``.
+    """
     graph = model.graph
     shapes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.input]
     shapes += [list(t.dims) for t in graph.initializer if len(t.dims) > 1]

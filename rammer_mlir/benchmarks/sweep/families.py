@@ -1,4 +1,4 @@
-"""The families of random cases: a function for each, which adds nodes and returns the result.
+"""Define the families of random cases: each function adds nodes and returns their result.
 
 Each function takes a graph builder ``g`` and an object ``s`` that draws random sizes. All tensors
 are f32, images are [N, C, H, W].
@@ -29,7 +29,7 @@ def _activated(g: GraphBuilder, s: Sizes, x: Value) -> Value:
 
 
 def product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a product of an input and constant weights; return its result.
+    """Add a matrix product of an input and constant weights; return its result.
 
     Half of the cases are a Gemm with a bias, possibly with an activation; the others are a MatMul.
     """
@@ -43,7 +43,7 @@ def product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def given_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a product of two inputs, either of which may be transposed; return it."""
+    """Add a matrix product of two inputs, either of which may be transposed; return its result."""
     rows, inner, columns = s.size(1, 1024), s.size(8, 2048), s.size(1, 1024)
     left, right = s.chance(0.3), s.chance(0.3)
     x = g.input("x", [inner, rows] if left else [rows, inner])
@@ -192,7 +192,7 @@ def resize(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def gather(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a gather of rows of a table; return the rows multiplied by a scale."""
+    """Add a gather of rows of a constant table, multiplied by an input; return the product."""
     rows, width = s.size(2, 4096), s.size(1, 1024)
     scale = g.input("x", [width])
     table = g.constant(weights.filters(g.rng, [rows, width], scale.moments), "table")

@@ -1,4 +1,4 @@
-"""Time random cases; each contender is a process that opens one case after the other."""
+"""Time random cases; each contender is a process that opens the cases one after the other."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ class CaseResult:
 
 
 def openers() -> dict[str, Open]:
-    """Return functions that open a model, by name of the contender; the first is ONNX Runtime's."""
+    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
 class ReopenableContender:
-    """A contender that opens one model after the other in its process, and runs the latest."""
+    """A contender that opens models one after the other in its process, and runs the latest."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
         """Open the first model, an ONNX file, by calling ``opener`` with it and ``threads``."""
@@ -86,7 +86,7 @@ class ReopenableContender:
         self.open(model)
 
     def open(self, model: Path) -> None:
-        """Open the ONNX file ``model``, which replaces the model that was open before."""
+        """Open the ONNX file ``model`` in place of the model that was open before."""
         self._contender = self._opener(model, self._threads)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:

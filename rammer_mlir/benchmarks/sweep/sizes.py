@@ -1,4 +1,4 @@
-"""Random sizes: multiples of powers of two, any numbers, or primes."""
+"""Draw random sizes: multiples of powers of two, arbitrary numbers, or primes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sizes:
         return int(self._rng.integers(low, high + 1))
 
     def size(self, low: int, high: int) -> int:
-        """Return a size from ``low`` to ``high``, whose logarithm is uniformly distributed.
+        """Return a random size from ``low`` to ``high``; its logarithm is uniformly distributed.
 
         A third of the sizes are rounded down to a multiple of a power of two, the largest that is
         at most a quarter of the size; a third are rounded down to a prime; a third stay as drawn.

@@ -1,4 +1,4 @@
-"""Tables of the sweep: quantiles of ratios of latencies by family, and the worst cases."""
+"""Make the sweep's tables: quantiles of latency ratios by family, and the worst cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATIOS = (
 def floor(result: CaseResult, roofline: Roofline) -> float:
     """Return a lower bound of the seconds of a case, by the processor's peak rates.
 
-    It is the largest of the time of the arithmetic, of the bytes of the data, and of a launch.
+    It is the largest of three times: of the arithmetic, of reading the data, and of a launch.
     """
     case = result.case
     memory = case.num_bytes / roofline.bandwidth(case.num_bytes)

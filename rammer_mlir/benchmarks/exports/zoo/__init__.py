@@ -1,1 +1,1 @@
-"""Small PyTorch, Keras and JAX models with random weights, and functions that export them."""
+"""Define small PyTorch, Keras and JAX models with random weights, and export them to ONNX."""

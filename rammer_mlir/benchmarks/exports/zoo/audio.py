@@ -1,4 +1,4 @@
-"""Models of ``transformers`` for sound."""
+"""Define models of ``transformers`` for audio."""
 
 from __future__ import annotations
 

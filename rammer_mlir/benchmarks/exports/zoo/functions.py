@@ -1,4 +1,4 @@
-"""Small models for functions of PyTorch that the models of the other files do not call."""
+"""Define small models of the PyTorch functions that the models of the other files do not call."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CASES = tuple({"batch": 1 + i % 3, "length": n} for i, n in enumerate((1, 7, 33,
 
 
 class Function(nn.Module):
-    """A PyTorch module that applies a function of a tensor."""
+    """A PyTorch module that applies a function to a tensor."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Wrap ``function``, a function of a tensor, as a module."""
+        """Wrap ``function``, a callable with a single tensor as argument, as a module."""
         super().__init__()
         self.function = function
 
     def forward(self, x: Tensor) -> Any:
-        """Return the wrapped function's results of ``x``."""
+        """Return ``function(x)``, where ``function`` is the wrapped function."""
         return self.function(x)
 
 
@@ -35,7 +35,7 @@ class Layers(nn.Module):
     """A PyTorch module that applies modules and functions one after the other."""
 
     def __init__(self, *layers: Any) -> None:
-        """Chain ``layers`` in the given order: modules, and functions, which are wrapped here."""
+        """Chain ``layers`` in the given order; each is a module, or a function of a tensor."""
         super().__init__()
         self.layers = nn.ModuleList(
             each if isinstance(each, nn.Module) else Function(each) for each in layers

@@ -11,7 +11,7 @@ from rammer_mlir.benchmarks.exports.zoo.table import Model
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Export a model to the ONNX file ``path``; named dimensions become open.
+    """Export a model to the ONNX file ``path``; named dimensions become open (dynamic).
 
     ``exporter`` is ignored, because JAX models have a single exporter.
     """

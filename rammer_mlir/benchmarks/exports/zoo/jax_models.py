@@ -1,4 +1,4 @@
-"""Models of Flax (``linen`` and ``nnx``) and plain functions of JAX."""
+"""Define models of Flax (``linen`` and ``nnx``) and of plain JAX functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _mlp() -> Any:
 
 
 class Convolutions(nnx.Module):
-    """Two convolutions, a norm, and pooling."""
+    """A classifier of images, in Flax's ``nnx``: two convolutions, a norm, and pooling."""
 
     def __init__(self) -> None:
         """Make the layers."""
@@ -32,14 +32,14 @@ class Convolutions(nnx.Module):
         self.head = nnx.Linear(16, 5, rngs=rngs)
 
     def __call__(self, x: Any) -> Any:
-        """Return the scores of images ``x``."""
+        """Return the log-probabilities [N, 5] of five classes for images ``x`` [N, H, W, 3]."""
         x = nnx.relu(self.norm(self.first(x)))
         x = nnx.max_pool(nnx.silu(self.second(x)), window_shape=(2, 2), strides=(2, 2))
         return nnx.log_softmax(self.head(x.mean((1, 2))))
 
 
 class Block(nnx.Module):
-    """A block of a transformer, in Flax's ``nnx``."""
+    """A transformer block in Flax's ``nnx``."""
 
     def __init__(self) -> None:
         """Make the layers."""

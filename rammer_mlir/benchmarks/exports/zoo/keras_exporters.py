@@ -15,7 +15,7 @@ from rammer_mlir.benchmarks.exports.zoo.table import Model
 def export(model: Model, exporter: str, path: Path) -> None:
     """Export a model to the ONNX file ``path``, by tf2onnx unless ``exporter`` is ``keras``.
 
-    Batch and lengths are open.
+    The batch size and all lengths are open (dynamic) dimensions.
     """
     keras.utils.set_random_seed(0)
     made = model.make()

@@ -1,4 +1,4 @@
-"""Keras models, by layers and from ``keras.applications``."""
+"""Define Keras models, built from layers or taken from ``keras.applications``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of plain PyTorch modules, as people write them by hand."""
+"""Define networks of plain PyTorch modules, in the style of handwritten research code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHORT = tuple(case for case in SEQUENCES if case["length"] <= LENGTHS[3])
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer whose last state is classified."""
+    """A recurrent layer with a linear classifier on its states."""
 
     def __init__(self, kind: type[nn.RNNBase], **options: int | bool) -> None:
         """Make a layer of the class ``kind``, called with ``options``, and the classifier."""
@@ -35,7 +35,7 @@ class Recurrent(nn.Module):
 
 
 class Packed(nn.Module):
-    """An LSTM layer on packed sequences of several lengths."""
+    """An embedding and an LSTM layer on packed sequences of different lengths."""
 
     def __init__(self) -> None:
         """Make the embedding and the layer."""
@@ -44,7 +44,12 @@ class Packed(nn.Module):
         self.layer = nn.LSTM(16, 24, batch_first=True, bidirectional=True)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the states, padded to equal length, and the last state of each sequence."""
+        """Return the states of the token sequences ``ids`` [N, T] with the given ``lengths`` [N].
+
+        Returns:
+            All states, padded to equal length, [N, T, 48]; and the last state of each direction,
+            [2, N, 24].
+        """
         packed = rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True)
         states, (last, _) = self.layer(packed)
         return rnn.pad_packed_sequence(states, batch_first=True)[0], last
@@ -73,7 +78,7 @@ class Translator(nn.Module):
         self.layers = nn.Transformer(16, 4, 2, 2, 32, batch_first=True)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the decoder's states for ``target``, given the encoder's input ``x``."""
+        """Return the decoder's states for ``target``; ``x`` is the input of the encoder."""
         size = target.shape[1]
         mask = torch.triu(torch.full((size, size), float("-inf")), diagonal=1)
         return self.layers(x, target, tgt_mask=mask)
@@ -83,7 +88,7 @@ class Attention(nn.Module):
     """A GRU decoder with additive attention and a fixed number of steps."""
 
     def __init__(self) -> None:
-        """Make encoder, attention and cell."""
+        """Make the encoder, the attention layers and the decoder's cell."""
         super().__init__()
         self.encoder = nn.GRU(16, 24, batch_first=True)
         self.query, self.key, self.score = nn.Linear(24, 24), nn.Linear(24, 24), nn.Linear(24, 1)
@@ -92,7 +97,10 @@ class Attention(nn.Module):
         self.out = nn.Linear(48, 8)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return eight frames, each predicted from the one before, as Tacotron does."""
+        """Return eight frames [N, 8, 8] decoded from the input frames ``x`` [N, T, 16].
+
+        Each frame is predicted from the previous frame, as in Tacotron.
+        """
         memory, state = self.encoder(x)
         state, frame, frames = state[0], x.new_zeros(x.shape[0], 8), []
         for _ in range(8):
@@ -105,7 +113,7 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """A U-Net of two levels; maps on the way up are resized to the size of the skipped map."""
+    """A U-Net of two levels; the decoder resizes each map to the size of its skip connection."""
 
     def __init__(self) -> None:
         """Make the convolutions."""
@@ -166,7 +174,7 @@ class Yolo(nn.Module):
 
 
 class Keypoints(nn.Module):
-    """A detector of keypoints by heat maps, which also samples features at the keypoints."""
+    """A detector of keypoints by heat maps; it also samples features at the keypoints."""
 
     def __init__(self) -> None:
         """Make the convolutions."""
@@ -218,7 +226,7 @@ class Conformer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Causal dilated convolutions with gates and skips."""
+    """Causal dilated convolutions with gated activations and skip connections."""
 
     def __init__(self) -> None:
         """Make five layers of convolutions."""
@@ -227,7 +235,7 @@ class WaveNet(nn.Module):
         self.out = nn.Conv1d(16, 8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return an output frame for each input frame."""
+        """Return frames [N, 8, T], one for each input frame of ``x`` [N, T, 16]."""
         x, skip = x.transpose(1, 2), 0
         for index, layer in enumerate(self.layers):
             a, b = layer(nn.functional.pad(x, (2**index, 0))).chunk(2, 1)

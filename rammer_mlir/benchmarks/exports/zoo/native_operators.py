@@ -1,4 +1,4 @@
-"""Python versions of the operators of torchvision's native library.
+"""Define Python versions of the operators of torchvision's native library.
 
 Without the native library, as in PyTorch's CPU wheel, torchvision cannot import its operators. This
 module declares their names. Two of them, ``nms`` and ``roi_align``, compute results too, since

@@ -1,4 +1,4 @@
-"""A model of the zoo, and the sizes of open dimensions that it is run at."""
+"""Define the description of an exported model: how it is made, its inputs and its sizes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Model:
         name: name of the model and of its files.
         make: returns the model, an object of its framework, with random weights.
         inputs: its inputs, in the order of its arguments.
-        cases: sizes of the open dimensions that the exported model is run at.
-        exporters: names of the exporters of its framework that it is exported by.
+        cases: sizes of the open dimensions at which the exported model is run.
+        exporters: names of its framework's exporters that export it.
     """
 
     name: str
@@ -40,13 +40,19 @@ class Model:
 
 
 def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
-    """Return the input ``x``, a batch of images; named sizes are open dimensions."""
+    """Return a single input ``x``, a batch of images [batch, channels, height, width].
+
+    ``size`` is the height and width, or a pair of names if both are open dimensions.
+    """
     height, width = (size, size) if isinstance(size, int) else size
     return (Input("x", ("batch", channels, height, width)),)
 
 
 def tokens(mask: bool = True, high: int = 100) -> tuple[Input, ...]:
-    """Return the input of token ids below ``high``, and with ``mask`` an attention mask."""
+    """Return the inputs of a text model: token ids, and an attention mask if ``mask`` is true.
+
+    Both have the shape [batch, length]; token ids are below ``high``.
+    """
     ids = Input("input_ids", ("batch", "length"), "tokens", high)
     found = Input("attention_mask", ("batch", "length"), "mask")
     return (ids, found) if mask else (ids,)

@@ -1,4 +1,4 @@
-"""Encoders and decoders of ``transformers`` for text."""
+"""Define encoders and decoders of ``transformers`` for text."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ CACHED = tuple({"batch": 1 + i % 3, "length": 1, "past": n} for i, n in enumerat
 
 
 class Keywords(nn.Module):
-    """A model of ``transformers`` with positional arguments that returns a tuple of tensors."""
+    """A wrapper of a model of ``transformers`` with positional arguments and a tuple as result."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
-        """Wrap ``model``, which is called with keyword arguments.
+        """Wrap ``model``, a model that is called with keyword arguments.
 
         ``names`` are the keywords of the wrapper's positional arguments; each call also passes the
         keyword arguments ``fixed``.
@@ -49,7 +49,7 @@ class Keywords(nn.Module):
 
 
 class Cached(nn.Module):
-    """A step of a causal language model with its cache of keys and values as inputs and outputs."""
+    """A causal language model that decodes a step, with its key-value cache as input and output."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap a causal language model."""
@@ -73,10 +73,10 @@ class Cached(nn.Module):
 
 
 def configured(kind: str, **changes: Any) -> Any:
-    """Return a small configuration of the class ``kind`` + ``Config`` of transformers.
+    """Return an object of the class ``kind`` + ``Config`` of transformers, with small sizes.
 
-    Its fields are the small sizes in ``TINY``, as far as the class has such fields, and
-    ``changes``, which take precedence.
+    Its fields are the sizes in ``TINY``, as far as the class has such fields, and ``changes``,
+    which take precedence.
     """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}
@@ -140,7 +140,7 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 
 
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
-    """Return a step of a causal language model of transformers, with its key-value cache.
+    """Return a causal language model of transformers that decodes a step with a key-value cache.
 
     The cache has two layers and 8 features per head.
 

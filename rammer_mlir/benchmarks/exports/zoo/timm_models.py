@@ -1,4 +1,4 @@
-"""Models of ``timm``."""
+"""Define image classifiers of ``timm``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from rammer_mlir.benchmarks.exports.zoo.table import IMAGES, SIZED_IMAGES, Model
 
 
 def sized(name: str) -> Model:
-    """Return timm's classifier ``name`` of images of any size."""
+    """Return the export entry of timm's classifier ``name``, for images of any size."""
     return Model(f"timm_{name}", _made(name), image(("height", "width")), SIZED_IMAGES)
 
 
 def square(name: str, size: int = 64, **options: Any) -> Model:
-    """Return timm's classifier ``name``, made with ``options``, of images of a fixed size."""
+    """Return the export entry of timm's classifier ``name``, for square images of a fixed size.
+
+    ``size`` is the height and width; ``options`` are arguments of the model's constructor.
+    """
     return Model(f"timm_{name}", _made(name, **options), image(size), IMAGES)
 
 

@@ -1,4 +1,4 @@
-"""Export the models of PyTorch with either of its two exporters."""
+"""Export PyTorch models with either of PyTorch's two exporters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ define_operators()
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Export a model to the ONNX file ``path``; every named dimension is open.
+    """Export a model to the ONNX file ``path``; named dimensions become open (dynamic).
 
     ``exporter`` is ``torchscript`` or ``dynamo``, with ``_half`` for 16-bit floats and ``@OPSET``
     for another opset than the default, as in ``torchscript_half@13``.
@@ -98,9 +98,9 @@ def _export_dynamo(
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
     """Group the open dimensions of a module's inputs by the parameters of its ``forward``.
 
-    ``dynamic`` has a dictionary for each input: by axis, the mark of an open dimension. The result
-    has an element for each parameter; that of a variadic parameter is a tuple of dictionaries, as
-    ``torch.export`` requires.
+    ``dynamic`` has a dictionary for each input, which maps the axis of each open dimension to its
+    mark for ``torch.export``. The result is a tuple with the dictionary of each parameter; a
+    variadic parameter has a tuple of dictionaries.
     """
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():

@@ -1,4 +1,4 @@
-"""Models of ``torchvision``; those with box proposals need its native library."""
+"""Define models of ``torchvision``; those with box proposals need its native library."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rammer_mlir.benchmarks.exports.zoo.table import IMAGES, SIZED_IMAGES, Model
 
 
 class Dense(nn.Module):
-    """A wrapper of a dense prediction model that returns a tuple instead of a dictionary."""
+    """A wrapper of a dense prediction model; it returns a tuple instead of a dictionary."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Wrap ``model``, which returns a dictionary of tensors."""
+        """Wrap ``model``, a module that returns a dictionary of tensors."""
         super().__init__()
         self.model = model
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the values of the model's dictionary of results for images ``x``, in its order."""
+        """Return the results of the model for images ``x``, in the order of its dictionary."""
         return tuple(self.model(x).values())
 
 
@@ -31,7 +31,10 @@ def _made(name: str, **options: Any) -> Callable[[], nn.Module]:
 
 
 def sized(name: str, **options: Any) -> Model:
-    """Return torchvision's classifier ``name``, made with ``options``, of images of any size."""
+    """Return the export entry of torchvision's classifier ``name``, for images of any size.
+
+    ``options`` are arguments of the model's constructor.
+    """
     return Model(name, _made(name, **options), image(("height", "width")), SIZED_IMAGES)
 
 
@@ -47,7 +50,10 @@ def square(name: str, size: int, **options: Any) -> Model:
 
 
 def dense(name: str, **options: Any) -> Model:
-    """Return torchvision's segmentation model ``name``, made with ``options``."""
+    """Return the export entry of torchvision's segmentation model ``name``, for any image size.
+
+    ``options`` are arguments of the model's constructor.
+    """
     factory = getattr(zoo.segmentation, name)
     make = lambda: Dense(factory(weights=None, weights_backbone=None, **options))  # noqa: E731
     return Model(name, make, image(("height", "width")), SIZED_IMAGES)

@@ -1,4 +1,4 @@
-"""Models of ``transformers`` for images, and for images and text."""
+"""Define models of ``transformers`` for images, and for images with text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
 
 
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a model of transformers for images of any size; arguments are as of ``images``."""
+    """Return a model of transformers for images of any size.
+
+    The arguments are those of ``images``.
+    """
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(("height", "width")), SIZED_IMAGES)
 

@@ -1,4 +1,4 @@
-"""A kit: programs compiled here, checked and timed on a machine with a GPU and no compiler.
+"""Compile programs here into a kit; check and time them on a GPU machine without a compiler.
 
 | module | concept |
 | --- | --- |

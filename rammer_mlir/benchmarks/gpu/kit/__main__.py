@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @one_line_errors
 def main_of(file: str, arguments: Sequence[str] | None = None) -> int:
-    """Do what ``python KIT`` does with these arguments; return the exit code, as ``main`` does.
+    """Run the command ``python KIT`` with the given arguments; return the exit code of ``main``.
 
     ``file`` is the path of the kit's ``__main__.py``; without an action, the kit's cases run.
     """

@@ -130,9 +130,9 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Return functions that replay CUDA graphs of a module: of a single run, and of many runs.
+    """Return functions that replay two CUDA graphs of a module.
 
-    The second graph has enough runs to hide the cost of its launch.
+    The first graph has a single run, the second enough runs to hide the cost of its launch.
     """
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)

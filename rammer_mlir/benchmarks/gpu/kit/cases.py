@@ -1,4 +1,4 @@
-"""The cases of a kit, in the order in which they run: small and reliable cases first."""
+"""Define the cases of a kit, in the order in which they run: small and reliable cases first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Relay:
 
 @dataclass(frozen=True)
 class Product:
-    """The matrix product ``x [rows, inner] @ w [inner, columns]``, both of which are inputs."""
+    """The matrix product ``x [rows, inner] @ w [inner, columns]`` with x and w as inputs."""
 
     rows: int
     inner: int
@@ -113,14 +113,14 @@ class Subject:
 
     Attributes:
         name: name of the model.
-        source: its construction: a relay, a product or a network.
+        source: description of the model: a relay, a product or a network.
         ways: the ways to compile it, keys of ``WAYS``.
-        baselines: elements of ``BASELINES``.
+        baselines: the ways to run it in PyTorch, elements of ``BASELINES``.
         tolerance: tolerated error of its outputs.
         sanitizers: elements of ``SANITIZERS``, under which the program of the first way runs.
         limit: time limit of a case in seconds.
-        num_veus: vEUs of its programs; None for the number of multiprocessors; relays define
-            theirs.
+        num_veus: vEUs of its programs; None for the number of multiprocessors. Relays have their
+            own number.
     """
 
     name: str
@@ -177,7 +177,7 @@ SUBJECTS: tuple[Subject, ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """The work of one process: a line of the results.
+    """A unit of work that runs in its own process and gives one line of the results.
 
     Attributes:
         name: name of the case.

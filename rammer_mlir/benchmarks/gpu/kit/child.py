@@ -46,9 +46,9 @@ _PACKAGES = ("numpy", "torch", "cuda-bindings", "triton")
 
 @dataclass(frozen=True)
 class _Work:
-    """A case of the kit in ``folder`` to run; ``seconds`` is the duration of each timing.
+    """A case to run of the kit in ``folder``.
 
-    ``timed`` tells whether it is timed, or only its outputs are checked.
+    ``seconds`` is the duration of each timing. If ``timed`` is false, only the outputs are checked.
     """
 
     folder: Path
@@ -69,7 +69,10 @@ class _Work:
         return {name: self.store.get(found) for name, found in self.model.feeds.items()}
 
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the expected outputs by name: from the store, or for a product computed in f64."""
+        """Return the expected outputs by name.
+
+        They are read from the store. Those of a product are computed from ``feeds`` in f64.
+        """
         if not self.model.product:
             return {name: self.store.get(found) for name, found in self.model.expected.items()}
         x, w = (feeds[name].astype(np.float64) for name in "xw")
@@ -83,11 +86,11 @@ def run_case(folder: Path, name: str, seconds: float, *, timed: bool) -> dict[st
         folder: the kit.
         name: name of the case.
         seconds: duration of each timing.
-        timed: whether the case is timed, or only its outputs are checked.
+        timed: whether the case is timed; if not, only its outputs are checked.
 
     Returns:
-        ``status``, a ``Status``; if it is not "ok", ``message``; else the keys of the kind of case,
-        such as times and errors.
+        A dictionary with ``status``, a ``Status``. If it is not "ok", there is also ``message``;
+        else there are the keys of the kind of case, such as times and errors.
     """
     work = _Work(folder, kit := read_kit(folder), kit.case(name), seconds, timed)
     try:

@@ -1,4 +1,4 @@
-"""The file ``kit.json``: the table of contents of a kit."""
+"""Read and write ``kit.json``, the table of contents of a kit."""
 
 from __future__ import annotations
 

@@ -222,9 +222,10 @@ def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
 def device_seconds(
     driver: Driver, stream: object, run: Callable[[], object], budget: float, runs_each: int = 1
 ) -> dict[str, Any]:
-    """Time calls of ``run``, which submits work to ``stream``, by events around batches of calls.
+    """Time calls of ``run`` by events on ``stream``, which are recorded around batches of calls.
 
-    Each call submits ``runs_each`` runs; ``budget`` is the duration of the timing in seconds.
+    Each call submits ``runs_each`` runs to ``stream``; ``budget`` is the duration of the timing in
+    seconds.
 
     Returns:
         The median and range over the batches of the seconds of a run, and the number of timed runs,

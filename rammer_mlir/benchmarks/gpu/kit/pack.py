@@ -76,7 +76,7 @@ sys.exit(main_of(__file__))
 
 @dataclass(frozen=True)
 class Packed:
-    """A model of a kit whose files are written, and the facts of its programs by name."""
+    """A model of a kit after its files are written, with its programs' facts by program name."""
 
     model: Model
     programs: dict[str, ProgramFacts]
@@ -230,7 +230,10 @@ def _content(array: Array) -> bytes:
 
 
 def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
-    """Return the options for compiling a kit's program for ``target``, such as ``nvvm:sm_90``."""
+    """Return the options to compile ``subject`` in the given way for ``target``.
+
+    ``target`` is a GPU, such as ``nvvm:sm_90``.
+    """
     source = subject.source
     is_tf32 = isinstance(source, Product) and source.precision == "tf32"
     return check_options(

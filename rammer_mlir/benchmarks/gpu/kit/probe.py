@@ -1,4 +1,4 @@
-"""Measure by CUDA C kernels the GPU's properties that descriptions and generated code assume.
+"""Measure GPU properties that device descriptions and generated code assume, by CUDA C kernels.
 
 The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
 """
@@ -80,7 +80,7 @@ class Probe:
         Returns:
             A dictionary: ``attributes`` of the device by name; ``wrong_shared_loads``, the number
             of threads that load a wrong word; ``reads`` and ``hand_offs``, lists of timed launches
-            with their settings; and ``meeting_seconds``, the time of a barrier of all blocks.
+            with their settings; and ``meeting_seconds``, the seconds of a barrier of all blocks.
         """
         return {
             "attributes": {name: self._driver.attribute(name) for name in ATTRIBUTES},
@@ -167,7 +167,7 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Time how long it takes to pass 256 numbers from one block to another, by ways of waiting.
+        """Time how long one block takes to pass 256 numbers to another, for each way of waiting.
 
         Returns:
             A dictionary for each launch: ``poll``, the way of waiting; number of ``blocks``;

@@ -1,4 +1,4 @@
-"""Programs of a kit: artifacts without weights, and recipes that build weights from a store."""
+"""Read and write programs of a kit: artifacts without weights, and recipes to build the weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of a kit's results: models beside baselines in PyTorch, and predicted times."""
+"""Make tables of a kit's results: models, baselines in PyTorch, and predicted times."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
     """Return the median device seconds of a run of the model ``subject``, for each way to run it.
 
-    A way is a set of compilation options or a way of PyTorch. Only cases of the kind ``kind``
-    count; ways without a measured time are left out.
+    A way is a set of compiler options, or a way in which PyTorch runs the model. Only cases of the
+    kind ``kind`` count; ways without a measured time are left out.
     """
     cases = [case for case in _cases(kit, kind) if case.subject == subject]
     times = {case.way: device_median(results.get(case.name)) for case in cases}

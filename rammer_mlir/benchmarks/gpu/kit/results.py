@@ -1,4 +1,4 @@
-"""The results of a kit: a line of JSON for each case."""
+"""Read and write the results of a kit: a line of JSON for each case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError
 
 
 class Status(StrEnum):
-    """The outcome of a case."""
+    """The outcome of a case: passed ("ok"), or the kind of its failure."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -40,8 +40,8 @@ def append_result(path: Path, result: Mapping[str, Any]) -> None:
 def read_results(path: Path) -> dict[str, Result]:
     """Return the last result of each case in the file ``path``, by the case's name.
 
-    Without a file, the result is empty. An incomplete last line is ignored, so that its case runs
-    again.
+    If there is no file, the result is empty. An incomplete last line is ignored, so that its case
+    runs again.
 
     Raises:
         OptionError: if the file cannot be read, or has other contents.

@@ -49,7 +49,7 @@ class Request:
         seconds: duration of each timing.
         cases: names of cases to run; all if empty.
         again: whether cases that failed run again.
-        limit: upper bound of every case's limit, in seconds.
+        limit: upper bound of every case's time limit, in seconds; None for no bound.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class Request:
     limit: float | None = None
 
     def limit_of(self, case: Case) -> float:
-        """Return the seconds after which a case counts as hung."""
+        """Return the time limit of ``case`` in seconds, after which it counts as hung."""
         return case.limit if self.limit is None else min(self.limit, case.limit)
 
 
@@ -128,8 +128,8 @@ def _told(result: Mapping[str, Any]) -> str:
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
     """Run a case in a separate process, and return its result.
 
-    ``remaining`` is the number of seconds until the command has to end. Return None if this
-    interrupted the case before the case's own time limit.
+    ``remaining`` is the number of seconds until the command has to end. If the case is interrupted
+    then, before its own time limit, the result is None.
     """
     begin = time.monotonic()
     limit = request.limit_of(case)
@@ -143,7 +143,7 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, and return its result, as of ``run_case``.
+    """Run a case in a separate process group, and return its result, as ``run_case`` does.
 
     The group is killed after ``limit`` seconds; files of the process are in ``folder``.
     """
@@ -178,7 +178,7 @@ def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dic
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the remaining processes of a case: compilers of PyTorch, or the case itself."""
+    """Kill the process group of a case, such as compilers that PyTorch started, and wait for it."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""Random arrays that are bitwise equal on every machine, from a seed and a scale.
+"""Make random arrays from a seed and a scale, bitwise equal on every machine.
 
 They are computed from the raw bits of a generator whose stream NumPy guarantees, by integer
-additions and a single multiplication each, so that every machine gets the same bits.
+additions and a single multiplication each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Seeded:
         shape: shape of the array.
         dtype: NumPy's name of a floating-point type.
         scales: standard deviation of the array, or of each row along its first dimension.
-        centred: whether every row sums to zero, as filters that read the output of a ReLU should.
+        centred: whether every row sums to zero, as filters applied to the output of a ReLU should.
     """
 
     seed: int
@@ -56,7 +56,7 @@ class Seeded:
         return self.shape[0] if self.centred else 1
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, which ``of_json`` reads."""
+        """Return the fields as a JSON object for ``of_json``."""
         return {
             "seed": self.seed, "shape": self.shape, "dtype": self.dtype,
             "scales": self.scales, "centred": self.centred,
@@ -81,8 +81,8 @@ _OFF_CENTRE, _CENTRED = 0.2, 0.02
 def resembling(array: Array, seed: int) -> Seeded | None:
     """Return the description of a random array with the standard deviations of ``array``.
 
-    The result is None for integers, for fewer than ``_FEWEST`` elements, and for a mean that is not
-    near 0.
+    The result is None if ``array`` has integers, has fewer than ``_FEWEST`` elements, or has a mean
+    that is not near 0.
     """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None

@@ -1,4 +1,4 @@
-"""The ONNX models of a kit: products of two inputs, and networks with weights from seeds."""
+"""Build the ONNX models of a kit: products of two inputs, and networks with weights from seeds."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def product_model(product: Product) -> onnx.ModelProto:
 
 
 def product_feeds(product: Product) -> dict[str, Reference]:
-    """Return references to a product's inputs, computed from seeds, by name.
+    """Return references to a product's inputs by name; the inputs are computed from seeds.
 
-    Their scales give the product a variance of about one.
+    Their scales give the result of the product a variance of about one.
     """
     dtype = "float16" if product.precision == "f16" else "float32"
     scale = (product.inner**-0.25,)

@@ -1,4 +1,4 @@
-"""Arrays of a kit: from a seed, or in a file that all programs share."""
+"""Store the arrays of a kit: as a seed, or in a file that all programs share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Store:
     """The arrays of a kit, in files whose names are hashes of the contents."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the arrays in ``folder``, which is created on demand."""
+        """Keep the arrays in ``folder``; it is created when the first array is stored."""
         self._folder = folder
 
     def put(self, array: Array) -> Reference:
-        """Write an array to a file unless an equal array is stored; return its reference."""
+        """Write an array to a file unless an equal one is stored; return its reference."""
         dense = np.ascontiguousarray(array).reshape(array.shape)
         digest = hashlib.sha256(f"{dense.dtype.str}{dense.shape}".encode())
         digest.update(dense.tobytes())

@@ -1,4 +1,4 @@
-"""An ONNX graph as a PyTorch module, for the operators of the kit's networks only."""
+"""Run an ONNX graph as a PyTorch module; only operators of the kit's networks are supported."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """An ONNX graph, whose constants are in a kit's store.
+    """An ONNX graph; its constants are in a kit's store.
 
     Attributes:
         inputs, outputs: names of the inputs and outputs.
@@ -56,7 +56,7 @@ class Graph:
     literals: dict[str, list[int]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, which ``of_json`` reads."""
+        """Return the fields as a JSON object for ``of_json``."""
         return asdict(self)
 
     @classmethod
@@ -156,9 +156,17 @@ def _conv(torch: Torch, a: Attributes, x: Tensor, w: Tensor, b: Tensor = None) -
 def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, list[int]]:
     """Pad ``x`` with zeros if an operator's padding differs at the beginning and at the end.
 
-    PyTorch's operators only have symmetric padding. Returns ``x``, padded or not, and the padding
-    of each spatial dimension that is left for the operator. ``a`` has ONNX's attributes, ``rank``
-    is the number of spatial dimensions.
+    PyTorch's operators only have symmetric padding.
+
+    Args:
+        torch: the package.
+        a: ONNX's attributes of the operator.
+        x: the operand.
+        rank: number of spatial dimensions.
+
+    Returns:
+        ``x``, padded if necessary, and the padding of each spatial dimension that is left for the
+        operator.
     """
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]

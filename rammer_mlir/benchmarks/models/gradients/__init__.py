@@ -1,9 +1,9 @@
-"""Training steps: reverse-mode differentiation of ONNX graphs.
+"""Build training steps by reverse-mode differentiation of ONNX graphs.
 
-Other tools compute gradients too: ONNX Runtime's training builds are a package that replaces the
-plain package; PyTorch exports joint graphs of its own operators, JAX exports StableHLO, and both
-are gigabytes beside an installation that is meant to stay small; ONNX's preview of a ``Gradient``
-operator has no implementation. The models here use some fifty operators, and a rule for each is
+Other tools compute gradients too. ONNX Runtime's training builds are a package that replaces the
+plain package. PyTorch exports joint graphs of its own operators, and JAX exports StableHLO; both
+would add gigabytes to an installation that is meant to stay small. ONNX's preview of a ``Gradient``
+operator has no implementation. The models here use some fifty operators, and a rule for each needs
 less code than any of these. The rules are compared with finite differences, and the gradients of
 whole models with PyTorch's.
 """

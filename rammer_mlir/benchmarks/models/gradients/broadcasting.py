@@ -1,4 +1,4 @@
-"""The adjoint of broadcasting: sum gradients over the dimensions that were broadcast."""
+"""Compute the adjoint of broadcasting: sum gradients over the dimensions that were broadcast."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
 
 
 def sum_to(g: ExtendedGraph, gradient: Value, shape: Sequence[int]) -> Value:
-    """Sum a gradient over the axes along which an operand of ``shape`` was broadcast.
+    """Sum a gradient over the axes along which an operand was broadcast.
 
-    The result, of that shape, is the gradient of the operand.
+    ``shape`` is the shape of the operand and of the result, which is the operand's gradient.
     """
     added = len(gradient.shape) - len(shape)
     axes = [*range(added)]

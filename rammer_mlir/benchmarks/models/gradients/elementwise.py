@@ -1,4 +1,8 @@
-"""Gradients of element-wise operators, with broadcasting."""
+"""Define the gradient rules of element-wise operators, with broadcasting.
+
+In the rules, ``x`` is an input, ``y`` the output, ``dy`` the gradient of the loss by the output. A
+rule adds nodes to the graph ``g``, and returns the gradient of each input, None if it has none.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,10 @@ def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a and b in ``a - b``, given that of the result."""
+    """Return the gradients of a and b in ``a - b``, ``dy`` and ``-dy``.
+
+    Each is summed over the dimensions along which its operand was broadcast.
+    """
     (dy,) = dys
     assert dy is not None
     right = g.op("Neg", sum_to(g, dy, node.operand(1).shape))
@@ -62,14 +69,20 @@ def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a and b in ``a * b``, given that of the result."""
+    """Return the gradients of a and b in ``a * b``, ``dy * b`` and ``dy * a``.
+
+    Each is summed over the dimensions along which its operand was broadcast.
+    """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     return _binary(g, node, g.op("Mul", dy, b), g.op("Mul", dy, a))
 
 
 def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a and b in ``y = a / b``; the derivative by b is ``-y / b``."""
+    """Return the gradients of a and b in ``y = a / b``: ``dy / b`` and ``-dy / b * y``.
+
+    Each is summed over the dimensions along which its operand was broadcast.
+    """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     left = g.op("Div", dy, b)
@@ -78,7 +91,11 @@ def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a in ``a ** b``; the exponent b counts as a constant."""
+    """Return the gradient of a in ``a ** b``, ``dy * b * a ** (b - 1)``, and None for b.
+
+    The exponent b counts as a constant. The gradient is summed over the dimensions along which a
+    was broadcast.
+    """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
     less = g.op("Sub", b, g.scalar(1, b))
@@ -87,7 +104,7 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of Where's two operands; the condition has none.
+    """Return None for Where's condition, and the gradients of its two operands.
 
     An operand's gradient is that of the result where the condition selects the operand, else zero.
     It is summed over the dimensions along which the operand was broadcast.
@@ -101,7 +118,7 @@ def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a conversion between floats; integers have no gradient."""
+    """Return the gradient of Cast's input, or None if the input has integers."""
     (dy,) = dys
     x = node.operand(0)
     return [g.op("Cast", dy, to=x.elem_type) if x.elem_type in _FLOATS else None]
@@ -122,10 +139,10 @@ def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of x in ``x * Phi(x)``, with derivative ``Phi(x) + x * phi(x)``.
+    """Return the gradient of x in Gelu, ``x * Phi(x)``: ``dy * (Phi(x) + x * phi(x))``.
 
-    Phi and phi are the distribution and the density of a normal variable (Hendrycks and Gimpel,
-    2016).
+    Phi and phi are the distribution function and the density of a standard normal variable
+    (Hendrycks and Gimpel, 2016).
     """
     (dy,) = dys
     x = node.operand(0)
@@ -140,62 +157,62 @@ def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def relu(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of ReLU; the derivative at zero is zero."""
+    """Return the gradient of ReLU's input: ``dy`` where ``y > 0``, else zero."""
     del x
     zero = g.scalar(0, y)
     return g.op("Where", g.op("Greater", y, zero), dy, zero)
 
 
 def tanh(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of tanh, with derivative ``1 - y * y``."""
+    """Return the gradient of tanh's input, ``dy * (1 - y * y)``."""
     del x
     return g.op("Mul", dy, g.op("Sub", g.scalar(1, y), g.op("Mul", y, y)))
 
 
 def sigmoid(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of the sigmoid, with derivative ``y * (1 - y)``."""
+    """Return the gradient of the sigmoid's input, ``dy * y * (1 - y)``."""
     del x
     return g.op("Mul", dy, g.op("Mul", y, g.op("Sub", g.scalar(1, y), y)))
 
 
 def exp(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of exp, with derivative ``y``."""
+    """Return the gradient of exp's input, ``dy * y``."""
     del x
     return g.op("Mul", dy, y)
 
 
 def log(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of log, with derivative ``1 / x``."""
+    """Return the gradient of log's input, ``dy / x``."""
     del y
     return g.op("Div", dy, x)
 
 
 def sqrt(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of sqrt, with derivative ``0.5 / y``."""
+    """Return the gradient of sqrt's input, ``0.5 * dy / y``."""
     del x
     return g.op("Div", g.op("Mul", dy, g.scalar(0.5, y)), y)
 
 
 def reciprocal(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of the reciprocal, with derivative ``-y * y``."""
+    """Return the gradient of the reciprocal's input, ``-dy * y * y``."""
     del x
     return g.op("Neg", g.op("Mul", dy, g.op("Mul", y, y)))
 
 
 def erf(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of erf, with derivative ``2 / sqrt(pi) * exp(-x * x)``."""
+    """Return the gradient of erf's input, ``dy * 2 / sqrt(pi) * exp(-x * x)``."""
     del y
     bell = g.op("Exp", g.op("Neg", g.op("Mul", x, x)))
     return g.op("Mul", dy, g.op("Mul", bell, g.scalar(2 / math.sqrt(math.pi), x)))
 
 
 def negate(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of negation, with derivative -1."""
+    """Return the gradient of the input of a negation, ``-dy``."""
     del x, y
     return g.op("Neg", dy)
 
 
 def identity(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of the identity, with derivative 1."""
+    """Return the gradient of the identity's input, ``dy``."""
     del g, x, y
     return dy

@@ -1,4 +1,4 @@
-"""A model's graph, whose nodes can be read, and to which nodes can be added."""
+"""Read the nodes of a model's graph, and add nodes to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[np.generic]
 class Node:
     """A node of a model, with inputs and outputs as ``Value``; an omitted input is None.
 
-    ``attributes`` has Python values: integers, floats, bytes, lists of them, or tensors.
+    ``attributes`` maps names to Python values: integers, floats, bytes, lists of these, or tensors.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Node:
     attributes: dict[str, object]
 
     def operand(self, number: int) -> Value:
-        """Return input ``number`` of the node, which the operator requires.
+        """Return input ``number`` of the node, an input that the operator requires.
 
         Raises:
             ModelError: if the node omits the input.
@@ -67,7 +67,7 @@ class Node:
         return value.decode() if isinstance(value, bytes) else str(value)
 
     def refuse(self, expected: str, found: object) -> ModelError:
-        """Return the error that reports a node that a gradient rule does not support.
+        """Return an error that says that a gradient rule does not support this node.
 
         The message says that the rule needs ``expected`` but has found ``found``.
         """
@@ -132,13 +132,20 @@ class ExtendedGraph(GraphBuilder):
         )
 
     def value(self, name: str) -> Value:
-        """Return a value of the model; raise ModelError for an unknown name."""
+        """Return the value ``name`` of the model.
+
+        Raises:
+            ModelError: if the model has no such value.
+        """
         if name not in self._values:
             raise ModelError(f"value '{name}': expected a value of the model, found none")
         return self._values[name]
 
     def contents(self, value: Value) -> list[int] | None:
-        """Return the elements of an integer initializer as a list; None for a computed value."""
+        """Return the elements of ``value``, an integer initializer, as a list.
+
+        The result is None if ``value`` is computed by a node or given as an input.
+        """
         tensor = self._initializers.get(value.name)
         if tensor is None:
             return None
@@ -174,7 +181,7 @@ class ExtendedGraph(GraphBuilder):
     def zeros(self, shape: Sequence[int], like: Value) -> Value:
         """Add and return a tensor of zeros, with the element type of ``like``.
 
-        ConstantOfShape makes it, so that no elements are stored.
+        It is the result of a ConstantOfShape node, so that no elements are stored.
         """
         value = numpy_helper.from_array(np.zeros(1, self.dtype(like)))
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
@@ -190,7 +197,7 @@ class ExtendedGraph(GraphBuilder):
     def second_output(self, node: Node) -> Value:
         """Return the optional second output of a node, of type int64, such as MaxPool's indices.
 
-        It is added to the node if the node omits it.
+        If the node omits this output, it is added to the node.
         """
         first, *rest = node.outputs
         if rest:
@@ -205,8 +212,8 @@ class ExtendedGraph(GraphBuilder):
     def finish_with(self, kept: Sequence[str]) -> onnx.ModelProto:
         """Return the extended model.
 
-        Its outputs are the outputs of the given model that ``kept`` names, then the added outputs.
-        Dead nodes and initializers are removed; inputs stay.
+        Its outputs are first the model's outputs that ``kept`` names, then the added outputs. Dead
+        nodes and initializers are removed; inputs stay.
         """
         self._outputs = [*(self._given[name] for name in kept), *self._outputs]
         model = self.finish()

@@ -1,4 +1,4 @@
-"""Gradients of matrix products."""
+"""Define the gradient rules of matrix products."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def gemm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of A, B and C in Gemm's ``alpha * A' @ B' + beta * C``.
 
-    A' is A, transposed if the attribute ``transA`` says so; B' is B, transposed if ``transB`` says
-    so.
+    A' is the transpose of A if the attribute ``transA`` is set, else A; likewise B' for ``transB``.
+    If the node has no C, only the gradients of A and B are returned.
     """
     (dy,) = dys
     assert dy is not None

@@ -1,4 +1,7 @@
-"""Gradients of reductions, softmax and layer normalization."""
+"""Define the gradient rules of reductions, softmax and layer normalization.
+
+In the rules, ``x`` is the input, ``y`` the result, ``dy`` the gradient of the loss by the result.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ Gradients = Sequence[Value | None]
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
     """Return the axes that a reduction node reduces, in ascending order.
 
-    Raises ModelError for axes that are computed at run time.
+    Raises:
+        ModelError: if the axes are computed at run time.
     """
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
@@ -28,7 +32,7 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Return a reduction's result, or its gradient, with reduced axes kept as size 1."""
+    """Return ``value``, a reduction's result or its gradient, with reduced axes as size 1."""
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
     kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
@@ -36,7 +40,7 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Return the gradient of a reduction's result, with reduced dimensions kept as size 1."""
+    """Return the gradient of a reduction's result, with reduced axes as size 1."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -79,26 +83,26 @@ def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def reduce_sum_square(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceSumSquare, with derivative ``2 * x``."""
+    """Return the gradient of ReduceSumSquare's input, ``dy * 2 * x``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Mul", dy, g.scalar(2, dy)))]
 
 
 def reduce_l2(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceL2, with derivative ``x / y``."""
+    """Return the gradient of ReduceL2's input, ``dy * x / y``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Div", dy, _kept(g, node, node.outputs[0])))]
 
 
 def reduce_log_sum_exp(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceLogSumExp, with derivative ``exp(x - y)``."""
+    """Return the gradient of ReduceLogSumExp's input, ``dy * exp(x - y)``."""
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     share = g.op("Exp", g.op("Sub", x, _kept(g, node, node.outputs[0])))
     return [g.op("Mul", dy, share)]
 
 
 def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of softmax, ``y * (dy - sum(y * dy))``."""
+    """Return the gradient of softmax's input, ``y * (dy - sum(y * dy))``."""
     (dy,) = dys
     y = node.outputs[0]
     axes = [node.integer("axis", -1) % len(y.shape)]
@@ -107,7 +111,7 @@ def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of log-softmax, ``dy - exp(y) * sum(dy)``."""
+    """Return the gradient of log-softmax's input, ``dy - exp(y) * sum(dy)``."""
     (dy,) = dys
     assert dy is not None
     y = node.outputs[0]

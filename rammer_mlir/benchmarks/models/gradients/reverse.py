@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: from the loss backwards, by the rule of each node's operator."""
+"""Differentiate in reverse mode: apply each node's gradient rule, from the loss backwards."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from rammer_mlir.errors import ModelError
 
 
 def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
-    """Add nodes for the derivatives of ``loss``, and return them by the names in ``by``.
+    """Add nodes for the derivatives of a loss, and return the derivatives by name.
 
-    ``loss`` names a scalar, and ``by`` the values by which it is differentiated.
+    Args:
+        g: the graph.
+        loss: name of a scalar.
+        by: names of the values by which the loss is differentiated.
 
     Raises:
         ModelError: if the loss has more than one element or does not depend on one of the values,

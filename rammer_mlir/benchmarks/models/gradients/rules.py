@@ -1,4 +1,4 @@
-"""The table of differentiable operators, with a rule each."""
+"""List the differentiable operators, with a gradient rule for each."""
 
 from __future__ import annotations
 

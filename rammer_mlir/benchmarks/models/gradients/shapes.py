@@ -1,4 +1,4 @@
-"""Gradients of operators that only move elements."""
+"""Define the gradient rules of operators that only move elements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Gradients = Sequence[Value | None]
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of a reshape's input: the result's gradient in the input's shape.
 
-    The function is the rule of Reshape, Flatten, Squeeze and Unsqueeze.
+    This is the rule of Reshape, Flatten, Squeeze and Unsqueeze.
     """
     (dy,) = dys
     assert dy is not None
@@ -88,7 +88,11 @@ def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
-    """Return pairs of an axis and the range of indices that a Slice reads along it."""
+    """Return a pair for each sliced axis: the axis, and the range of indices that the Slice reads.
+
+    Raises:
+        ModelError: if the starts or ends are computed at run time.
+    """
     shape = node.operand(0).shape
     given = [g.contents(value) if value else None for value in node.inputs[1:]]
     if None in (given[0], given[1]):

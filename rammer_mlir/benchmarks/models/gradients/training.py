@@ -1,4 +1,4 @@
-"""A training step as a single model: forward, loss, gradients, and the updated weights."""
+"""Make a training step as a single model: forward, loss, gradients, and the updated weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of convolutions and of pooling."""
+"""Define the gradient rules of convolutions and of pooling."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def _window(node: Node, kernel: Sequence[int]) -> _Window:
 def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of a convolution's input, filters and bias.
 
-    The first is a transposed convolution of the result's gradient with the filters, the second a
-    convolution of the input with that gradient.
+    The input's gradient is a transposed convolution of the result's gradient with the filters; the
+    filters' gradient is a convolution of the input with the result's gradient.
     """
     (dy,) = dys
     assert dy is not None
@@ -84,14 +84,14 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Return the gradient of a convolution's input, whose shape is ``shape``.
+    """Return the gradient of a convolution's input, which has the shape ``shape``.
 
     It is the transposed convolution of ``dy``, the gradient of the result, with the filters and
-    ``group`` groups, without the padding. If no window covers the last k elements of the padded
-    input, the transposed convolution is k elements shorter than the padded input, so that k
-    elements less are cut off at the end. If the padding at the end has fewer than k elements, zeros
-    are appended. (ConvTranspose's ``output_padding`` cannot express this: it must be less than a
-    stride.)
+    ``group`` groups; the padding is cut off. If no window covers the last k elements of the padded
+    input, the transposed convolution lacks these, so only the rest of the padding at the end is cut
+    off. If the padding at the end has fewer than k elements, zeros are appended for the lacking
+    elements of the input. (ConvTranspose's ``output_padding`` cannot express this: it must be less
+    than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -169,7 +169,7 @@ def _counts(
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Return the number of elements of each window, over the spatial dimensions.
 
-    ``with_pads`` counts elements of the padding, too.
+    ``with_pads`` tells whether elements of the padding count.
     """
     found = np.ones([1] * len(sizes))
     for axis, size in enumerate(sizes):

@@ -1,1 +1,1 @@
-"""IOS's evaluation (Ding et al., MLSys 2021): its studies and its exhibits."""
+"""Reproduce IOS's evaluation (Ding et al., MLSys 2021): studies, figures and tables."""

@@ -1,8 +1,8 @@
-"""IOS's stages of Inception v3, found for a batch size or a device and executed on others.
+"""Execute IOS's stages of Inception v3 on other batch sizes and devices than they were found for.
 
-It is the experiment of IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Only the
-stages, the grouping and the order of operators, are taken over; the rKernels are those of the batch
-size and device that execute.
+This is the experiment of IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Only the
+stages are transferred, that is, the grouping and the order of the operators; the rKernels are those
+for the batch size and device of the execution.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
     """Return the stages that the policy `ios` finds for each setting.
 
     Raises:
-        OptionError: if the settings are not of one network.
+        OptionError: if the settings' graphs have different numbers of operators.
     """
     counts = {len(graph.operators) for graph, _ in settings}
     if len(counts) != 1:
@@ -80,9 +80,10 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return predicted seconds of the stages found for each setting, on each setting.
+    """Return the predicted seconds of the stages found for each setting, on each setting.
 
-    A row belongs to the executing setting, a column to the setting for which the stages were found.
+    The result has a row for each setting of the execution, and in it a column for each setting for
+    which the stages were found.
     """
     return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
 
@@ -98,7 +99,7 @@ def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
 
 
 def measure_batches(request: Batches) -> Record:
-    """Predict the times of Inception v3 at several batch sizes, by IOS's stages for each of them.
+    """Predict the times of Inception v3 at several batch sizes, with the stages found for each.
 
     Returns:
         A record: "batches", the batch sizes; "sequential", the seconds at each batch size with a
@@ -125,7 +126,7 @@ def measure_batches(request: Batches) -> Record:
 
 
 def measure_devices(request: Devices) -> Record:
-    """Predict the times of Inception v3 on several devices, by the stages found for each of them.
+    """Predict the times of Inception v3 on several devices, with the stages found for each.
 
     Returns a record: "devices", their names, and "cross", the seconds as ``cross`` returns them.
     """

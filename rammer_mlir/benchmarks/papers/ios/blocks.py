@@ -1,4 +1,4 @@
-"""The time of each block of Inception v3, sequentially and by IOS's stages (IOS figure 16)."""
+"""Predict the time of each block of Inception v3, sequentially and by IOS's stages (figure 16)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def measure(request: Blocks) -> Record:
     """Predict the time of each block of a network, sequentially and by IOS's stages.
 
     Returns:
-        For each block of at least ``FEWEST`` operators, "operators", their number, and the
-        milliseconds "sequential" and "ios"; under "network", those of the whole network.
+        For each block of at least ``FEWEST`` operators: "operators", their number, and the
+        milliseconds "sequential" and "ios". The entry "network" has those of the whole network.
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()
@@ -65,9 +65,9 @@ def milliseconds(
 ) -> list[float]:
     """Return the predicted milliseconds of each block if ``stages`` are executed.
 
-    It is the time from the end of the previous block to the block's own end. ``blocks`` and
-    ``stages`` have numbers of operators. No stage may have operators of two blocks, and stages must
-    be in the order of the blocks. The first block's time includes the launch.
+    A block's time is that from the end of the previous block to its own end; the first block's time
+    includes the launch. ``blocks`` and ``stages`` are lists of the indices of their operators. No
+    stage may have operators of two blocks, and stages must be in the order of the blocks.
     """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)

@@ -1,7 +1,8 @@
-"""Numbers of transitions and schedules of the largest blocks of four networks (IOS Table 1).
+"""List the largest blocks of four networks, with IOS's published counts (IOS Table 1).
 
-The operators are the units that the authors schedule: a convolution with its ReLU, a separable
-convolution with its ReLU, a pooling, and the sum or concatenation of several results.
+The counts are the transitions of IOS's search and the schedules. The operators are the units that
+the authors schedule: a convolution with its ReLU, a separable convolution with its ReLU, a pooling,
+and the sum or concatenation of several results.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Block:
 
     @property
     def key(self) -> str:
-        """The network's name, which identifies the case."""
+        """The network's name; it identifies the case."""
         return self.network
 
     @property
     def readers(self) -> list[int]:
-        """For each operator, the bit mask of its readers."""
+        """For each operator, a bit mask of the operators that read its result."""
         masks = [0] * self.operators
         for producer, reader in self.edges:
             masks[producer] |= 1 << reader

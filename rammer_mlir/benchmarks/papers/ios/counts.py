@@ -1,4 +1,4 @@
-"""Counts that need no device: IOS's table 1 and figures 1 and 5."""
+"""Make the counts of IOS that need no device: table 1 and figures 1 and 5."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Convolutions:
 def measure_block(block: Block) -> Record:
     """Count a block's operators, and the transitions and schedules of IOS's search.
 
-    Also returns "width", the largest number of independent operators, and "bound", IOS's upper
-    bound of the number of transitions.
+    The record also has "width", the largest number of independent operators, and "bound", IOS's
+    upper bound of the number of transitions.
     """
     sources: list[list[int]] = [[] for _ in range(block.operators)]
     for producer, reader in block.edges:

@@ -1,4 +1,4 @@
-"""IOS's figures and tables, reproduced."""
+"""Reproduce IOS's figures and tables from the records of studies."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def _figure_9(records: Records) -> str:
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
     """Return a table of the times of each setting's stages on all settings.
 
-    A row belongs to the setting that executes, a column to the setting that the stages were made
-    for. A cell has milliseconds, and the slowdown against the stages that were made for the row's
+    A row belongs to the setting of the execution, a column to the setting for which the stages were
+    found. A cell has milliseconds, and the slowdown compared with the stages found for the row's
     setting. ``seconds`` has the times by row and column; ``names`` are the settings' names.
     """
     rows = [["executed on", *(f"made for {name}" for name in names)]]

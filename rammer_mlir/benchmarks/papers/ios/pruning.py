@@ -1,4 +1,4 @@
-"""Latency and search cost of IOS with limits r and s on stages (IOS section 7.1, figure 9).
+"""Compare latency and search cost of IOS with limits r and s on stages (section 7.1, figure 9).
 
 r is the largest number of operators of a group, s the largest number of groups of a stage. Smaller
 limits make the search cheaper, and may make the schedule that it finds slower.

@@ -1,10 +1,10 @@
-"""IOS's five schedules of a network, on the simulator (IOS section 6.1, figures 6 and 14).
+"""Predict IOS's five schedules of a network on the simulator (IOS section 6.1, figures 6 and 14).
 
-Sequential, greedy (all ready operators form a stage), merging only, concurrent execution only, and
-both, all executed as in the paper: a stage begins when the previous stage has ended. With merging
-only, the best of the bounds ``growths`` is used for a whole network; with both, merging is chosen
-for each stage. They are compared with this project's default execution: stages by `ios` and by
-`wavefront`, with waits per tile.
+The schedules are: sequential; greedy, where all ready operators form a stage; merging operators
+only; concurrent execution only; and both. They are executed as in the paper: a stage begins when
+the previous stage has ended. With merging only, the best of the bounds ``growths`` is used for a
+whole network; with both, merging is chosen for each stage. They are compared with this project's
+default execution: stages by `ios` and by `wavefront`, with waits per tile.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Schedule(NamedTuple):
 
     Attributes:
         plan: returns the plan of a graph for a device.
-        merges_for: the policy that decides which operators are merged: with "ios", only those of a
-            stage that becomes faster by it; with "sequential", all that ``growths`` permits.
+        merges_for: which operators are merged: with "ios", only those of a stage that becomes
+            faster by merging; with "sequential", all that ``growths`` permits.
         growths: upper bounds on the factor by which merging multiplies the arithmetic of operators,
             tried one after the other; 0 stands for no merging.
     """
@@ -90,8 +90,8 @@ def measure(network: Network) -> Record:
 
     Returns:
         A record: "ms", the milliseconds of each schedule by name, with the fastest of its bounds
-        ``growths``; "search", the numbers of states and transitions of the search of IOS's stages;
-        and "search seconds", its processor seconds.
+        ``growths``; "search", counts of the search of IOS's stages, such as its transitions and the
+        stages found; and "search seconds", the search's processor seconds.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()
@@ -122,8 +122,8 @@ def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float
     """Return a model's task graph for ``device``, after merging operators that read the same input.
 
     With the policy "ios", operators are merged only if they form a stage that becomes faster; with
-    "sequential", all operators are merged that may be. ``growth`` is the largest factor by which
-    merging may multiply the arithmetic; with 0, nothing is merged.
+    "sequential", all operators are merged that can be merged. ``growth`` is the largest factor by
+    which merging may multiply the arithmetic; with 0, nothing is merged.
     """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)

@@ -1,1 +1,1 @@
-"""RAMMER's evaluation (Ma et al., OSDI 2020): its studies and its exhibits."""
+"""Reproduce RAMMER's evaluation (Ma et al., OSDI 2020): studies, figures and tables."""

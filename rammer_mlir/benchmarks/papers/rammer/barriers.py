@@ -1,8 +1,9 @@
-"""Barriers between waves, operators and tiles of random modules (RAMMER section 5.2.5, figure 18).
+"""Compare barriers between waves, operators and tiles, on random modules (RAMMER figure 18).
 
-The baseline is a launch for each operator, sequentially, with the fastest rKernels. A module with
-different operators in a wave is irregular. The placement of rTasks by `wavefront` is kept, with
-barriers between waves, between operators, or between rTasks (tiles).
+The experiment is that of RAMMER section 5.2.5. The baseline is a launch for each operator,
+sequentially, with the fastest rKernels. The policy `wavefront` places the rTasks; with this
+placement, barriers are put between waves, between operators, or between rTasks (tiles). A module
+with different operators in a wave is irregular.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Found:
         irregular: whether the operators of a wave differ in the number or the size of their rTasks.
         wave_to_tile, operator_to_tile: time with barriers between waves, or between operators,
             divided by the time with barriers between tiles.
-        requested, waits: number of waits of the plan before and after implied waits are removed, by
-            kind of barriers.
+        requested, waits: number of waits of the plan before and after redundant waits are removed,
+            by the kind of barriers.
     """
 
     base_to_rtask: list[float] = field(default_factory=list[float])
@@ -113,9 +114,10 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
 
 
 def measure(modules: Modules) -> Record:
-    """Return the fields of ``Found`` for a range of modules.
+    """Return a record with the fields of ``Found`` for a range of modules.
 
-    Under "example" are the operators of the module that gains most by barriers between tiles.
+    Its entry "example" has the operators of the module with the largest speedup of barriers between
+    tiles over barriers between waves.
     """
     device = find_device(modules.device).device()
     seeds = range(modules.first, modules.end)

@@ -1,4 +1,4 @@
-"""RAMMER's figures and tables, reproduced."""
+"""Reproduce RAMMER's figures and tables from the records of studies."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
 RAMMER's artifact has the times of six models, by Rammer and by its baseline, which launches each
-operator; the baseline's times are also divided into kernels and the rest. The unmeasured figures of
-the device description are fitted to every second model's times, by least squares of the ratios'
-logarithms; the other three models validate the fit. The terms of the cost model were chosen with
-all six in view.
+operator; the baseline's times are also divided into kernels and the rest. The unmeasured numbers of
+the device description are fitted to the times of three of the models, by least squares of the
+logarithms of predicted over published times; the other three models validate the fit. The terms of
+the cost model were chosen with knowledge of all six.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Planned:
     rammer: Plan
 
     def predicted(self, description: DeviceDescription) -> tuple[float, float, float]:
-        """Return the milliseconds of both plans on a device.
+        """Return the predicted milliseconds of both plans on a device.
 
         They are those of ``base`` in kernels only, of ``base`` with launches, and of ``rammer``.
         """
@@ -108,10 +108,10 @@ def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Minimize ``cost`` over several numbers by coordinate descent; return the best numbers.
+    """Minimize ``cost`` by coordinate descent; return the best numbers by name.
 
     ``cost`` maps the numbers by name to the value to minimize. The descent begins at ``start``;
-    each step changes a single number. The result has the numbers by name.
+    each step changes a single number.
     """
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
@@ -141,7 +141,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return a model with its two plans for a device, made in the same way as in ``gpu_runs``."""
+    """Return a model with its two plans for a device, made as in ``gpu_runs``."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)
@@ -175,7 +175,7 @@ def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDesc
 
 @one_line_errors
 def main() -> int:
-    """Fit, and print the predicted and the published times of all six models."""
+    """Fit, and print the predicted and the published times of all six models; return 0."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         graphs = dict(zip(FIGURE_11, pool.map(_graph, FIGURE_11), strict=True))
     description = fit({name: graphs[name] for name in FITTED}, find_device(DEVICE))

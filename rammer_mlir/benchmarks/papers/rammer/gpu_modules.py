@@ -1,4 +1,4 @@
-"""NAS-Bench-101's random modules, in three stacks, as task graphs with tiles for a GPU.
+"""Build task graphs of NAS-Bench-101's random modules, in three stacks, with tiles for a GPU.
 
 Modules of the second and third stack have a quarter and a sixteenth of the pixels and two and four
 times the channels, so that their operators have fewer, longer rTasks.
@@ -38,10 +38,10 @@ The first is that of the fastest rKernel, the second gives fewer and longer rTas
 
 @dataclass(frozen=True)
 class _Kind:
-    """An operation of a vertex.
+    """An operation that a vertex can have.
 
-    ``window`` is the height and width of its window; ``contracts`` tells whether it is a
-    contraction over all channels.
+    ``window`` is the height and width of its window; ``contracts`` tells whether it sums over all
+    input channels.
     """
 
     name: str
@@ -89,14 +89,14 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks write ``size`` elements each: rows of chunks of channels.
+    """Return an rKernel whose rTasks each write ``size`` numbers: rows of chunks of channels.
 
     Args:
-        kind: the computation of the vertex.
+        kind: the operation of the vertex.
         rows: height, and also width, of the feature map.
         chunks: number of chunks of ``CHUNK`` channels of the feature map.
         num_sources: number of inputs, which are added.
-        size: elements that an rTask writes.
+        size: count of numbers that an rTask writes.
     """
     tile = min(rows, size // (rows * CHUNK))
     wide = max(1, size // (tile * rows * CHUNK))  # chunks of channels, if a tile has all rows

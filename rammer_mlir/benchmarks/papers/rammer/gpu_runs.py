@@ -1,4 +1,4 @@
-"""Networks on a simulated GPU: a launch for each operator, and whole rPrograms.
+"""Simulate networks on a GPU: with a launch for each operator, and as whole rPrograms.
 
 RammerBase launches the operators sequentially, Rammer runs one rProgram by Algorithm 1. Each runs
 with two sets of rKernels: the fastest rKernel of every operator in isolation, and the selection of
@@ -140,7 +140,7 @@ def compare(graph: TaskGraph, device: Device) -> Record:
         "base_select" (RammerBase with those that Algorithm 1 selects), "fast" and "select" (Rammer
         with the same two sets). "changed" is the fraction of operators whose two rKernels differ;
         "operators", "rtasks" and "gflops" are numbers of the graph; "fills" has the number and the
-        milliseconds of RammerBase's launches without arithmetic.
+        milliseconds of RammerBase's launches of operators without arithmetic.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = RAMMER.schedule(graph, device)

@@ -1,4 +1,4 @@
-"""Tables of networks on a simulated GPU, by RammerBase and Rammer, beside published numbers."""
+"""Make tables of simulated GPU times of RammerBase and Rammer, with the published numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _found(records: Records, run: GpuRun) -> Record:
 def _rows(
     records: Records, runs: Iterable[GpuRun], cells: Callable[[Record], Sequence[str]]
 ) -> list[list[str]]:
-    """Return a table row for each run: its name, and the cells that ``cells`` makes of its record.
+    """Return a table row for each run: its name, and the result of ``cells`` for its record.
 
     A failed run has its error in place of the cells.
     """
@@ -71,7 +71,7 @@ def table_1(records: Records) -> str:
 def figure_1(records: Records) -> str:
     """Return a table (RAMMER, figure 1) of RammerBase's GPU utilization.
 
-    It is the fraction of the vEUs' time in kernels that is spent in rTasks.
+    The utilization is the fraction of the vEUs' time in kernels that is spent in rTasks.
     """
     rows = [["model", "batch 1", "batch 16"]]
     for model in TABLE_1:
@@ -145,7 +145,7 @@ def _errors(records: Records) -> str:
 
 
 def _forms(records: Records, model: str) -> str:
-    """Return a table of a model's times: as our graph, and as the graph of RAMMER's artifact."""
+    """Return a table of a model's times, with our graph and with that of RAMMER's artifact."""
     rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
              "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
     own = _found(records, GpuRun(model, form="own"))

@@ -1,4 +1,4 @@
-"""RAMMER's recurrent models on an IPU (RAMMER section 5.3.2, figure 20), on the simulator.
+"""Simulate RAMMER's recurrent models on an IPU (RAMMER section 5.3.2, figure 20).
 
 As in the paper, the models have 4 layers, so that they fit into the memories of the tiles, and a
 batch of 1. RammerBase is `sequential`, Rammer is `wavefront`; both run in supersteps with this
@@ -54,7 +54,7 @@ class IpuRun:
 
 
 def measure(run: IpuRun) -> Record:
-    """Return RammerBase's and Rammer's predicted milliseconds and numbers of supersteps."""
+    """Return the predicted milliseconds and numbers of supersteps of RammerBase and of Rammer."""
     model = BUILDERS[run.model](1, run.scale, unrolled=True, layers=LAYERS)
     base, base_steps = predict(model, "sequential")
     rammer, steps = predict(model, "wavefront")

@@ -1,4 +1,4 @@
-"""Variation of operators' times between runs (RAMMER figure 4), measured on this CPU."""
+"""Measure how operators' times vary between runs on this CPU (RAMMER figure 4)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def measure(request: KernelTimes) -> Record:
     """Time each operator of a model on one vEU over all runs.
 
     Returns:
-        "runs", their number; "mean" and "deviation", milliseconds of each operator; "weighted", the
-        sum of the deviations divided by the sum of the means.
+        A record: "runs", their number; "mean" and "deviation", the mean and the standard deviation
+        in milliseconds of each operator; "weighted", the sum of the deviations divided by the sum
+        of the means.
     """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=4)

@@ -1,4 +1,4 @@
-"""Tables of random modules: RAMMER's section 5.2.5 and figure 18."""
+"""Make tables of random modules: RAMMER's section 5.2.5 and figure 18."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSING = "-"
 def _modules(records: Records) -> dict[str, Any]:
     """Return a record of all modules, joined from the records of the cases of ``barriers.measure``.
 
-    Its entry "example" is the module that barriers between tiles speed up most.
+    Its entry "example" is the module with the largest speedup of barriers between tiles.
     """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {
@@ -68,8 +68,8 @@ def _spread(values: Sequence[float]) -> list[str]:
 def figure_18(records: Records) -> str:
     """Return a table (RAMMER, figure 18) of the operators of one module of a network.
 
-    It is the module with the greatest speedup by barriers per tile, and a row has an operator's
-    wave, number of rTasks and time of an rTask.
+    It is the module with the greatest speedup by barriers per tile. A row has an operator's wave,
+    its number of rTasks, and the time of an rTask.
     """
     found = _modules(records)
     example = found["example"]

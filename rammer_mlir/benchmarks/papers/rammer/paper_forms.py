@@ -1,4 +1,4 @@
-"""RAMMER's models as the graphs that its artifact executes.
+"""Build RAMMER's models as the graphs that its artifact executes.
 
 Several graphs fit the names and sizes of RAMMER's Table 1. These are the graphs of the artifact
 (microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``), where they differ from

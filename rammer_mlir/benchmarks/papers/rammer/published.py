@@ -1,4 +1,4 @@
-"""RAMMER's published numbers: from its text, and from the data of its artifact."""
+"""List RAMMER's published numbers, from its text and from the data of its artifact."""
 
 from __future__ import annotations
 

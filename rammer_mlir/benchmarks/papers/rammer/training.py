@@ -1,4 +1,4 @@
-"""A training step of LSTM-TC on a V100 (RAMMER figure 21), on the simulator."""
+"""Simulate a training step of LSTM-TC on a V100 (RAMMER figure 21)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Step:
 def measure(step: Step) -> Record:
     """Predict the milliseconds of a training step of LSTM-TC.
 
-    They are "base" by a launch for each operator, "sequential" by the same order in one launch, and
-    "wavefront" by that policy; "operators" is the number of rOperators.
+    The record has "base", with a launch for each operator; "sequential", with the same order in one
+    launch; "wavefront", by the policy `wavefront`; and "operators", the number of rOperators.
 
     Raises:
         ScheduleError: if the step could not be scheduled.
