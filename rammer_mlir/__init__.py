@@ -1,7 +1,7 @@
 """rammer-mlir: neural networks compiled into a few persistent device programs.
 
-``compile`` needs the compiler's packages; ``load`` and running need only NumPy, so both import
-their dependencies when they are called.
+``load`` and running a model need only NumPy; ``compile`` also needs the compiler's packages. Both
+functions import their dependencies when they are called.
 """
 
 from __future__ import annotations
@@ -103,10 +103,13 @@ _MODELS = {
 
 
 def __getattr__(name: str) -> object:
-    """Return the class of ``_MODELS`` that is called ``name``, or the package's ``__version__``.
+    """Return the public class ``name``, or the package's version for ``__version__``.
 
-    Python calls this function for names that the module does not define yet; the result is stored
-    as an attribute of the module.
+    Python calls this function for a name that is not an attribute of the module yet. The result is
+    stored as an attribute, so that the module of a class is imported at the first use of the class.
+
+    Raises:
+        AttributeError: if ``name`` is neither ``__version__`` nor a name in ``_MODELS``.
     """
     found: object
     if name == "__version__":
@@ -120,7 +123,7 @@ def __getattr__(name: str) -> object:
 
 
 def _installed_version() -> str:
-    """Return the version in the installed package's metadata; ``0+unknown`` without a package."""
+    """Return the version of the installed package; ``0+unknown`` if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -274,16 +277,16 @@ def compile(
         shapes: static shapes of inputs with open dimensions, by name.
         dims: sizes of open dimensions by the name that the model gives them, for all dimensions of
             that name.
-        external_data: a folder with files of the model's external data, to which links in the
-            model's folder may lead; other files are only opened in the model's folder.
+        external_data: a folder with external data, in addition to the folder of the model. Links in
+            either folder may lead to the other; no other files are read.
         entry: of an MLIR module, the function to compile; None for all public functions.
         constants: of an MLIR module, values of arguments marked ``rtask.constant``, by name, or an
             ``.npz`` file of them.
         inputs: of a PyTorch module, example inputs: a tuple of positional arguments, or a dict of
             named arguments.
         dynamic_shapes: of a PyTorch module, the open dimensions, as in ``torch.export.export``.
-        specializations: most programs of a model with open dimensions that are kept in memory, a
-            program for each binding.
+        specializations: of a model with open dimensions, the greatest number of programs in memory;
+            there is a program for each binding of the dimensions.
         executor: with measured costs, runs the measurements of rKernels in other processes or on
             other machines; None to measure sequentially in this process.
         emulate: execute the GPU's kernel on this machine's processor.

@@ -1,7 +1,7 @@
-"""Compilation of IR of other compilers: a host function that launches GPU kernels.
+"""Compilation of host functions that launch GPU kernels, in IR that another compiler produced.
 
-``compile_launches`` merges the launched kernels into a persistent kernel, and returns an
-executable.
+``compile_launches`` merges the launched kernels of a function into a single persistent kernel, and
+returns an executable.
 """
 
 from __future__ import annotations

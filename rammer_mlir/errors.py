@@ -19,7 +19,7 @@ class RammerError(Exception):
     """Base class of all errors caused by bad input, a bad option or a missing tool."""
 
     def __init__(self, *parts: object) -> None:
-        """Take the exception's arguments, usually the message; escape unprintable characters."""
+        """Store the exception's arguments, usually the message; escape unprintable characters."""
         super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -30,7 +30,7 @@ class AssemblyError(RammerError):
     """
 
     def __init__(self, line: int, message: str, column: int = 0) -> None:
-        """Take the place, and the message with the expected and the found text."""
+        """Store the position of the error, and the message with the expected and the found text."""
         self.line, self.column = line, column
         super().__init__(message)
 
@@ -56,7 +56,7 @@ class InputError(RammerError):
 
 
 class PassError(RammerError):
-    """A pass or a pass pipeline is unknown, malformed or failed."""
+    """A pass or pass pipeline is unknown or malformed, or a pass failed."""
 
 
 class ScheduleError(RammerError):
@@ -64,7 +64,7 @@ class ScheduleError(RammerError):
 
 
 class TargetError(RammerError):
-    """A target, or a tool that it needs, is missing, failed, or cannot run the program."""
+    """A target or a required tool is missing or fails, or the target cannot run the program."""
 
 
 class ArtifactError(RammerError):
@@ -79,7 +79,7 @@ class MissingPackageError(RammerError, ModuleNotFoundError):
     """A required package is not installed."""
 
     def __init__(self, message: str, name: str) -> None:
-        """Take the message and the name of the package."""
+        """Store the message and the name of the missing package."""
         super().__init__(message)
         self.name = name
 
@@ -101,4 +101,4 @@ class FallbackWarning(RammerWarning):
 
 
 class OffloadWarning(RammerWarning):
-    """The code generators accept no region of the model, or foreign code cannot be checked."""
+    """No code generator accepts any region of the model, or external code cannot be checked."""

@@ -23,16 +23,17 @@ DEFAULT_SPECIALIZATIONS = 16
 
 @dataclass(frozen=True)
 class Option:
-    """Metadata of an option beside its name and type.
+    """The metadata of an option, in addition to its name and type.
 
     Attributes:
         default: default value.
         help: help text, without a full stop.
-        flag: spelling on the command line; by default the name with dashes. The flag of an option
-            that is true by default begins with ``--no-``.
-        metavar: placeholder of the value in help.
-        words: description of valid values; by default from the type: "an integer".
-        only_for: description of the targets that support it; all targets if empty. Each backend
+        flag: spelling on the command line; by default derived from the name, with dashes. The flag
+            of an option that is true by default begins with ``--no-``.
+        metavar: placeholder of the value in help texts.
+        words: description of valid values for messages; by default derived from the type, such as
+            "an integer".
+        only_for: description of the targets that support it; empty if all targets do. Each backend
             lists the names of the options that it supports.
         is_bytes: whether it is a size in bytes, which the command line accepts with a unit.
     """
@@ -307,7 +308,7 @@ def _declared(name: str, hint: object) -> Declared:
 
 
 def with_defaults(given: Mapping[str, object]) -> Options:
-    """Return options by name: the given options, and the defaults of all others."""
+    """Return ``given``, options by name, with the default of each option that it lacks."""
     complete = {declared.name: declared.option.default for declared in declared_options()}
     return Options(**{**complete, **given})  # type: ignore[typeddict-item]
 

@@ -47,7 +47,7 @@ class Request:
     budget: float = 3.0
     """Seconds of timing for each number of threads."""
     patience: float = 90.0
-    """Seconds within which any other contender than these two must be ready to run."""
+    """Seconds for contenders other than this compiler and the reference to be ready to run."""
     timeout: float = 1200.0
     """Seconds within which this compiler and the reference must be ready to run."""
 

@@ -98,7 +98,7 @@ _CREATED_BY = {
 
 
 def load_created_dialect(name: str, context: object) -> None:
-    """Load the dialect CHLO or TMTensor into ``context``, so that its text can be parsed.
+    """Load the dialect CHLO or TMTensor into ``context``, for parsing its text.
 
     Nothing happens if the package lacks the dialect. The bindings have no function that loads
     these dialects, but a pass manager loads the dialects that its passes create. Therefore a pass

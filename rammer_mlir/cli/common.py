@@ -57,7 +57,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise an ``OptionError`` with ``message``, which argparse has made for bad arguments."""
+        """Raise an ``OptionError`` with ``message``, argparse's message about bad arguments."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
@@ -98,9 +98,9 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
 def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     """Run a tool's body and return its exit code.
 
-    A user error is printed as one line ``error: ...`` on standard error with code 1; an interrupt
-    gives 130, another ending signal 128 plus its number, a closed output pipe 1. With ``debug`` a
-    traceback is printed first.
+    The code is 1 after a user error, which is printed as one line ``error: ...`` on standard error,
+    or if the output pipe is closed; 130 after an interrupt; 128 plus the signal's number after
+    another signal that ends the process. With ``debug``, a traceback is printed before the error.
     """
     if sys.stderr is None:  # closed by the shell: discard messages
         sys.stderr = Path(os.devnull).open("w")

@@ -67,9 +67,9 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return a function for each tool argument whose values are names, by the argument's name.
+    """Return, by argument name, a function for each tool argument whose values are names.
 
-    The function returns the possible values, which the shell offers as completions.
+    The function takes no argument, and returns the names that the shell offers as completions.
     """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES

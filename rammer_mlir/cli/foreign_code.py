@@ -37,7 +37,7 @@ def listed_codegens() -> str:
 
 
 def listed_modules(model: RunnableModel) -> str:
-    """Return a line for each module of foreign code in an artifact, and a line of totals.
+    """Return a line for each module of external code in an artifact, and a line of totals.
 
     An artifact of several programs has a heading and these lines for each.
     """
@@ -50,7 +50,7 @@ def listed_modules(model: RunnableModel) -> str:
 def _programs(
     model: RunnableModel, title: str = ""
 ) -> Iterator[tuple[str, Executable | GpuExecutable]]:
-    """Yield the programs of a model with their headings, which begin with ``title``."""
+    """Yield the programs of a model with their headings; headings begin with ``title``."""
     if isinstance(model, Executable | GpuExecutable):
         yield title, model
     elif isinstance(model, EntriesModel):

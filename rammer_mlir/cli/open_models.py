@@ -32,11 +32,11 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableModel:
-    """Return the function of ``--entry`` in a model with several functions, or else the model.
+    """Return the function that ``--entry`` names, or ``model`` itself if it is a single function.
 
     Raises:
-        OptionError: if the function is not named or unknown, or ``--entry`` is given for an
-            artifact of a single function.
+        OptionError: if the model has several functions and ``--entry`` names none of them, or if
+            ``--entry`` is given for an artifact of a single function.
     """
     if not isinstance(model, EntriesModel):
         if options.entry is not None and model.reload is not None:
@@ -53,7 +53,7 @@ def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableM
 
 
 def refuse_weights(options: argparse.Namespace) -> None:
-    """Raise an error if weights are given for an artifact, which contains its weights.
+    """Refuse options that give weights for an artifact, which contains its weights.
 
     Raises:
         OptionError: if ``--external-data`` or ``--constants`` is given.
@@ -117,7 +117,7 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 
 def described(model: RunnableModel) -> str:
-    """Return a text with a line for each input, output, specialization and step of a model."""
+    """Return a description of a model: a line for each input, output, specialization and step."""
     if isinstance(model, EntriesModel):
         return "\n".join(f"entry '{name}'\n{described(m)}" for name, m in model.entries.items())
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]

@@ -91,7 +91,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
 
 
 def _listing(options: argparse.Namespace) -> str:
-    """Return the text of the requested listing, "" if passes are to be run."""
+    """Return the text of the listing that the options request; "" if passes are to be run."""
     if options.list_passes:
         return list_passes(ALL_PASSES)
     if options.show_dialects:

@@ -64,9 +64,9 @@ def parse_cores(text: str) -> list[int]:
 
 
 def check_timeline(options: argparse.Namespace, found: str) -> None:
-    """Raise an error if ``--timeline`` is given for a target whose vEUs record no times.
+    """Refuse ``--timeline`` for a target whose vEUs record no times.
 
-    ``found`` is the target.
+    ``found`` is the name of the target, for the message.
 
     Raises:
         OptionError: if ``--timeline`` is given.
@@ -97,7 +97,7 @@ def check_compared(options: argparse.Namespace) -> list[str]:
 
 
 def check_explained(options: argparse.Namespace) -> None:
-    """Raise an error if ``--explain`` is given for an artifact, whose schedule is fixed.
+    """Refuse ``--explain`` for an artifact, whose schedule is fixed.
 
     Raises:
         OptionError: if the option is given and the model is an artifact.
@@ -110,7 +110,7 @@ def check_explained(options: argparse.Namespace) -> None:
 
 
 def check_emulated(options: argparse.Namespace) -> None:
-    """Raise an error if the model to emulate is an artifact, which has only the GPU's binary.
+    """Refuse the emulation of an artifact, which has only the GPU's binary.
 
     Raises:
         OptionError: if the model is an artifact.
@@ -127,7 +127,7 @@ def check_artifact_options(
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Check that options do not contradict an artifact, which is compiled already.
+    """Check that options do not contradict an artifact, which is already compiled.
 
     Raises:
         OptionError: for options of compilation or weights, and for a target, number of vEUs, shape

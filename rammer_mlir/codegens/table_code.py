@@ -66,12 +66,12 @@ class Needs:
 
 @dataclass(frozen=True)
 class TableCode:
-    """The C files of a code generator, which a table of 64-bit integers configures for a region.
+    """C files of a code generator; a table of 64-bit integers configures them for a region.
 
     Attributes:
         module: names the code generator and the packages whose libraries the C files call.
         files: paths of the C files, which are concatenated in this order.
-        settings: lines of C with ``#define``, which precede the files.
+        settings: lines of C with ``#define``, inserted before the files.
     """
 
     module: CodeModule
@@ -86,10 +86,10 @@ class TableCode:
         return self._runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
     def ask(self, table: Sequence[int]) -> Needs:
-        """Return the needs of an rTask of the region that ``table`` describes.
+        """Return the memory that an rTask of a region needs; ``table`` describes the region.
 
-        They are the result of the C function ``ask_region``. The C files are compiled for this
-        machine once per process.
+        The C function ``ask_region`` computes the answer. The C files are compiled for this machine
+        once per process.
 
         Raises:
             RammerError: if a package or a library is missing.
@@ -108,7 +108,7 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return C source of the function ``rammer_ask``, which returns the needs of any table."""
+        """Return C source of the function ``rammer_ask``, which calls ``ask_region``."""
         return (self._runtime() + _ASK).encode()
 
 

@@ -90,7 +90,8 @@ class CompileCache:
         """Store a program under ``key`` if its compilation took at least ``WORTH_SECONDS``.
 
         ``parts`` are the named components of the key, stored for log messages after misses. If
-        storing fails, for lack of a linker or of space, the next compilation starts anew.
+        storing fails, for example without a linker or without space, the program is not stored, and
+        no error is raised.
         """
         spent = executable.stats["seconds"]
         # A program that took only its weights anew already hits the program level; an artifact then
@@ -111,7 +112,7 @@ class CompileCache:
 
 
 def user_cache() -> CompileCache | None:
-    """Return the user's cache; None if it is turned off, or no folder is available for it.
+    """Return the user's cache; None if the cache is off, or no folder is available for it.
 
     Raises:
         OptionError: if ``RAMMER_CACHE_BYTES`` is not a size.
@@ -129,7 +130,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """Hexadecimal digest of an MLIR module and its weights, which identifies it in cache keys."""
+    """The hexadecimal digest by which cache keys identify an MLIR module and its weights."""
 
     __slots__ = ()
 
@@ -221,9 +222,10 @@ class CachedCompiler:
         self._keep(made, given, self._compiler_parts())
 
     def _compiler_parts(self) -> Parts | None:
-        """Return the components of keys that do not depend on the model; None prevents caching.
+        """Return the components of keys that do not depend on the model; None if nothing is cached.
 
-        Each compilation needs them anew: a device's file or a tool may have changed since.
+        Each compilation computes them again: a device's file or a tool may have changed since the
+        last.
         """
         if self._cache is None or obstacle(self._digest, self._options) is not None:
             return None

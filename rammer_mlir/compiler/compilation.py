@@ -61,7 +61,18 @@ def compile_model(
     device: int = 0,
     executor: Executor | None = None,
 ) -> CompiledModel:
-    """Return the compiled model; ``shapes`` are static shapes of inputs with open dimensions."""
+    """Compile an ONNX model, and return the executable.
+
+    Args:
+        source: the model, not modified.
+        options: checked options.
+        shapes: static shapes, by name, of inputs with open dimensions.
+        device: index of the GPU.
+        executor: runs measurements of rKernels; None measures in this process.
+
+    Raises:
+        RammerError: if the model is invalid or cannot be compiled.
+    """
     return _executable(Compilation.of_model(source, options, shapes), device, executor)
 
 
@@ -343,14 +354,14 @@ class Compilation:
             return graph_of_operators(self.module).graph()
 
     def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
-        """Return the task graph after ``passes``, which annotate rKernels with costs."""
+        """Return the task graph after ``passes``, the passes that annotate rKernels with costs."""
         self.run_to("buffers")
         if passes:
             run_pipeline(self.module, f"builtin.module({','.join(passes)})")
         return self.task_graph()
 
     def schedule(self) -> ScheduledModule:
-        """Compile up to the `program` stage and return the schedule, which lowering erases."""
+        """Compile up to the `program` stage and return the schedule, which later stages erase."""
         self.run_to("program")
         with self.module.context, ir.Location.unknown():
             return read_plan(self.module)

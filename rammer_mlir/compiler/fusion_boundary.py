@@ -1,4 +1,4 @@
-"""The option ``boundary``, which selects the pass that forms rOperators."""
+"""The option ``boundary``: it selects the pass that forms rOperators."""
 
 from __future__ import annotations
 

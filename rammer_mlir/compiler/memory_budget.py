@@ -1,7 +1,8 @@
 """Programs under a memory budget: chunking and recomputation until the arena fits.
 
-A trial runs all passes up to the arena's placement on a copy of the formed rOperators. Trials are
-judged by the size of their arena; among those that fit, the least predicted time wins.
+A trial is a copy of the formed rOperators on which all passes up to the placement of buffers in the
+arena run. Of the trials whose arena fits the budget, the search chooses that with the least
+predicted time.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class MlirRequest:
         return EntriesModel(models)
 
     def compilation(self) -> Compilation:
-        """Return the compilation of the module's only function, which must have static shapes.
+        """Return the compilation of the module's only function; its shapes must be static.
 
         It begins at the stage that the IR of the function has reached.
 

@@ -92,7 +92,7 @@ class Request:
         )  # fmt: skip
 
     def compilation(self) -> Compilation:
-        """Return the compilation of the model, which has static shapes.
+        """Return the compilation of the model; all of its shapes must be static.
 
         Raises:
             RammerError: if the model cannot be read or compiled, or a dimension is open.
@@ -108,7 +108,8 @@ class Request:
     def load(self) -> tuple[Model, Fixed]:
         """Load the model and bind the request's sizes in it.
 
-        Return the model, and its signature and the static shapes of its inputs after the binding.
+        Returns:
+            The model; and its signature with the static shapes of its inputs, after the binding.
 
         Raises:
             RammerError: if the model cannot be read, or the sizes contradict it.
@@ -217,7 +218,7 @@ def has_tensors_only(signature: OpenSignature) -> bool:
 
 @dataclass(frozen=True)
 class Compiling(ProgramFacts):
-    """Compiles the specializations of a model.
+    """Compiles the specializations of a model with open dimensions.
 
     Attributes:
         model: the model with open dimensions.
@@ -225,7 +226,7 @@ class Compiling(ProgramFacts):
         options: options of all compilations.
         signature: the model's signature.
         fixed: shapes of inputs, by name, that the request gives; part of a program's cache key.
-        is_repeated: whether the model is the body of a loop, or within one.
+        is_repeated: whether the model is the body of a loop, or within the body of a loop.
         specializations: limit of specializations in memory for each part of a host program.
         weights: store through which all specializations and their parts share equal weights.
     """
@@ -281,9 +282,11 @@ class Compiling(ProgramFacts):
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Return the host program of ``graph``; static parts that every run needs are compiled.
+        """Return a host program, with those static parts compiled that every run executes.
 
-        The other parts become open models, compiled at first use, or host programs.
+        ``graph`` has the steps of the host and the parts as models, ``given`` the shapes and values
+        that the program is specialized for. The other parts become open models, compiled at first
+        use, or host programs.
         """
         LOGGER.info("host program of %d steps", len(graph.program.steps))
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]

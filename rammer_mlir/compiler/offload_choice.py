@@ -1,8 +1,9 @@
-"""Selection of the regions that foreign code generators compile, by the plan's simulated time.
+"""Selection of the regions that external code generators compile, by the plan's simulated time.
 
-A trial returns some regions to the host on a copy of the program, before any layout changes, then
-runs the passes up to rKernels on buffers, and plans with the chosen policy only. The trial without
-regions is exactly the program that is compiled if nothing is offloaded.
+A trial is a variant of the program in which the host computes some of the regions. It is made on a
+copy of the program before any layout changes; the passes up to rKernels on buffers run, and the
+chosen policy alone plans it. The trial without regions equals the program that is compiled if
+nothing is offloaded.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class TrialPasses:
 
 
 def choose_regions(passes: TrialPasses) -> Step:
-    """Return the step that keeps the regions that make the program faster."""
+    """Return the step that chooses which regions to keep, by the predicted or measured time."""
 
     def choose(work: Work) -> None:
         trials = _Trials(work, passes)
@@ -106,11 +107,11 @@ def _timer(seconds: float) -> Callable[[], bool]:
 
 
 def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
-    """Compile and time competing programs; return the times of all choices.
+    """Compile and time competing programs; return the times of all choices of regions.
 
-    The competitors are the finalists and some programs with fewer regions: they keep only the
-    regions whose code was faster, in a run of the program with all regions, than the host's code
-    for the same operations in a run without regions.
+    The competitors are the finalists of the search, and some programs with fewer regions. The
+    latter keep only regions whose code is measured to be faster than the host's code for the same
+    operations: the program with all regions is compared with the program without regions.
 
     Args:
         finals: compiles and times programs.
@@ -176,7 +177,7 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 class _Partition:
     """A module in which all regions have code, formed with one order of code generators.
 
-    ``quantized`` reports the quantization of its regions, None without quantization.
+    ``quantized`` is the report on the quantization of its regions; None without quantization.
     """
 
     module: ir.Module
@@ -198,9 +199,9 @@ class _Partition:
         return sorted(operations, key=lambda name: -operations[name] * self.calls[name])
 
     def without(self, given_back: Sequence[str]) -> ir.Module:
-        """Return a copy of the module in which the host computes the regions ``given_back``.
+        """Return a copy of the module in which the host computes some of the regions.
 
-        Regions are given by the names of their functions.
+        ``given_back`` has the names of the functions of these regions.
         """
         module = copy_module(self.module)
         if given_back:
@@ -219,7 +220,7 @@ class _Trials:
         self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:
-        """Return a module in which only the regions of ``choice`` have foreign code.
+        """Return a module in which only the regions of ``choice`` have external code.
 
         The host computes all other regions. The module is at the stage `regions`.
         """
@@ -230,7 +231,10 @@ class _Trials:
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
-        """Return the predicted seconds per run of the program of ``choice``, in repeated runs."""
+        """Return the predicted seconds of a run of the program of ``choice``.
+
+        The run follows other runs of the program, so that caches have their data.
+        """
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
         found = simulate_repeated(graph, plan, self._device).seconds

@@ -116,7 +116,7 @@ class Search:
         return self.seconds[_known_as(choice)] + least * len(choice.kept)
 
     def _try(self, choice: Choice) -> bool:
-        """Simulate a choice of regions if time is left; return whether its time is known."""
+        """Simulate a choice of regions if time is left; return whether its time is now known."""
         if _known_as(choice) in self.seconds:
             return True
         if len(self.seconds) >= self._most or not self._has_time():

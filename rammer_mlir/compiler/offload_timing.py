@@ -138,7 +138,7 @@ class Finals:
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
     def timed(self) -> Measured:
-        """Time all programs, the fastest ones twice.
+        """Time all programs, and the fastest of them a second time.
 
         Programs are compared within rounds, because the machine's speed changes between rounds.
         """

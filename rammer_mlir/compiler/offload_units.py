@@ -25,7 +25,7 @@ _REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
 def number_operations(module: ir.Module) -> list[ir.Location]:
     """Replace the locations of the entry function's operations by names with consecutive numbers.
 
-    Return the old locations, in the order of the operations.
+    Return the replaced locations, in the order of the operations.
     """
     before: list[ir.Location] = []
     with module.context:
@@ -38,9 +38,9 @@ def number_operations(module: ir.Module) -> list[ir.Location]:
 
 
 def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
-    """Replace locations of numbered operations by ``before``, the list of their originals.
+    """Replace the names of numbered operations by ``before``, the list of their original locations.
 
-    Operations that passes derived from numbered operations have these locations too.
+    Operations that passes derived from numbered operations get the original locations too.
     """
     for op in walk(module.operation):
         name = location_name(op.location)

@@ -63,7 +63,7 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`, which are the same for several targets.
+        """Return the stages up to `program`; several targets share them.
 
         All of them consist of passes only, except the stage that chooses regions.
         """
@@ -365,10 +365,10 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:
-    """Return whether the requirements of the code generator ``name`` are met.
+    """Return whether the requirements of the code generator ``name`` are installed.
 
-    If they are not, warn and return False if ``fallback`` is set, otherwise raise TargetError. An
-    unknown name raises OptionError.
+    If they are not, warn and return False if ``fallback`` is set; otherwise raise TargetError.
+    Raise OptionError for an unknown name.
     """
     try:
         find_codegen(name)

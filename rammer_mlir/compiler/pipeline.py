@@ -136,7 +136,7 @@ def _cpu_shaped(options: CompileOptions, named: NamedMachine | None) -> tuple[st
 
 
 def _panel_width(options: CompileOptions, named: NamedMachine | None) -> int:
-    """Return the number of columns of a panel of a product's right side."""
+    """Return the width of the panels of a product's right operand, in columns."""
     # Predictions for another kind of device do not depend on the processor that makes them.
     # Two registers of f32 hold 32 columns with AVX-512; fewer than 16 would not fill a cache line.
     return 16 if _is_cpu(options) and _machine(named).vector_bits < 512 else 32
@@ -252,13 +252,13 @@ def _regions(
     trial: Sequence[str],
     finals: Sequence[Stage] | None = None,
 ) -> tuple[Stage, ...]:
-    """Return the stage that forms regions for code generators and keeps the chosen ones.
+    """Return the stage that forms regions for code generators and keeps the best of them.
 
     Args:
         options: options of the compilation.
         code: passes that request the regions' code.
         trial: passes from regions to rKernels on buffers, whose plan is simulated.
-        finals: stages after this one, to compile and time programs; None for simulation only.
+        finals: stages after this stage, to compile and time programs; None for simulation only.
     """
     if not options.offload:
         return ()
@@ -294,10 +294,10 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
 def _formed(
     options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str], *, merged: bool = True
 ) -> FormRegions:
-    """Return a function that forms regions for ``codegens``, which are in the order of priority.
+    """Return a function that forms regions for ``codegens``, given in the order of priority.
 
-    ``code`` are the passes that request the regions' code. With ``merged``, regions of equal code
-    generators are merged.
+    ``code`` are the passes that request the regions' code. With ``merged``, adjacent regions of the
+    same code generator are merged.
     """
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
@@ -319,7 +319,7 @@ def _formed(
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:
-    """Return the pass that requests the regions' code for ``target``; "" is this machine."""
+    """Return the pass that requests code of regions for ``target``; "" is this machine."""
     given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
     fields = [f"target={target}"] if target else []
     fields += [f"options={given}"] if given else []
@@ -362,7 +362,7 @@ def _chunked(options: CompileOptions) -> tuple[str, ...]:
 
 
 def _is_cpu(options: CompileOptions) -> bool:
-    """Whether the device is a CPU: only there a vEU is a single thread."""
+    """Whether the device is a CPU, that is, a vEU is a single thread."""
     return find_device(options.device).threads_per_veu == 1
 
 

@@ -28,7 +28,8 @@ class FormRegions:
     Attributes:
         codegens: names of the code generators, in the order of priority.
         marked: passes that mark each operation that a code generator supports.
-        partitioned: passes that merge marked operations to regions, and cut and drop regions.
+        partitioned: passes that merge marked operations into regions, then split large regions and
+            drop regions that are not worth their code.
         generated: passes that request the code of outlined regions, and return regions without code
             to the host.
         quantization: settings for quantizing outlined regions; None to leave them in f32.
@@ -59,7 +60,7 @@ class FormRegions:
         return report
 
     def warn_if_nothing_is_taken(self, work: Work) -> None:
-        """Warn if no region of the module has code, with the reason.
+        """Warn, with the reason, if no region of the module has code.
 
         The module is at the stage `regions`.
         """

@@ -1,4 +1,4 @@
-"""Dispatch of the model that a user gives to the front end for its kind."""
+"""Selection of the front end for a model, by the kind of model that the user passes."""
 
 from __future__ import annotations
 

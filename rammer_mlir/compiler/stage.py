@@ -66,7 +66,7 @@ class Work:
         registers: most vector registers of a micro tile on a CPU, 0 for all; fewer registers mean
             less compile time and more run time.
         executor: runs measurements of rKernels; None to measure sequentially in this process.
-        decision: the regions that foreign code generators compile, if chosen by cost.
+        decision: the regions that external code generators compile, if chosen by cost.
         recipes: the recipe that packs each weight, by argument number, from the stage `target` on.
         quantized: decisions about quantized regions, if any.
         memory: the decision about the memory budget, if there is one.

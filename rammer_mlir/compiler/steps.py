@@ -111,7 +111,7 @@ def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, s
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Return ``words`` with lines about the decisions on regions, quantization and memory."""
+    """Return ``words``, a summary, with lines about regions, quantization and memory appended."""
     decisions = (work.decision, work.quantized, work.memory)
     decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))

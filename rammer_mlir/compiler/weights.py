@@ -1,4 +1,4 @@
-"""The weights, packed in the layout that compiled code reads."""
+"""Packing of the weights in the layout that compiled code reads."""
 
 from __future__ import annotations
 

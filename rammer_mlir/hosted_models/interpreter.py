@@ -30,7 +30,7 @@ class Interpreter:
     """Executes a host program; concurrent runs are allowed if its parts allow them."""
 
     def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
-        """Take a host program and its compiled parts, to which ``Call.part`` is an index."""
+        """Store a host program and its compiled parts; ``Call.part`` is an index into ``parts``."""
         self._program, self._parts = program, parts
         self._dead = _last_uses(program)
 
@@ -100,7 +100,7 @@ def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
 
 
 def _last_uses(program: HostProgram) -> list[list[str]]:
-    """Return, for each step, the names of the values that it is the last step to read.
+    """Return, for each step, the names of the values that this step reads and no later step does.
 
     ``run`` drops these values after the step. Inputs, outputs and constants are not among them.
     """

@@ -27,7 +27,7 @@ Preparing that takes about as long as a call of the body.
 def repeat(
     step: Repeat, body: Part, values: Mapping[str, Value]
 ) -> tuple[list[Value], list[Value]]:
-    """Run a loop; return its final states and its stacks.
+    """Run a loop; return its final states, and its stacks (results with a slice per iteration).
 
     Args:
         step: the loop.
@@ -60,7 +60,7 @@ class Loop:
     """
 
     def __init__(self, step: Repeat, body: Part, values: Mapping[str, Value]) -> None:
-        """Initialize the loop; ``values`` are those of the host program, by name."""
+        """Initialize the loop; ``values`` are the values of the host program, by name."""
         self.step, self.body = step, body
         self.captured = [values[name] for name in step.body.operands]
         self.states: list[Value] = [values[name] for name in step.states]

@@ -1,4 +1,4 @@
-"""A model whose steps the host runs, some of them as compiled parts."""
+"""A model that the host runs step by step; some of the steps call compiled parts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class HostedModel(ComposedModel):
         parts: Sequence[RunnableModel],
         made: Made,
     ) -> None:
-        """Take a host program and its parts.
+        """Store a host program and its parts.
 
         Args:
             signature: inputs and outputs of the whole model.
@@ -140,12 +140,12 @@ class HostedModel(ComposedModel):
         """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
 
         Args:
-            most: upper bound of data-dependent sizes; None if the user gives none. Parts for which
-                the compiler found a smaller bound, or the only one, use the compiler's bound.
+            most: upper bound of data-dependent sizes; None if the user gives none. A part for which
+                the compiler found a bound uses the smaller of the two.
 
         Returns:
-            The reason for each part that was not compiled. These are not errors: a branch that is
-            never taken need not fit the shapes of the inputs.
+            The reason for each part that was not compiled; empty if there is none. These are not
+            errors: a branch that is never taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -260,8 +260,8 @@ def _text(step: Step) -> str:
 def _sizes_text(step: Compute) -> str:
     """Return a clause for messages about the data-dependent sizes of a part.
 
-    It says which sizes are padded, or why they cannot be padded; it is empty if all sizes are
-    static.
+    It names the inputs whose sizes are padded, or the reason why sizes cannot be padded; it is
+    empty if all sizes are static.
     """
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)

@@ -1,4 +1,7 @@
-"""Execution of parts with data-dependent sizes by specialisations of larger, padded sizes."""
+"""Execution of parts with data-dependent sizes: their inputs are padded to sizes that are compiled.
+
+A specialisation of a padded size serves all smaller sizes too.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from rammer_mlir.programs.padding import Padding
 def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Value]:
     """Run a part with padded inputs; return its outputs, sliced to the true sizes.
 
+    The part runs unpadded if ``padding`` does not permit these inputs to be padded.
+
     Args:
         part: the part.
         padding: how to pad its inputs and to slice its outputs.
-        values: the inputs, in the part's order. If they must not be padded, the part runs unpadded.
+        values: the inputs, in the part's order.
 
     Raises:
         RammerError: if the part fails.
@@ -43,9 +48,9 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the size to which inputs with ``needed`` rows are padded.
+    """Return the size to which open axes are padded if the inputs need at least ``needed`` rows.
 
-    For a model from an artifact it is the least stored size that fits, if there is one.
+    For a model from an artifact, it is the least sufficient size among the stored ones, if any.
     """
     if model.makes_new:
         return padding.step(needed)

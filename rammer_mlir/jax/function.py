@@ -24,13 +24,14 @@ def jit(
     specializations: int = DEFAULT_SPECIALIZATIONS,
     **options: Any,
 ) -> Any:
-    """Return a callable that compiles a JAX function when called; also usable as a decorator.
+    """Return a callable that runs ``function`` as compiled code; also usable as a decorator.
 
-    The function is traced and compiled for each combination of argument structure, shapes and
-    dtypes. ``jit(jax.grad(f))`` computes a gradient.
+    The function is traced and compiled at the first call with each combination of argument
+    structure, shapes and dtypes. ``jit(jax.grad(f))`` computes a gradient.
 
     Args:
-        function: a function on arrays in nested structures, without side effects.
+        function: a function on arrays in nested structures, without side effects; None to return a
+            decorator with the other arguments.
         static_argnums: positional arguments that are constants, as in ``jax.jit``.
         specializations: greatest number of specializations in memory.
         options: options of ``rammer_mlir.compile``.
@@ -46,7 +47,7 @@ def jit(
 
 
 class CompiledFunction:
-    """A function that is compiled at its first call with arguments of new shapes."""
+    """A JAX function that is compiled at its first call with arguments of new shapes."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _is_weak(leaf: object) -> bool:
-    """Return whether a value is weakly typed, so that it takes the other operand's dtype.
+    """Return whether a value is weakly typed: in an operation it takes the other operand's dtype.
 
     Python's numbers are weakly typed.
     """

@@ -1,4 +1,4 @@
-"""Shapes of the arrays given to a run, and all their mismatches with the model's signature."""
+"""Shapes of the arrays given to a run, and the mismatches of arrays with the model's signature."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ Given = int | Iterable[int]
 
 
 def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
-    """Return the distinct sizes given for the dimension ``symbol``, a number or an iterable.
+    """Return the distinct sizes in ``given``, a number or an iterable of numbers, in order.
+
+    ``symbol`` is the name of the dimension, for messages.
 
     Raises:
         OptionError: if a value is not an integer of at least 0, or there is none.

@@ -25,11 +25,11 @@ class ConstantStore:
         self._lock = threading.Lock()
 
     def share(self, model: CompiledModel) -> None:
-        """Make a program use the store's memory for weights that the store has already.
+        """Make a program use the store's copy of each weight that the store already has.
 
         The program's other weights are added to the store, so that equal weights of all programs
         given to this method are in memory once. The program must not have run yet. The weights of
-        its fallback, which runs on machines that cannot run foreign code, are shared likewise.
+        its fallback, which runs on machines that cannot run external code, are shared likewise.
         """
         if model.fallback is not None:
             self.share(model.fallback)

@@ -21,7 +21,7 @@ class EntriesModel(ComposedModel):
     """
 
     def __init__(self, entries: Mapping[str, RunnableModel]) -> None:
-        """Take the models of the functions, by function name; there is at least one."""
+        """Store the models of the functions, by function name; there must be at least one."""
         self._entries = dict(entries)
 
     @property

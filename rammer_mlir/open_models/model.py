@@ -212,7 +212,7 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of every specialisation on ``count`` threads, or on one per vEU if None.
+        """Run the vEUs of every specialisation on ``count`` threads; None for a thread per vEU.
 
         ``Executable.use_threads`` describes the effect.
 
@@ -224,7 +224,7 @@ class OpenModel(ComposedModel):
             _executable(model, "use_threads").use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread of every specialisation to a core, or undo that if ``cores`` is None.
+        """Pin each thread of every specialisation to a core of ``cores``; None removes the pinning.
 
         ``Executable.pin`` describes the effect.
 
@@ -307,7 +307,7 @@ class OpenModel(ComposedModel):
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return the pool's entry of the specialisation for the arrays ``feeds``.
+        """Return the cache entry of the specialisation for the arrays ``feeds``.
 
         A missing specialisation is compiled. The caller counts as a user of the entry, and has to
         release it.
@@ -374,7 +374,7 @@ def _written(key: Key) -> list[Any]:
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the artifact of a specialisation, which must be a ``CompiledModel``."""
+    """Return the artifact of a specialisation; ``model`` must be a ``CompiledModel``."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 

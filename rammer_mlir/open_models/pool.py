@@ -1,4 +1,4 @@
-"""A least-recently-used cache of specialisations, which are compiled at their first use."""
+"""A least-recently-used cache of specialisations; they are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Pool:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return the entry of a key, and count the caller as one of its users.
+        """Return the entry of a key, or None if the key is not in the cache.
 
-        None if the key is not in the cache. The caller has to ``release`` the entry.
+        The caller counts as a user of the entry, and has to ``release`` it.
 
         Raises:
             TargetError: if the pool is closed.
@@ -79,10 +79,9 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of a key, and count the caller as one of its users.
+        """Return the entry of a key, whose specialisation is compiled if it is not in the cache.
 
-        A specialisation that is not in the cache is compiled. The caller has to ``release`` the
-        entry.
+        The caller counts as a user of the entry, and has to ``release`` it.
 
         Raises:
             RammerError: if the specialisation cannot be compiled, or the pool is closed.
@@ -142,7 +141,7 @@ class Pool:
 
 
 def _drop(entries: list[Entry]) -> list[Entry]:
-    """Mark entries as dropped; return the entries without users, which the caller closes."""
+    """Mark entries as dropped; return the entries without users, for the caller to close."""
     for entry in entries:
         entry.is_dropped = True
     return [entry for entry in entries if entry.users == 0]

@@ -30,7 +30,7 @@ class Specializer(Protocol):
 
     @property
     def makes_new(self) -> bool:
-        """Whether programs for any shapes can be made, not only those of an artifact."""
+        """Whether programs can be made for any shapes, not only for those in an artifact."""
         ...
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:

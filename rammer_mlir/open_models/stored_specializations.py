@@ -79,7 +79,7 @@ class HeldPrograms:
 
     @property
     def makes_new(self) -> bool:
-        """Always False: the file's programs are the only ones."""
+        """Always False: only the programs of the file exist."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
@@ -133,7 +133,7 @@ class HeldModels:
 
     @property
     def makes_new(self) -> bool:
-        """Always False: the artifact's specialisations are the only ones."""
+        """Always False: only the specialisations of the artifact exist."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:

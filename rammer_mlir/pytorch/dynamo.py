@@ -69,7 +69,7 @@ class _CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         """Run on the graph's inputs, by torch if it cannot be compiled; return the graph's results.
 
-        With the option ``strict``, raise UnsupportedError instead of running by torch.
+        With the option ``strict``, raise a RammerError instead of running by torch.
         """
         torch = pytorch()
         if torch.is_grad_enabled() and self._needs_gradients(args):
@@ -81,7 +81,11 @@ class _CompiledGraph:
         return self._graph(*args) if found is None else found(args)
 
     def _specialization(self, args: Sequence[Any]) -> _Specialization | None:
-        """Return the specialization for inputs ``args``; None if torch must run the graph."""
+        """Return the specialization for inputs ``args``, compiled if necessary.
+
+        Return None if it cannot be compiled, so that torch must run the graph; with the option
+        ``strict``, raise the compiler's error instead.
+        """
         if self._inputs is None:
             self._inputs = [at for at, value in enumerate(args) if not _is_weight(value)]
         key = tuple([_signature_of(args[at]) for at in self._inputs])

@@ -57,21 +57,22 @@ class TorchModel:
 
     @property
     def model(self) -> RunnableModel:
-        """The underlying model, which takes and returns NumPy arrays by name."""
+        """The underlying model; it takes and returns NumPy arrays by name."""
         return self._model
 
     def __repr__(self) -> str:
         return f"TorchModel({self._model!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on tensors, in the structure of the example inputs.
+        """Run on tensors, given in the structure of the example inputs.
 
         Returns:
-            Tensors in the structure that the module returns.
+            The results as tensors, in the structure that the module returns.
 
         Raises:
             InputError: if the arguments do not match the example inputs' structure.
-            RammerError: if the tensors do not fit, or the model cannot be compiled for them.
+            RammerError: if the tensors' shapes or dtypes do not match, or the model cannot be
+                compiled for them.
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 

@@ -15,7 +15,7 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 
 def takes_only_tensors(interface: Interface) -> bool:
-    """Whether all arguments of a program are positional, and tensors instead of structures."""
+    """Whether all arguments of a program are positional tensors, without nested structures."""
     if any(isinstance(leaf, Constant) for leaf in interface.inputs):
         return False
     pytree = pytorch().utils._pytree

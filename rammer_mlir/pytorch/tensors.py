@@ -25,7 +25,7 @@ _NARROW = {
 
 
 def array_of(name: str, value: object) -> Any:
-    """Return a tensor as an array, which shares its memory if it is row-major in CPU memory.
+    """Return a tensor as an array; they share memory if the tensor is row-major in CPU memory.
 
     ``value`` may also be a number or an array, which is converted. ``name`` is the input's name in
     messages.

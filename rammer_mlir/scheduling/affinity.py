@@ -132,10 +132,10 @@ class _Placing:
         return [veu.tasks for veu in self._veus]
 
     def _offer(self, task: int) -> None:
-        """Mark an rTask as ready: the rTasks that it depends on (its sources) are all placed.
+        """Mark an rTask as ready: its sources, the rTasks that it depends on, are all placed.
 
-        The rTask is added to the heap of the ready rTasks of equal cost, which is ordered by the
-        time at which the last source of each rTask ends.
+        The rTask is added to a heap, which has the ready rTasks of equal cost in the order of the
+        times at which their last sources end.
         """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))

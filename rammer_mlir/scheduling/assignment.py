@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.graph import Int64Array
 
 
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
-    """Return the vEU of each rTask: each vEU gets rTasks with consecutive ids, equally many.
+    """Return the vEU of each rTask, distributed evenly: each vEU gets rTasks with consecutive ids.
 
     The numbers of rTasks of two vEUs differ by at most one.
     """
@@ -22,11 +22,11 @@ def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
 def earliest(
     needs: Needs, available: FloatArray, seconds: float, barrier_seconds: float
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator: the vEU that can execute it earliest.
+    """Return the vEU of each rTask of an operator, chosen for the earliest execution of all rTasks.
 
-    The next rTask always goes to the vEU that is free first. Within an operator each vEU gets
-    rTasks with consecutive ids, so that readers of neighbouring rTasks in the next operator tend to
-    stay on the same vEU and need no barrier.
+    The next rTask always goes to the vEU that is free first. Then each vEU gets rTasks with
+    consecutive ids, so that readers of neighbouring rTasks in the next operator tend to run on the
+    same vEU and need no barrier.
 
     Args:
         needs: the rTasks that each rTask waits for.
@@ -55,12 +55,12 @@ def earliest_by_rtask(
     seconds: float,
     barrier_seconds: float,
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator, by the readiness of each single rTask.
+    """Return the vEU of each rTask of an operator, chosen for the earliest start of each rTask.
 
     In ascending order of ids, an rTask goes to the vEU where it starts first; of equally good vEUs,
-    to the one that was free last. A vEU that does not know all required rTasks of other vEUs to be
-    complete pays a barrier. Neighbouring rTasks may be placed on different vEUs, so this suits
-    devices whose vEUs have no caches between rTasks; ``earliest`` is for the others.
+    to the one that was free last. A vEU waits for a barrier if the rTask needs an rTask of another
+    vEU that it does not know to be complete. Neighbouring rTasks may be placed on different vEUs,
+    so this suits devices whose vEUs have no caches between rTasks; ``earliest`` is for the others.
 
     Args:
         needs: the rTasks that each rTask waits for.
@@ -83,7 +83,7 @@ def earliest_by_rtask(
 
 
 def _cuts(rows: Int64Array) -> list[int]:
-    """Return the borders of the runs of equal rows, with 0 and the number of rows."""
+    """Return the start of each run of equal consecutive rows, and the number of rows."""
     if not len(rows):
         return [0]
     changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
@@ -97,7 +97,16 @@ def _starts(
     known: Int64Array,
     barrier_seconds: float,
 ) -> tuple[FloatArray, Int64Array]:
-    """Return the time at which each vEU can start an rTask, and the vEUs of required rTasks."""
+    """Return the time at which each vEU can start an rTask, and the vEUs whose rTasks it requires.
+
+    Args:
+        steps: [num_veus]: number of rTasks of each vEU that the rTask requires to be complete.
+        ready: [num_veus]: the time at which these are complete, in seconds.
+        free: [num_veus]: the time at which each vEU is free, in seconds.
+        known: [num_veus, num_veus]: for each vEU, the number of rTasks of every vEU that it knows
+            to be complete.
+        barrier_seconds: the time of a barrier.
+    """
     sources = steps.nonzero()[0]
     if not len(sources):
         return free, sources
@@ -108,9 +117,10 @@ def _starts(
 
 
 def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> list[int]:
-    """Return the vEU of each rTask for rTasks that all require the same, and update ``free``.
+    """Return the vEU of each of ``num_rtasks`` rTasks with equal requirements; update ``free``.
 
-    ``starts`` has the time at which each vEU can start its first one.
+    ``starts`` has the time at which each vEU can start its first of these rTasks, ``free`` the time
+    at which it is free; ``seconds`` is the time of an rTask.
     """
     if num_rtasks == 1:
         first = np.flatnonzero(starts == starts.min())
@@ -131,9 +141,9 @@ def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: fl
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
     """Return the time in seconds at which each vEU may start rTasks that read some results.
 
-    The results are of rTasks that are already placed, the producers. A vEU that reads results of
-    other vEUs waits for a barrier in addition. ``latest`` has for each vEU the end of the last
-    producer that it runs, in seconds; 0 if it runs none.
+    The rTasks that write the results, the producers, are already placed. A vEU that reads results
+    of other vEUs also waits for a barrier. ``latest`` has for each vEU the end in seconds of its
+    last producer; 0 if it runs none.
     """
     owner = int(latest.argmax())
     others = latest.copy()

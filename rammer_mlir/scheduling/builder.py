@@ -39,7 +39,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Needs:
-    """The progress of each vEU that the rTasks of an operator wait for.
+    """The rTasks of each vEU that must be complete before the rTasks of an operator start.
 
     rTask t of the operator may start when the first ``steps[t, v]`` rTasks of each vEU v are
     complete; ``ready[t, v]`` is the predicted time at which they are.
@@ -54,7 +54,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Mark:
-    """A saved state of a builder, which ``reset`` restores.
+    """A saved state of a builder, for ``reset``.
 
     Attributes:
         items: for each vEU, the number of items in its list: runs of rTasks, and barriers.
@@ -164,7 +164,7 @@ class ProgramBuilder:
         return not self._appended
 
     def seconds(self) -> float:
-        """Return the program's seconds by the cost model, with its launch; 0 if it is empty."""
+        """Return the predicted seconds of the program, launch included; 0 if it is empty."""
         if self.is_empty:
             return 0.0
         return float(self._available.max()) + self._context.device.launch_seconds
@@ -213,14 +213,14 @@ class ProgramBuilder:
     def append(
         self, operator: int, veus: Int64Array, needs: Needs, rtasks: Int64Array | None = None
     ) -> None:
-        """Append rTasks of an operator to vEUs, with barriers for unmet ``needs`` (``Append``).
+        """Append rTasks of an operator, and the barriers that ``needs`` requires (``Append``).
 
         Args:
             operator: the operator's number.
             veus: vEU of each rTask; rTasks of the same vEU run in ascending order of their ids.
             needs: the rTasks that each rTask waits for.
-            rtasks: ids of the rTasks in ascending order, None for all rTasks of the operator;
-                ``veus`` and ``needs`` have a row for each.
+            rtasks: ids of the rTasks in ascending order; None for all rTasks of the operator.
+                ``veus`` and ``needs`` have a row for each of these rTasks.
         """
         ids = np.arange(len(veus)) if rtasks is None else rtasks
         if operator not in self._placed:
@@ -328,8 +328,8 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
     """Return the rows of ``steps`` for which a vEU may need a barrier, ascending.
 
     ``steps[t, w]`` is the number of rTasks of vEU w that must be complete before the vEU's rTask of
-    row t. A row is returned if it requires, of some other vEU w, more rTasks than all earlier rows
-    and more than ``known[w]``, the number that ``veu`` knows to be complete.
+    row t. Row t is returned if, for some other vEU w, ``steps[t, w]`` exceeds both its values in
+    all earlier rows and ``known[w]``, the number of rTasks that ``veu`` knows to be complete.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)

@@ -25,7 +25,7 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TaskCost:
-    """The cost of an rTask, which depends on whether the shared constants that it reads are cached.
+    """The times of an rTask with and without its shared constants in the vEU's cache.
 
     Shared constants are those that several operators read.
 
@@ -146,7 +146,7 @@ Other data may evict constants from the rest.
 
 
 class Cache:
-    """The cache of a vEU, as the distances of the working sets in it.
+    """A model of a vEU's cache: the distance of each working set in it.
 
     The distance of a working set is the bytes of all working sets used since its last use, its own
     included.
@@ -173,8 +173,9 @@ class Cache:
     def distance(self, cost: TaskCost) -> int:
         """Return the bytes of working sets used since the last use of an rTask's working set.
 
-        A working set is the set of shared constants that an rTask reads. The bytes of this working
-        set itself are included. For an evicted working set, return the cache's capacity.
+        A working set is the set of shared constants that an rTask reads. The bytes of the rTask's
+        own working set are included. Return the cache's capacity if the working set has been
+        evicted or was never used, and 0 if the rTask reads no shared constants.
         """
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 

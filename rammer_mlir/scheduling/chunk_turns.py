@@ -1,10 +1,11 @@
-"""Chunks of a chain in turns: a chunk takes over the buffers of an earlier one.
+"""Execution of the chunks of a chain in turns, so that their intermediates stay in caches.
 
-Policies run any ready operator, and chunks are independent of one another: all chunks would begin
-before one of them ends, and their intermediates would leave the caches between two operators. Here
-the buffers of a chunk take over the memory of those of an earlier chunk, as under a memory limit
-(``memory_limit``), so that a few chunks are in progress at a time. If the chunks of a chain occupy
-all vEUs equally, each vEU computes whole chunks, whose intermediates then stay in its cache.
+A chain is a sequence of operators that is divided into independent chunks. Policies run any ready
+operator: all chunks would begin before one of them ends, and their intermediates would be evicted
+from the caches between two operators. Here the buffers of a chunk take over the memory of those of
+an earlier chunk, as under a memory limit (``memory_limit``), so that only a few chunks are in
+progress at a time. If the chunks of a chain occupy all vEUs equally, each vEU computes whole
+chunks, whose intermediates then stay in its cache.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ vEUs, these and the traffic between the caches take about a seventh of the time.
 
 
 def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int) -> TaskGraph:
-    """Return the graph with anti-dependencies between the chunks of each chain, and with homes.
+    """Return the graph with dependencies and homes by which the chunks of a chain run in turns.
 
-    At most ``num_veus`` chunks of a chain may be in progress at a time.
+    The buffers of a chunk take over the memory of an earlier chunk (anti-dependencies), so that at
+    most ``num_veus`` chunks of a chain are in progress at a time. If each vEU computes whole
+    chunks, ``ROperator.home`` is this vEU.
 
     Args:
         graph: the graph.
-        chunks: the chunk of each operator that belongs to one, by the operator's number.
+        chunks: the chunk of each operator that belongs to a chunk, by the operator's number.
         num_veus: the number of vEUs of the device.
     """
     if not chunks:
@@ -61,7 +64,7 @@ def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int) -> Ta
 
 @dataclass(frozen=True)
 class _Turn:
-    """When and where a chunk runs.
+    """The condition for the start of a chunk, and the vEU that computes it.
 
     Attributes:
         after: the chunk of the chain that has to end before; None if there is none.
@@ -74,15 +77,16 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of a chain's chunks ``ends``, in ascending order."""
+    """The turns of the chunks of a chain; ``ends`` are the numbers of these chunks, ascending."""
 
     ends: Sequence[int]
     turns: Sequence[_Turn]
 
     def of(self, number: int) -> _Turn | None:
-        """Return the turn of a chunk; None if it is after all chunks with a turn.
+        """Return the turn of chunk ``number``; None if it follows all chunks in ``ends``.
 
-        A chunk without an end of its own prepares operands of the following one, and has its turn.
+        A chunk that is not in ``ends`` prepares operands of the next chunk, and has the turn of
+        that chunk.
         """
         place = bisect_left(self.ends, number)
         return self.turns[place] if place < len(self.ends) else None
@@ -91,8 +95,8 @@ class _Turns:
 def _turns(ends: Sequence[int], num_veus: int) -> _Turns:
     """Return the turns of the chunks ``ends`` of a chain.
 
-    Consecutive chunks share operands, such as the keys of a head, so that a vEU computes
-    consecutive ones if it computes whole chunks.
+    If each vEU computes whole chunks, these are consecutive, because consecutive chunks share
+    operands, such as the keys of a head.
     """
     share = -(-len(ends) // num_veus)
     is_even = len(ends) >= _EVEN * share * num_veus
@@ -108,7 +112,10 @@ def _turns(ends: Sequence[int], num_veus: int) -> _Turns:
 def _last(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return the own buffers of each chunk that its last operator touches, if there are any."""
+    """Return the own buffers that the last operator of each chunk touches, by chunk.
+
+    ``own`` has the own buffers of each chunk. A chunk without such buffers is left out.
+    """
     ends = {chunk: number for number, chunk in chunks.items()}
     found: dict[Chunk, tuple[int, ...]] = {}
     for chunk, number in ends.items():
@@ -137,9 +144,9 @@ def _own_buffers(graph: TaskGraph, chunks: Mapping[int, Chunk]) -> dict[Chunk, t
 def _begun(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return the own buffers of each chunk that are written before another of them is read.
+    """Return, by chunk, its own buffers that are written before any of its own buffers is read.
 
-    The operators that write the other ones depend on these.
+    The operators that write the chunk's other buffers depend on the writers of these.
     """
     written: defaultdict[Chunk, set[int]] = defaultdict(set)
     found: defaultdict[Chunk, list[int]] = defaultdict(list)

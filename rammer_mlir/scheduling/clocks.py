@@ -97,7 +97,8 @@ class Clocks:
         """Update the clock of a vEU that waits for a goal; return the waits of its barrier.
 
         A wait is a pair (w, order): the barrier waits until vEU w has completed its rTask of that
-        order, counted from zero. Waits for rTasks that ``veu`` knows to be complete are left out.
+        order, counted from zero. Waits for rTasks that ``veu`` already knows to be complete are
+        left out; the result may be empty.
         """
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)

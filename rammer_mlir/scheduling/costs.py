@@ -147,9 +147,9 @@ def most_efficient(operator: ROperator, device: Device) -> int:
 
 
 def candidates(operator: ROperator, device: Device) -> list[int]:
-    """Return the indices of the rKernels that fit on a vEU; of all rKernels if none fits.
+    """Return the indices of the rKernels that fit on a vEU, or of all rKernels if none fits.
 
-    In the latter case, the target refuses the program later.
+    If none fits, the target refuses the program later.
     """
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))

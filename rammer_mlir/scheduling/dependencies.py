@@ -159,8 +159,8 @@ class Dependencies:
 
         They exist if the consumer writes a buffer that takes over the memory of earlier buffers
         (``Buffer.after``): all its rTasks wait for all rTasks of the earlier operators that touch
-        those buffers, except for those that others of them wait for. Operator o has rKernel
-        ``kernels[o]``.
+        those buffers. Operators for which another of these operators already waits are left out.
+        Operator o has rKernel ``kernels[o]``.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -179,9 +179,10 @@ class Dependencies:
             yield Edge(producer, _all_pairs(kernel.num_rtasks, chosen.num_rtasks))
 
     def _last_users(self, buffer: int, consumer: int, kernels: Sequence[int]) -> Iterator[int]:
-        """Yield the operators before ``consumer`` that touch a buffer, without implied ones.
+        """Yield the operators before ``consumer`` that touch a buffer, without implied writers.
 
-        An operator that reads the whole buffer waits for its writers.
+        A writer is implied if a later one of these operators reads the whole buffer, and so waits
+        for it.
         """
         users = [user for user in self._users[buffer] if user < consumer]
         readers = [user for user in users if self._reads_whole(user, buffer, kernels)]
@@ -237,9 +238,10 @@ class Dependencies:
     ) -> Iterator[tuple[int, int]]:
         """Yield the operators before ``consumer`` that write a part of a buffer.
 
-        The results are pairs of the operator's number and the number of its argument. ``part`` is
-        the first and the last element of the part. With ``after_reads``, operators that read the
-        part are also included. A superset is allowed: callers compare the boxes of the rTasks.
+        Each result is a pair of the numbers of the operator and of its argument. ``part`` is the
+        first and the last element of the part. With ``after_reads``, operators that read the part
+        are also included if the buffer is updated in place. A superset is allowed: callers compare
+        the boxes of the rTasks.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(

@@ -77,15 +77,15 @@ class Device:
     def rate(self, matrix_element: str) -> float:
         """Return the operations per second of a vEU on an rKernel.
 
-        ``matrix_element`` is the rKernel's field of this name. Without a known rate of matrix
-        instructions on this type, it is ``flops_per_second``.
+        ``matrix_element`` is the rKernel's field of this name. The rate is that of matrix
+        instructions on this type if it is known, otherwise ``flops_per_second``.
         """
         if not matrix_element:
             return self.flops_per_second
         return dict(self.matrix_rates).get(matrix_element, self.flops_per_second)
 
     def with_rate(self, matrix_element: str) -> Device:
-        """Return the device with the rate on rKernels of ``matrix_element`` as its only rate."""
+        """Return the device with ``rate(matrix_element)`` as its rate for all rKernels."""
         return replace(self, flops_per_second=self.rate(matrix_element), matrix_rates=())
 
     def start_seconds(self, number: int) -> float:

@@ -35,7 +35,7 @@ class Segment:
 
 
 def has_exclusive(graph: TaskGraph) -> bool:
-    """Whether any operator has an exclusive candidate rKernel, whose rTask runs alone."""
+    """Whether any operator has an exclusive candidate rKernel: its rTask must run alone."""
     return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
 
 
@@ -95,8 +95,8 @@ def segments(graph: TaskGraph) -> list[Segment]:
 def _decided(operator: ROperator, device: Device) -> ROperator:
     """Return the operator with candidate rKernels of one kind only: exclusive or not.
 
-    If the fastest candidate is exclusive, only the fastest exclusive candidate is kept; else all
-    candidates that are not exclusive.
+    If the fastest candidate, including the launches that it adds, is exclusive, only the fastest
+    exclusive candidate is kept; otherwise all candidates that are not exclusive are kept.
     """
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)

@@ -31,7 +31,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A use of an argument of an rKernel: the box of elements of it that each rTask touches.
+    """A use of an argument of an rKernel: the box of its elements that each rTask touches.
 
     ``argument`` is the number of the argument; 0 is the first buffer, after the rTask's id.
     """
@@ -83,7 +83,7 @@ class RKernel:
     """One implementation of an rOperator: its rTasks and their costs (RAMMER section 3.1).
 
     Equal rKernels are the same object, so that results that depend on the rKernel alone can be
-    memoized by identity. A full rTask is one whose tile is not cut off at a border.
+    memoized by identity. A full rTask has a tile that is not cut off at a border.
 
     Attributes:
         num_rtasks: the number of rTasks; the paper's ``get_total_rtask_num``.

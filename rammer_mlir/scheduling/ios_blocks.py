@@ -20,11 +20,11 @@ Block = tuple[int, int]
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return a unit for each operator, except that fills of padding join another operator's unit.
+    """Return the units: each is an operator, with the fills of padding that join it, if any.
 
     A fill joins the latest other operator that all of the fill's readers read, or else its only
-    reader: in neither case does the unit depend on more operators than the joined operator does.
-    Without such an operator, the fill is a unit alone.
+    reader. In neither case does the unit depend on more operators than the joined operator does.
+    Without such an operator, the fill is a unit of its own.
 
     Args:
         sources: for each operator, the operators that it reads from.
@@ -97,7 +97,7 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Return the blocks of units, cut at all boundaries across which a single value is live.
+    """Return the blocks of units, cut at boundaries across which a single value is live.
 
     The value has to be the result of the unit just before the boundary: an older value has readers
     on both sides of the boundary, which may run concurrently.

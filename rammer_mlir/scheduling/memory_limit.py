@@ -57,7 +57,7 @@ class Limited:
 
 
 def limited(graph: TaskGraph, limit: int) -> Limited:
-    """Return the graph with anti-dependencies, so that intermediates fit into a limit.
+    """Return the graph with the anti-dependencies that let its intermediates fit into a limit.
 
     Buffers are placed cyclically in the available memory (next fit), so that an operator waits for
     buffers that were last used long ago.

@@ -15,8 +15,8 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 def minimize(plan: Plan) -> Plan:
     """Return the plan with the fewest waits that keep the same happens-before order.
 
-    Happens-before is a partial order, so the fewest waits are unique: a wait stays exactly if no
-    other path through earlier or simultaneous waits leads to the same rTask. Consecutive barriers
+    Happens-before is a partial order, so this set of waits is unique: a wait is dropped exactly if
+    another path through earlier or simultaneous waits leads to the same rTask. Consecutive barriers
     are merged, and trailing barriers are removed.
 
     Raises:

@@ -1,8 +1,8 @@
 """Dynamic storage allocation: conflicting blocks of memory get disjoint addresses.
 
-First several greedy orders, each placing blocks in the smallest gap that fits; then hill climbing
-over the order, moving blocks at the top of memory to earlier positions. The problem is NP-hard
-(Garey and Johnson, SR2), so both are heuristics.
+First, blocks are placed in several greedy orders, each block in the smallest gap that fits. Then
+hill climbing improves the best order by moving blocks at the top of memory to earlier positions.
+The problem is NP-hard (Garey and Johnson, SR2), so both are heuristics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def pack(
     least: int,
     work: int = WORK,
 ) -> dict[int, int]:
-    """Return a byte offset for each block, so that conflicting blocks do not overlap.
+    """Return byte offsets by block at which conflicting blocks do not overlap.
 
     Args:
         sizes: bytes of each block.

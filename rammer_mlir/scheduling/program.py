@@ -42,7 +42,7 @@ class RProgram:
 
     @property
     def num_waits(self) -> int:
-        """The number of waits, which are (vEU, order) pairs, of all barriers."""
+        """The number of waits of all barriers; a wait is a pair (vEU, order)."""
         return sum(
             len(item.waits) for veu in self.veus for item in veu if isinstance(item, Barrier)
         )

@@ -1,13 +1,14 @@
-"""Cache contents seen by a plan's rTasks when the plan runs repeatedly.
+"""Contents of the caches that the rTasks of a plan find when the plan runs repeatedly.
 
-Memory addresses are known here, unlike while scheduling: intermediates share the arena, so that an
-rTask mostly writes to memory that was read or written shortly before. A run is replayed on each
-vEU's own cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of
-the plan, after a previous run that filled the caches.
+Memory addresses are known here, unlike while scheduling: intermediates share the arena, so an rTask
+mostly writes to memory that was read or written shortly before. A run is replayed on each vEU's own
+cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of the plan,
+after a previous run that filled the caches.
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same
 distance: some of its sets overflow earlier than others. Between two distances, both from the
-device's description, the lost share grows linearly. Data that another vEU wrote since is lost too.
+device's description, the lost share grows linearly. Data that another vEU has written since its
+last use is lost too.
 """
 
 from __future__ import annotations
@@ -229,11 +230,10 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """A model of a vEU's cache: when each block of memory was last touched.
+    """A model of a vEU's cache: when each block was last touched, and the bytes since then.
 
-    The model also has the number of bytes touched since then. Time is counted in moments: each run
-    of rTasks on this vEU is a moment. ``_time`` has the positions of the moments among the runs of
-    all vEUs in execution order.
+    Time is counted in moments: each run of rTasks on this vEU is a moment. ``_time`` has the
+    position of each moment in the execution order of the runs of all vEUs.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:

@@ -126,7 +126,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer, from which the bytes touched since then are computed.
+    """The bytes touched since the last use of each buffer.
 
     A Fenwick tree has the bytes of the last uses in order of time. ``length`` is the maximum number
     of uses.

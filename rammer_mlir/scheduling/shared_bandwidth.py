@@ -1,9 +1,9 @@
 """Simulation of a plan on a device whose running rTasks share the memory bandwidth.
 
-``simulator.simulate`` fixes an rTask's share of the bandwidth by its own rOperator, whatever runs
-at the same time, and so need not process rTasks in order of time. This is an event simulation:
-rTasks that load at the same time get equal shares of the bandwidth, and at most the bandwidth of a
-single vEU.
+This is an event simulation: rTasks that load at the same time get equal shares of the bandwidth,
+each at most the bandwidth of a single vEU. In contrast, ``simulator.simulate`` fixes an rTask's
+share of the bandwidth by its own rOperator, independent of other running rTasks, and need not
+process rTasks in the order of time.
 """
 
 from __future__ import annotations

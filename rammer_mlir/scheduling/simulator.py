@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstan
 class Event:
     """The execution of a run or barrier, ``item``, by a vEU in rProgram number ``program``.
 
-    ``start`` and ``end`` are in seconds from the begin of the first launch.
+    ``start`` and ``end`` are in seconds from the beginning of the first launch.
     """
 
     program: int

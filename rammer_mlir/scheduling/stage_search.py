@@ -85,9 +85,9 @@ class StageSearch:
         pruning: limits on the stages that are searched.
         max_transitions: maximum number of transitions of a block. If the bound on the transitions
             is higher, or more than LONGEST units are between two boundaries with a single live
-            value, chains of operators become units if ``joins_chains``; a block that still needs
-            more is cut into parts.
-        joins_chains: whether an operator and the only reader of its result may be in one unit.
+            value, chains of operators become units if ``joins_chains``. A block that still needs
+            more transitions is cut into parts.
+        joins_chains: whether an operator and the only reader of its result may be in the same unit.
         is_worth: called with the units of a block; returns whether the block is searched. If not,
             each unit is a stage.
         counts: counts of the search so far.

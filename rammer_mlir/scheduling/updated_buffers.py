@@ -1,7 +1,7 @@
 """Buffers that operators update in place: the latest uses of each element by earlier operators.
 
-The writer of an element waits for all of its earlier uses, so that waiting for the latest writer
-implies waiting for all uses before it. A chain of updates thus has linearly many dependencies.
+The writer of an element waits for all of its earlier uses. Waiting for the latest writer therefore
+implies waiting for all uses before it, and a chain of updates has linearly many dependencies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Interval = tuple[int, int]
 
 
 class _Places:
-    """An index of the uses of a buffer, which finds the uses of a range of its elements.
+    """An index of the uses of a buffer, for finding the uses of a range of its elements.
 
     The hull of a use is the range from its first to its last element. The buffer is divided into
     buckets of equal size, once for each power of two. Each use is in one or two buckets, of the

@@ -56,8 +56,8 @@ class DiagnosticPrinter:
     def named(self, place: Place) -> Place:
         """Return ``place`` with the name of the input if its file name is ``UNNAMED``.
 
-        The readable form becomes generic text line by line: a column of that text which the input's
-        line does not have is left out.
+        MLIR parses the generic form into which the readable form is converted line by line. The
+        column is therefore set to 0 if the input's line is too short to have it.
         """
         if place.file != UNNAMED:
             return place
@@ -88,10 +88,10 @@ class DiagnosticPrinter:
         return f"{prefix}{kind}{message}{self._source(place, is_colored)}"
 
     def _source(self, place: Place, is_colored: bool) -> str:
-        """Return the input's line at ``place`` with a caret below it.
+        """Return the input's line at ``place`` with a caret below the column.
 
-        Return "" if the input has no such line, or if the line is too long. ``is_colored`` is True
-        for a colored caret.
+        Return "" if the input has no such line, or if the line is too long. The caret is colored if
+        ``is_colored``.
         """
         lines = self.text.split("\n")
         if place.file != self.name or not place.column or not 0 < place.line <= len(lines):

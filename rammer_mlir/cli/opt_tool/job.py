@@ -29,7 +29,7 @@ _UNREAD_PIPELINE = "ignoring unknown external resources for 'mlir_reproducer'"
 
 @dataclass
 class Job:
-    """Runs the pipeline on modules of the input, one in each call of ``run``.
+    """Runs the pipeline on the modules of the input, one module in each call of ``run``.
 
     Attributes:
         options: the options of the command line.

@@ -24,9 +24,10 @@ Bindings can look up a dialect by name, but not list all dialects.
 
 
 def list_passes(passes: Sequence[type[Pass]]) -> str:
-    """Return a text with a line for each pass: ``passes``, those of this project, come first.
+    """Return a text with a line for each pass.
 
-    Passes of installed packages and of plug-ins follow.
+    ``passes``, those of this project, come first; passes of installed packages and of plug-ins
+    follow.
     """
     return "\n".join(
         [

@@ -89,7 +89,7 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 def reproducible_text(module: ir.Module, name: str) -> str:
     """Return a module as text with its locations, in a form that can be parsed again.
 
-    ``name`` is the name of the input, which the locations in it get as their file.
+    ``name`` is the name of the input; it becomes the file name of locations that have none.
     """
     name_locations(module, name)
     return dialects.get_asm(module, enable_debug_info=True)

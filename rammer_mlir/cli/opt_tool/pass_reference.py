@@ -37,7 +37,7 @@ def pass_reference(sections: Sequence[Section]) -> str:
 
 
 def _pass(kind: type[Pass], folder: str) -> Iterator[str]:
-    """Yield a pass's heading, docstring, input form, options and example.
+    """Yield the lines of a pass's section: heading, docstring, input form, options and example.
 
     ``folder`` is the folder of the example in ``lit_tests/``.
     """

@@ -21,7 +21,7 @@ from rammer_mlir.scheduling.device_costs import Device
 
 
 class _Graphs:
-    """Translates a region to a JSON graph, as a single rTask that the engine ``name`` runs.
+    """Translates a region to a JSON graph that the engine ``name`` runs as a single rTask.
 
     With the option ``threads=all``, no other rTask runs at the same time.
     """
@@ -43,7 +43,10 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates; others cost less than a call."""
+        """Return whether a region has multiply-accumulates.
+
+        Any other region costs less on the host than a call of the engine.
+        """
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -70,7 +73,10 @@ class NumPyGraphs(_Graphs):
 
 
 class OnnxRuntimeGraphs(_Graphs):
-    """Translates regions to JSON graphs for ONNX Runtime; by default, a vEU's thread runs each."""
+    """Translates regions to JSON graphs for ONNX Runtime.
+
+    By default, each graph runs on the thread of its vEU only.
+    """
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
@@ -80,7 +86,10 @@ class OnnxRuntimeGraphs(_Graphs):
 
 
 class OpenVinoGraphs(_Graphs):
-    """Translates regions to JSON graphs for OpenVINO; by default, a vEU's thread runs each."""
+    """Translates regions to JSON graphs for OpenVINO.
+
+    By default, each graph runs on the thread of its vEU only.
+    """
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)

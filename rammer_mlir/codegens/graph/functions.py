@@ -40,7 +40,7 @@ CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
     """Append a conversion of tensor ``value`` to ``element_type``; return the name of its result.
 
-    An empty ``out`` asks for a generated name.
+    The result is named ``out``, or gets a generated name if ``out`` is empty.
 
     Raises:
         NotExpressibleError: if graphs do not support the type.
@@ -57,7 +57,7 @@ def write_function(
     parameters: Mapping[str, float],
     inputs: Sequence[str],
 ) -> str:
-    """Append the operators of an element-wise function, whose inputs have shapes that broadcast.
+    """Append the operators of an element-wise function; its inputs must broadcast.
 
     Args:
         writer: the graph under construction.

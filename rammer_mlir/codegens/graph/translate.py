@@ -106,7 +106,8 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
 def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
     """Return the name of an operand's tensor in the graph.
 
-    For a splat constant, which is no input of the region, append a scalar and its expansion.
+    A splat constant is not an input of the region: for it, append a scalar constant and an operator
+    that broadcasts it, and return the name of the result.
     """
     number = splat_of(operand)
     if number is None:
@@ -183,10 +184,10 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Append a matmul or convolution of two tensors; return the name of its result.
+    """Append a matmul or convolution of the two tensors ``factors``; return the name of its result.
 
-    Tensors of i8 use operator ``op`` with the suffix ``Integer``; f16 is converted to f32 first. An
-    empty ``out`` asks for a generated name.
+    Tensors of i8 use operator ``op`` with the suffix ``Integer``; f16 is converted to f32 first.
+    The result is named ``out``, or gets a generated name if ``out`` is empty.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":
@@ -285,7 +286,8 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
     """Append transposes and reshapes that make inputs broadcast to the result's shape.
 
-    Dimensions of size 1 are inserted. Returns the name of the resulting tensor for each input.
+    Return the name of the resulting tensor for each input. The reshapes insert dimensions of size
+    1.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

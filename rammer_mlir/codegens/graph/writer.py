@@ -29,14 +29,17 @@ class GraphWriter:
         self._nodes[-1] = replace(last, outputs=(out,))
 
     def integers(self, *values: int) -> str:
-        """Return the name of a constant i64 vector, which is added if the graph lacks it."""
+        """Return the name of the constant i64 vector ``values``; add it if the graph lacks it."""
         found = self._constants.setdefault(
             ("integers", *values), GraphConstant(f"c{len(self._constants)}", (len(values),), values)
         )
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of a scalar constant of an MLIR type, added if the graph lacks it."""
+        """Return the name of the scalar constant ``value``; add it if the graph lacks it.
+
+        ``element_type`` is its MLIR type.
+        """
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(

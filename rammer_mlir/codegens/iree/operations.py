@@ -57,14 +57,15 @@ def has_main_operation(readings: Iterable[Reading]) -> bool:
 
 
 def efficiency(readings: Iterable[Reading]) -> float:
-    """Return the estimated speed of IREE's code for a region, divided by that of the host's."""
+    """Return the estimated speed of IREE's code for a region relative to the host's code."""
     return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
 
 
 def _is_one_dispatch(match: Match) -> bool:
-    """Return whether a match becomes a single dispatch.
+    """Return whether IREE compiles the operations of a match to a single dispatch.
 
-    IREE must support its operations; those after the main operation must keep the result's shape.
+    It does if it supports the operations and those after the main operation keep its result's
+    shape.
     """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape

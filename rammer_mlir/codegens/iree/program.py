@@ -47,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A region as MLIR text, whose function has the inputs and then the outputs as arguments.
+    """A region as MLIR text with a single function: its arguments are the inputs, then the outputs.
 
     Attributes:
         lines: the MLIR module, in which the function is called ``NAME``.

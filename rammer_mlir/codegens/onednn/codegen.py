@@ -67,12 +67,11 @@ _MOST_PARTS, _LEAST_MACS = 8, 1 << 20
 
 
 class OneDnn:
-    """Compiles f32 convolutions, products, poolings, element-wise functions to calls of oneDNN 3.2.
+    """Compiles f32 convolutions, products, poolings and element-wise functions to oneDNN 3.2 calls.
 
-    The batch of a region is divided into equal parts, each computed by an rTask. An rTask runs on
-    the thread of its vEU only, unless users request more threads. Intermediate results keep the
-    layouts that the library prefers between primitives. Weights are packed when the region's state
-    is opened.
+    The batch of a region is divided into equal parts, each computed by an rTask. An rTask runs only
+    on the thread of its vEU, unless the user requests more threads. Intermediate results have the
+    layouts that the library prefers. Weights are packed when the region's state is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -112,7 +111,7 @@ class OneDnn:
         return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation that no pattern matches becomes a primitive of its own.
+        """Whether an operation outside of all patterns becomes a primitive of its own.
 
         False for convolutions and products, which the library computes only as matches of patterns.
         """
@@ -158,9 +157,9 @@ class OneDnn:
         )
 
     def layouts(self, region: Region) -> Layouts:
-        """Return the images to store in blocks of 16 channels, so that fewer bytes are converted.
+        """Return the inputs and outputs to store in blocks of 16 channels: f32 images.
 
-        An image is chosen if its blocked layout reduces ``converted_bytes``.
+        An image is chosen if that reduces the bytes which rTasks copy between layouts.
 
         Raises:
             RammerError: if the library is missing, or has another version.
@@ -199,10 +198,10 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _table_and_needs(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return a region's table of primitives, and the needs of an rTask as the C code reports them.
+    """Return a region's table of primitives, and the memory that an rTask needs.
 
-    The function chooses the number of rTasks in the table. The result is None if the library cannot
-    compute the region.
+    The function chooses the number of rTasks in the table; the C code reports the needed memory.
+    Return None if the library cannot compute the region.
 
     Args:
         region: region with any layouts.
@@ -229,10 +228,10 @@ def _table_and_needs(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return rTask ``d0``'s box of each input or output that is split over rTasks.
+    """Return, by buffer number, the box of rTask ``d0`` in each buffer that is split over rTasks.
 
-    The keys are buffer numbers: inputs first, then outputs. The result is None if an rTask's part
-    of some buffer is not a box.
+    Buffers are the inputs, then the outputs. Return None if an rTask's part of a buffer is not a
+    box.
     """
     kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
     found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
@@ -241,9 +240,10 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return rTask ``d0``'s box if a row-major buffer is split into equal, contiguous parts.
+    """Return the box of rTask ``d0`` in a row-major buffer of a shape.
 
-    ``parts`` is the number of parts. The result is None if such a part is not a box.
+    The buffer is split into ``parts`` equal, contiguous parts, one for each rTask. Return None if
+    such a part is not a box.
     """
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts

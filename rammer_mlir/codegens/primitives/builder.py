@@ -161,11 +161,11 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Add a function of the node's result and a second tensor to the node, and return it.
+        """Add a function of the node's result and a second tensor to the node, and return the node.
 
-        ``step`` is the function, which becomes the bias of a contraction if it adds a vector along
-        the channels and no other function precedes it, otherwise a binary post operation. ``main``
-        is the reading of the node.
+        ``step`` is the function. It becomes the bias of a contraction if it adds a vector along the
+        channels and no other function precedes it, otherwise a binary post operation. ``main`` is
+        the reading of the node.
         """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
@@ -321,9 +321,10 @@ class _Builder:
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return the node of nearest-neighbour upsampling, read as pairs of broadcast and reshape.
+        """Return the node of a nearest-neighbour upsampling.
 
-        Raises NotExpressibleError for other broadcasts, and for other ranks than 3 to 5.
+        ``readings`` has a broadcast and a reshape for each resized axis. Raises NotExpressibleError
+        for other broadcasts, and for ranks other than 3 to 5.
         """
         source, output = readings[0].inputs[0], readings[-1].output
         if not are_repetitions(readings) or not 3 <= source.rank <= 5:

@@ -53,10 +53,10 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 
 
 def unary_function(reading: Reading) -> Function | None:
-    """Return a library's function for an operation on one tensor, or on a tensor and a number.
+    """Return a library's function for an operation on one tensor; None for other operations.
 
-    For example, ``x * 2.0`` becomes ``linear``; a tensor that has the same number in all elements
-    counts as a number. The result is None for any other operation.
+    A second operand may be a number, or a tensor that has the same number in all elements. For
+    example, ``x * 2.0`` becomes ``linear``.
     """
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])

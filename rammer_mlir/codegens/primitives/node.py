@@ -57,7 +57,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """The function that a primitive computes: element-wise, or that of a pooling or reduction.
+    """The function of a primitive: an element-wise function, a pooling or a reduction.
 
     ``name`` is its name; ``alpha`` and ``beta`` are its parameters, in the order of the reading's
     attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is

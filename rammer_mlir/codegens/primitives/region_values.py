@@ -40,8 +40,8 @@ class RegionValues:
         num_inputs: number of the region's inputs.
         results: numbers, in the region, of the tensors that the region returns.
         shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer number.
-        renamed: maps the number of the result of each reshape, pack and unpack, which compute
-            nothing, to the number of the operand.
+        renamed: for each reshape, pack and unpack, which compute nothing: maps the number of the
+            result to the number of the operand.
         values: the views, in the order of their first access.
     """
 

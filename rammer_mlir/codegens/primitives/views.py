@@ -29,7 +29,7 @@ class View:
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Return a view of ``rank`` dimensions, with dimension i of this view as ``places[i]``.
+        """Return a view of ``rank`` dimensions, in which dimension i of this view is ``places[i]``.
 
         All other dimensions have size 1. Dimensions with a negative place are dropped; they must
         have size 1.

@@ -98,11 +98,14 @@ class Backend(ABC):
 
     @classmethod
     def syntax(cls) -> str:
-        """Return ``spelling`` with this target's name; a subclass may inherit the spelling."""
+        """Return the syntax of this target, for messages: ``spelling`` with the target's own name.
+
+        A subclass may inherit the ``spelling`` of another target.
+        """
         return re.sub(r"^[^\[:]*", cls.name, cls.spelling)
 
     def checked_stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the stages, after a check of those of a target that a user registered.
+        """Return the stages; those of a target that a user registered are checked first.
 
         Raises:
             TargetError: if that target fails, or returns something else than stages.
@@ -127,7 +130,10 @@ class Backend(ABC):
 
     @contextmanager
     def _blamed(self) -> Generator[None]:
-        """Convert exceptions in a ``with`` block to a TargetError; not for built-in targets."""
+        """Return a context in which exceptions of a registered target become a TargetError.
+
+        RammerErrors, and exceptions of built-in targets, are raised unchanged.
+        """
         try:
             yield
         except RammerError:
@@ -141,7 +147,10 @@ class Backend(ABC):
             ) from error
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the stage that produces the code: the last stage if every tool is available."""
+        """Return the stage that produces the code: by default the last stage.
+
+        A target whose tools may be missing overrides it.
+        """
         return self.checked_stages(options)[-1].name
 
     def compile(self, work: Work) -> Code:

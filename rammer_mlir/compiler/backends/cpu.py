@@ -47,7 +47,7 @@ class CpuBackend(Backend):
 
     @property
     def target(self) -> str:
-        """The target's name, with the processor if the user names one."""
+        """The target's name: ``cpu``, or ``cpu:NAME`` if the user names a processor."""
         return self.name if self.named is None else f"{self.name}:{self.named.name}"
 
     @property

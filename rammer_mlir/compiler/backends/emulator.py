@@ -43,7 +43,7 @@ class EmulatorBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the emulator of the GPU target ``rest``, of ``nvvm`` if it is empty."""
+        """Return the emulator of the GPU target ``rest``, or of ``nvvm`` if ``rest`` is empty."""
         return cls.of_backend(find_backend(rest or "nvvm"))
 
     @classmethod
@@ -64,7 +64,7 @@ class EmulatorBackend(Backend):
 
     @property
     def target(self) -> str:
-        """The emulated GPU's target: compiled programs do not name the emulator."""
+        """The target of the emulated GPU; compiled programs do not name the emulator."""
         return self.emulated.target
 
     @property

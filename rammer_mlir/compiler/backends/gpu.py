@@ -47,7 +47,7 @@ class GpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """One vEU for each multiprocessor of the most common board with this chip."""
+        """The number of multiprocessors of the most common board with this chip: a vEU for each."""
         return self.gpu.num_veus
 
     @property

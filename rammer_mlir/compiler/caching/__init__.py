@@ -1,1 +1,1 @@
-"""The compile cache: a single file, whose entries are found by level and key."""
+"""The compile cache: a single file with entries by level and key."""

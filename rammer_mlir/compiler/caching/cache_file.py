@@ -114,7 +114,7 @@ class CacheFile:
                 database.close()
 
     def find(self, level: str, key: str) -> Entry | None:
-        """Return a level's entry of a key and update its time of use; None if there is none."""
+        """Return a level's entry of a key, or None if there is none; update its time of use."""
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:

@@ -68,7 +68,7 @@ def artifact_parts(model: str, given: Given, compiler: Parts) -> Parts:
 
 
 def compiler_parts(options: CheckedOptions) -> Parts:
-    """Return the components of a compilation's key by name, without those of the model."""
+    """Return the components of a compilation's key by name, except those of the model."""
     parts: dict[str, object] = {
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),

@@ -1,9 +1,9 @@
-"""The cache level of preparations, which finds a program without preparing the model again.
+"""The cache level of preparations: finds a program without preparing the model again.
 
-Preparation infers shapes, folds constants and decomposes operators, and takes far longer than the
-load of a cached program. The key is the canonical form of the model as it is loaded, without names
-and values of weights. An entry names the program's entry in the next level, and describes how names
-and weights of the prepared model follow from those of the loaded one.
+Preparation infers shapes, folds constants and decomposes operators; it takes far longer than
+loading a cached program. The key is the canonical form of the loaded model, without names and
+values of weights. An entry names the program's entry in the next level, and describes how the names
+and weights of the prepared model follow from those of the loaded model.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ProgramLookup:
             self._key = ProgramKey(graph, parts)
 
     def find(self) -> Executable | None:
-        """Return the cached program of the loaded model; None if preparation has to find it."""
+        """Return the cached program of the loaded model, or None if this level does not have it."""
         if self._key is None:
             return None
         with self._file.kept_open():
@@ -122,7 +122,10 @@ class ProgramLookup:
             self._keep_preparation()
 
     def _timed(self, found: Executable | None) -> Executable | None:
-        """Add the seconds before the program's own lookup to its statistics; return ``found``."""
+        """Add the seconds that preceded the program's own lookup to the statistics of ``found``.
+
+        Return ``found``, which may be None.
+        """
         if found is not None:
             spent = found.stats["seconds"]
             before = time.perf_counter() - self._begin - sum(spent.values())
@@ -167,12 +170,14 @@ class _Preparation:
     def of(
         program: ProgramKey, graph: CanonicalGraph, given: Sequence[Array], prepared: Model
     ) -> _Preparation | str:
-        """Return how a prepared model follows from a loaded one, or why that is unknown.
+        """Return a description of how a prepared model follows from a loaded model.
+
+        Return the reason as text if that cannot be described.
 
         Args:
             program: key of the program of ``prepared``.
             graph: canonical graph of the loaded model.
-            given: its weights, in the order of ``graph``.
+            given: the loaded model's weights, in the order of ``graph``.
             prepared: the prepared model.
         """
         if prepared.warned:
@@ -214,7 +219,7 @@ class _Preparation:
         return _Preparation(program.digest, form, digests, weights, (first, second, third))
 
     def changed(self, graph: CanonicalGraph, given: Sequence[Array]) -> str | None:
-        """Return the name of a weight in ``read`` that has other values; None if all are equal.
+        """Return the name of a weight in ``read`` whose values have changed; None if there is none.
 
         ``graph`` is a loaded model's canonical graph, and ``given`` has its weights.
         """
@@ -259,7 +264,7 @@ class _Preparation:
 
 
 def _is_equal(one: Array, other: Array) -> bool:
-    """Whether two arrays are the same, or have equal types, shapes and bytes."""
+    """Whether two arrays are the same object, or have equal types, shapes and bytes."""
     if one is other:
         return True
     is_alike = one.dtype == other.dtype and one.shape == other.shape
@@ -267,9 +272,9 @@ def _is_equal(one: Array, other: Array) -> bool:
 
 
 def _by_position(given: Given, source: Model) -> Given | None:
-    """Return ``given`` with the positions of the inputs instead of their names.
+    """Return ``given`` with the positions of the inputs, as text, instead of their names.
 
-    None if it names a value that is no input.
+    Return None if ``given`` names a value that is not an input.
     """
     positions = {value.name: str(number) for number, value in enumerate(source.inputs)}
     if not positions.keys() >= given.shapes.keys() | given.values.keys():
@@ -294,9 +299,9 @@ def _names(graph: CanonicalGraph) -> tuple[str, ...]:
 
 
 def _sources_of(names: Iterable[str], before: Sequence[str]) -> list[_NameSource]:
-    """Return for each name the longest name in ``before`` that it begins with, and the rest.
+    """Return, for each name, the longest name in ``before`` that it begins with, and the rest.
 
-    Preparation derives names by appending to those of the loaded model.
+    Preparation derives names by appending text to those of the loaded model.
     """
     numbers: dict[str, int] = {}
     for number, name in enumerate(before):

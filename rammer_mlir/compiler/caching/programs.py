@@ -1,4 +1,4 @@
-"""The cache level of programs, which are reused for models that differ in weights and names only.
+"""The cache level of programs; models that differ only in weights and names share a program.
 
 The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
 caches transformations by a hash of the expression). A hit is confirmed by comparing the forms; then
@@ -76,7 +76,7 @@ class Replacement:
 
     @staticmethod
     def of_prepared(graph: CanonicalGraph, model: Model) -> Replacement:
-        """Return those of a prepared model, whose canonical graph is ``graph``."""
+        """Return the weights and names of a prepared model, whose canonical graph is ``graph``."""
         weights = [model.weights[name] for name in graph.weights]
         return Replacement(weights, graph.nodes, (*graph.interface, *graph.weights))
 
@@ -96,7 +96,7 @@ class ProgramCache:
 
     @property
     def stores(self) -> bool:
-        """Whether this level stores programs: only those for a CPU without foreign code."""
+        """Whether this level stores programs: only those for a CPU without external code."""
         return self.options.backend.repacks_weights and not self.options.offload
 
     def key(self, model: Model) -> ProgramKey | None:
@@ -136,11 +136,13 @@ class ProgramCache:
         replacement: Replacement,
         parts: Parts | None = None,
     ) -> Executable | None:
-        """Return the cached program of a key with other weights and names; None if none is valid.
+        """Return the cached program of a key with other weights and names; None if there is none.
+
+        A damaged entry is removed, and counts as missing.
 
         Args:
             digest: the digest of the program's key.
-            is_form: whether a canonical form is that of the model.
+            is_form: called with a canonical form; returns whether it is that of the model.
             replacement: the model's weights and names.
             parts: the components of the key, for the log message of a miss.
         """
@@ -254,7 +256,11 @@ def replayed(kept: Artifact, new: Replacement) -> Artifact:
 
 
 def _with_interface(signature: Signature, names: Sequence[str]) -> Signature:
-    """Return a signature with other names: those of inputs, then of outputs, begin ``names``."""
+    """Return a signature with other names.
+
+    ``names`` begins with the new names of the inputs, then those of the outputs; the rest is
+    ignored.
+    """
     specs = (*signature.inputs, *signature.outputs)
     renamed = [replace(spec, name=name) for spec, name in zip(specs, names, strict=False)]
     count = len(signature.inputs)
@@ -273,7 +279,7 @@ def _with_names(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
-    """Return the proof with values renamed; ``names`` maps old to new names, without quotes."""
+    """Return ``proof`` with renamed values; ``names`` maps old to new names, without quotes."""
     quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
 
     def renamed(value: ValuePlace) -> ValuePlace:

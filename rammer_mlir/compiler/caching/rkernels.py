@@ -32,7 +32,7 @@ class RKernelCache:
     """
 
     def __init__(self, file: CacheFile | None) -> None:
-        """Take the cache file, or None to keep objects only in memory."""
+        """Store the cache file; None to cache objects in memory only."""
         self._file = file
         self._objects: OrderedDict[str, bytes] = OrderedDict()
         self._num_bytes = 0

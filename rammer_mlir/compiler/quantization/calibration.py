@@ -51,12 +51,12 @@ class Calibration:
             yield ObservedValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
-        """Return the ranges of the two factors of each contraction, in a list for each region.
+        """Return, for each region, the ranges of the two factors of each of its contractions.
 
         The range of a factor that is a weight is None.
 
         Args:
-            method: how ranges are chosen, ``minmax``, ``percentile`` or ``entropy``.
+            method: how ranges are chosen: ``minmax``, ``percentile`` or ``entropy``.
         """
         used = [tap for each in self.regions for pair in each.factors for tap in pair if tap]
         histograms = {tap: Histogram() for tap in used}

@@ -23,8 +23,9 @@ class Samples:
     """Arrays by the names of a model's inputs; each contains all samples.
 
     Attributes:
-        arrays: of shape ``[samples, *shape]``, or with samples concatenated along the input's first
-            dimension, as batches.
+        arrays: the arrays. An array has the shape ``[samples, *shape]`` if ``shape`` is that of the
+            input; or it is the concatenation of all samples along the input's first dimension, as
+            of batches.
         digest: identifies the arrays in cache keys.
     """
 

@@ -23,7 +23,7 @@ _SHARDING = "sdy."
 
 
 def stablehlo_of(lowered: Any) -> ir.Module:
-    """Return the StableHLO of a ``jax.stages.Lowered``, which is not modified.
+    """Return the StableHLO of a ``jax.stages.Lowered``; ``lowered`` is not modified.
 
     Arguments and results are the leaves of the function's arguments and results, in JAX's order.
 

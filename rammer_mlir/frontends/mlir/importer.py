@@ -154,7 +154,7 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
 
 
 def _drop_nested(module: ir.Module) -> None:
-    """Erase nested modules and transformation scripts, which top-level functions cannot call."""
+    """Erase nested modules and transformation scripts; top-level functions cannot call them."""
     for op in list(module.body.operations):
         dialect = op.operation.name.partition(".")[0]
         if op.operation.name == "builtin.module" or dialect in _SCRIPTS:

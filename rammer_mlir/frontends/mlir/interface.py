@@ -209,7 +209,7 @@ def _outputs(function: ir.OpView) -> Iterator[_Value]:
 def check_weights(
     function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
 ) -> None:
-    """Refuse weights without a value in the IR or in ``constants``, which has values by name.
+    """Refuse weights that have no value, neither in the IR nor in ``constants`` (values by name).
 
     ``file`` is the module's name in messages.
 

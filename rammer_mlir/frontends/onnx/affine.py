@@ -1,7 +1,6 @@
 """Folding of batch norms, and of scales and shifts per channel, into the preceding convolution.
 
-A chain of such operations without a preceding convolution becomes a single product and a single
-sum.
+If there is no preceding convolution, a chain of such operations becomes one product and one sum.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A Conv, ConvTranspose, Gemm or batch norm, into which affine functions after it are folded.
+    """A Conv, ConvTranspose, Gemm or batch norm, with the affine functions that are folded into it.
 
     Attributes:
         node: the node; its output is that of the last folded function.

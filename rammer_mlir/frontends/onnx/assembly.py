@@ -1,4 +1,4 @@
-"""Conversion of a model after ``prepare`` to IR: the builder of each node emits linalg operations.
+"""Conversion of a prepared model to IR: the builder of each node emits linalg operations.
 
 All nodes are emitted into a single function. The few nodes without a builder go through
 torch-mlir's importer. Time is therefore linear in the number of nodes, and all nodes that cannot be
@@ -45,7 +45,7 @@ _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
 
 def assemble(model: Model) -> bytes:
-    """Convert a model that ``prepare`` returned to MLIR bytecode of IR at the `linalg` stage.
+    """Convert a model that ``prepare`` returned to IR at the `linalg` stage, as MLIR bytecode.
 
     Raises:
         UnsupportedError: with all nodes that cannot be compiled.

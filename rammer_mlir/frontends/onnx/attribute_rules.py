@@ -1,4 +1,4 @@
-"""Checks of nodes' attributes before ONNX's shape inference, which does not check them.
+"""Checks of nodes' attributes that ONNX's shape inference does not perform; they precede it.
 
 With an axis or count larger than that of any tensor, the inference would exhaust memory or crash
 the process.
@@ -57,7 +57,7 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
 
 
 def check_attributes(graph: onnx.GraphProto) -> None:
-    """Check the nodes of a graph and of its subgraphs.
+    """Check the attributes of the nodes of a graph and of its subgraphs.
 
     Raises:
         ModelError: for the first node with an invalid attribute.

@@ -1,7 +1,8 @@
-"""The canonical form of a model, prepared or as it is loaded.
+"""The canonical form of a model, either prepared or as it was loaded.
 
-Prepared models of equal forms give the same program; loaded ones do if the weights that their
-preparation reads are equal too. A loaded model has declared types only, a prepared one all types.
+Prepared models with equal forms give the same program. Loaded models with equal forms do so if the
+weights that their preparation reads are equal too. A loaded model has declared types only, a
+prepared model has all types.
 
 Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
 order of nodes matter. A weight (``weight_values``) is represented by type, shape and uses; any
@@ -35,7 +36,7 @@ class CanonicalGraph:
         weights: names of the weights that the outputs depend on, by number.
         nodes: names of the nodes that the outputs depend on, by number.
         results: names of the results of these nodes.
-        literals: names of the constants in the graph, one for each of their uses.
+        literals: names of the constants that the form contains by value, repeated for each use.
         interface: names of inputs, then of outputs.
     """
 
@@ -62,7 +63,7 @@ def canonical_graph(model: Model) -> CanonicalGraph:
 
 
 def canonical_source(model: Model, weights: Mapping[str, Array]) -> CanonicalGraph:
-    """Return the canonical form of a loaded model, which is not prepared.
+    """Return the canonical form of a loaded model before its preparation.
 
     ``weights`` are the values that the form leaves out, by name. The form also contains all that
     preparation may refuse: nodes that no output depends on, functions, and declared types with
@@ -98,9 +99,10 @@ class _Numbering:
         self._lines: list[object] = []
 
     def graph(self, others: Mapping[str, object], *, with_all: bool = False) -> CanonicalGraph:
-        """Return the canonical graph; ``others`` are further sections of the form, by name.
+        """Return the canonical graph.
 
-        ``with_all`` includes nodes that no output depends on, in their order.
+        ``others`` are additional sections of the form, by name. ``with_all`` includes nodes that no
+        output depends on, in the model's order.
         """
         model, outputs = self._model, [value.name for value in self._model.graph.output]
         for name in outputs:

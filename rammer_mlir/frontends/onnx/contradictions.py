@@ -60,7 +60,7 @@ def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | 
 
 
 def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """Return the names, types and shapes of a node's inputs as text, as far as inferred."""
+    """Return the names, types and shapes of a node's inputs as text; unknown ones are left out."""
     types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
     for tensor in inferred.initializer:
         types[tensor.name] = onnx.helper.make_tensor_type_proto(

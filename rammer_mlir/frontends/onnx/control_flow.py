@@ -233,7 +233,7 @@ def _expand_loop(expansion: _Expansion) -> None:
 
 
 def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
-    """Return the trip count of a loop, or None if it depends on data."""
+    """Return the trip count of a loop with the given body; None if the count depends on data."""
     most, condition = ([*expansion.node.input, "", ""])[:2]
     limit = largest_count(expansion.node, expansion.values)
     start = expansion.values.get(condition) if condition else np.array(True)

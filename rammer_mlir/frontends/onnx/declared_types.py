@@ -34,15 +34,15 @@ def take_declared(graph: onnx.GraphProto) -> Declared:
 
 
 def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str]) -> None:
-    """Compare computed types, which are static, with declared types.
+    """Compare the inferred, static types of a graph's values with the declared types.
+
+    A declared dimension that is named, or 0, matches any size. Other differing shapes cause a
+    warning, as in ONNX Runtime; the inferred shapes are used.
 
     Args:
         graph: a graph with inferred shapes.
         declared: types declared by the model.
-        warned: values already warned about, which are skipped; new ones are added.
-
-    A declared dimension that is named, or 0, matches any size. Other differing shapes cause a
-    warning, as in ONNX Runtime; the computed shapes are used.
+        warned: names of values with an earlier warning, which are skipped; new ones are added.
 
     Raises:
         ModelError: for the first output whose dtype differs, since callers rely on it.
@@ -62,7 +62,7 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
 
 
 def _differences(graph: onnx.GraphProto, declared: Declared) -> dict[str, str]:
-    """Return a clause of a message for each value whose computed and declared types differ.
+    """Return a clause of a message for each value whose inferred and declared types differ.
 
     A clause states both types; the dictionary has the clauses by value name.
     """

@@ -34,7 +34,7 @@ _PART = 1 << 20
 def model_digest(source: Source) -> str | None:
     """Return the SHA-256 of a model and its external data, in hexadecimal.
 
-    None if the model or a file of external data cannot be read.
+    Return None if the model or a file of external data cannot be read.
     """
     given, folders = without_folder(source)
     try:
@@ -72,9 +72,9 @@ def _content_digest(file: IO[bytes], folders: Folders) -> str:
 
 
 def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
-    """Add a model's external data to the hash ``found``; return the hash's hexadecimal digest.
+    """Add a model's external data to the hash ``found``; return the hash in hexadecimal.
 
-    ``found`` has hashed the serialized model already. ``folders`` may contain the files of external
+    ``found`` already contains the serialized model. ``folders`` may contain the files of external
     data.
     """
     tensors = tensors_of_model(proto) if folders else ()

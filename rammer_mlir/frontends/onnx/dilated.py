@@ -101,11 +101,10 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the one or two ways to divide the dimension into segments, for a choice by cost.
+        """Return the candidates for dividing the dimension into segments, one or two.
 
-        The first way is a single segment with all taps that any result needs. The second way, which
-        is missing if ``segments`` returns an empty list, is that list, where each segment has only
-        its own taps.
+        The first candidate is a single segment with all taps that any result needs. The second is
+        the list that ``segments`` returns; it is missing if that list is empty.
         """
         found = self.segments()
         if not found:

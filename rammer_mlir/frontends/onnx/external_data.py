@@ -60,7 +60,7 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string in the model; raise ValueError for bytes, which are invalid UTF-8."""
+    """Return a string of the model; raise ValueError for bytes, that is, for invalid UTF-8."""
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found

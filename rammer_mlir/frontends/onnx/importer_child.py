@@ -20,10 +20,10 @@ atexit.register(_worker.stop)
 def import_in_child(model: bytes, worker: WorkerProcess = _worker) -> bytes:
     """Import a serialized model of a single node, with static shapes; return MLIR bytecode.
 
-    ``worker`` is the process that imports it.
+    ``worker`` is the process that imports the model.
 
     Raises:
-        UnsupportedError: with the importer's reason.
+        UnsupportedError: with the importer's reason, if the node cannot be imported.
     """
     try:
         reply = worker.request(model, _SECONDS)

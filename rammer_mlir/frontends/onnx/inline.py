@@ -49,7 +49,7 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with some operators expanded by the functions with which ONNX defines them.
+    """Return the model with some operators replaced by the functions by which ONNX defines them.
 
     These operators are listed in INLINED and INLINED_PREVIEWS. The model's shapes must be inferred.
 

@@ -29,7 +29,7 @@ _HEAD = 20
 
 
 class NotPlainError(Exception):
-    """Raised if an encoding, though perhaps valid, differs from that of protobuf's serializer."""
+    """Raised if an encoding differs from that of protobuf's serializer, even if it is valid."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,10 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return the field of a tensor's raw data, if any; raise NotPlainError if there are several."""
+    """Return the field of a tensor's raw data, or None if it has none.
+
+    Raise NotPlainError if it has several.
+    """
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
     if len(found) > 1 or any(field.kind != _BYTES for field in found):

@@ -44,7 +44,7 @@ class _Inliner:
         )
 
     def reserve_names(self, graph: onnx.GraphProto) -> None:
-        """Record all prefixes of a graph's names, which new names avoid.
+        """Reserve the prefixes of a graph's names, so that new names begin with other prefixes.
 
         The prefixes of "a/b/c" are "a/" and "a/b/".
         """

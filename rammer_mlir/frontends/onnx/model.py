@@ -22,17 +22,18 @@ LARGE = 1024
 class Model:
     """An ONNX model with separate values of its large weights.
 
+    The cost of copying or serializing the graph is thus independent of the size of the weights, and
+    protobuf's limit of 2 GB does not apply.
+
     Attributes:
         proto: the model; large weights follow its inputs, as additional inputs.
         weights: values of large weights by name.
         warned: names of values whose declared shape caused a warning; shared by copies, so that
             specialisations do not repeat warnings.
-        read: the constants whose values were taken from ``constants``: the ``id`` of the array of a
-            large weight, and the name of a smaller one. Copies and the models that preparation
-            makes of this one share it; an ``id`` means nothing once its array is gone.
-
-    The cost of copying or serializing the graph is thus independent of the size of the weights, and
-    protobuf's limit of 2 GB does not apply.
+        read: identifies the constants whose values were read from ``constants``: a large weight by
+            the ``id`` of its array, any other constant by its name. Copies, and the models that
+            preparation derives from this model, share the set. An ``id`` is only valid while its
+            array exists.
     """
 
     proto: onnx.ModelProto
@@ -53,16 +54,16 @@ class Model:
     def constants(self) -> ConstantValues:
         """Return the values of all initializers, including large weights, by name.
 
-        The result is a copy; ``read`` records the values that are taken from it.
+        The result is a copy. ``Model.read`` records the constants whose values are read from it.
         """
         return ConstantValues(small_constants(self.graph), self.weights, self.read)
 
     def small_constants(self) -> ConstantValues:
-        """Return the values of all initializers but large weights, as ``constants`` does."""
+        """Return the values of all initializers except large weights, as ``constants`` does."""
         return ConstantValues(small_constants(self.graph), {}, self.read)
 
     def copy(self) -> Model:
-        """Return a modifiable copy, which shares the values of weights."""
+        """Return a modifiable copy; the values of weights are shared."""
         proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
         return replace(self, proto=proto, weights={**self.weights})
 
@@ -71,7 +72,7 @@ class Model:
         return replace(self, proto=proto)
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        """Replace the graph's nodes; the new nodes may include current ones."""
+        """Replace the graph's nodes by ``nodes``, which may include nodes of the graph."""
         set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
@@ -99,9 +100,10 @@ class Model:
 
 
 class ConstantValues(MutableMapping[str, Array]):
-    """Values of constants by name; ``Model.read`` records those that are taken from it.
+    """A mapping from the names of constants to their values.
 
-    ``items``, ``values`` and unpacking take all of them.
+    ``Model.read`` records each constant whose value is read; iterating over ``items`` or ``values``
+    reads all constants.
     """
 
     def __init__(
@@ -116,17 +118,21 @@ class ConstantValues(MutableMapping[str, Array]):
         return value
 
     def dtype(self, name: str) -> np.dtype[np.generic] | None:
-        """Return the element type of a value, which does not read it; None if there is none."""
+        """Return the dtype of constant ``name``, or None if there is no such constant.
+
+        This does not count as reading the value.
+        """
         return self._values[name].dtype if name in self._values else None
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of the value ``name``, which does not read it."""
+        """Return the shape of constant ``name``; this does not count as reading its value."""
         return self._values[name].shape
 
     def are_all(self, name: str, number: float) -> bool:
-        """Return whether all elements of the constant ``name`` are ``number``; False for others.
+        """Return whether all elements of constant ``name`` are ``number``.
 
-        The constant is read only if that is so: any other values lead to the same decision.
+        False if there is no such constant, or if it has no elements. The value counts as read only
+        if the result is True: any other values lead to the same decision.
         """
         value = self._values.get(name)
         if value is None or not value.size or value.flat[0] != number:
@@ -150,7 +156,7 @@ class ConstantValues(MutableMapping[str, Array]):
 
 
 def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Replace a graph's nodes; the new nodes may include current ones."""
+    """Replace a graph's nodes by ``nodes``, which may include nodes of the graph."""
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(copies)

@@ -135,7 +135,7 @@ def _probe(
 
 
 def _is_slice(node: onnx.NodeProto) -> bool:
-    """Whether a node is a Slice, or has a subgraph, which may contain a Slice."""
+    """Whether a node is a Slice, or has a subgraph that may contain one."""
     return node.op_type == "Slice" or any(
         attribute.HasField("g") or len(attribute.graphs) for attribute in node.attribute
     )

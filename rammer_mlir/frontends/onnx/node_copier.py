@@ -63,7 +63,7 @@ class NodeCopier:
     """
 
     def __init__(self, prefix: str, attributes: Mapping[str, onnx.AttributeProto]) -> None:
-        """Take the arguments that the class docstring describes."""
+        """Store the prefix and the attribute values; the class docstring describes them."""
         self._prefix = prefix
         self._attributes = attributes
         self._count = 0

@@ -184,7 +184,7 @@ def _elements_kept(node: _Facts) -> Iterator[str]:
 
 
 def _zeros_kept(node: _Facts) -> Iterator[str]:
-    """Yield a problem for each dimension that Resize changes from size 0 or to size 0."""
+    """Yield a problem for each dimension that Resize changes to or from size 0."""
     shape, sizes = node.shape(0), node.value(3)
     if shape is None or sizes is None:
         return

@@ -50,7 +50,8 @@ def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
 def allow_no_elements(proto: onnx.ModelProto) -> None:
     """Set ``allowzero`` in the Reshapes that the version converter adds after Softmax, in place.
 
-    With this attribute, a size of 0 in the shape operand gives a dimension of size 0.
+    With this attribute, a size of 0 in the shape operand means a dimension of size 0, instead of
+    the size of the operand's dimension.
     """
     makers = {name: node for node in proto.graph.node for name in node.output}
     for node in proto.graph.node:
@@ -59,9 +60,10 @@ def allow_no_elements(proto: onnx.ModelProto) -> None:
 
 
 def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
-    """Return whether ``node`` is Reshape(Softmax(Flatten(x)), Shape(x)).
+    """Return whether ``node`` is the Reshape that restores the shape of a flattened softmax.
 
-    ``makers`` has the node that computes each value, by name.
+    That is the form Reshape(Softmax(Flatten(x)), Shape(x)). ``makers`` has the node that computes
+    each value, by name.
     """
     computed, shape = (makers.get(name) for name in node.input)
     if computed is None or shape is None or computed.op_type not in _OF_ROWS:
@@ -72,7 +74,7 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set the modes of each Resize, in place, so that it computes the same as in opset 10.
+    """Set the modes of each Resize, in place, to those that compute the results of opset 10.
 
     The specification leaves open which element is the nearest. As in ONNX Runtime, the coordinate
     is rounded down along axes that grow, and up along axes that shrink. If the mode is ``nearest``
@@ -131,7 +133,7 @@ def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool)
 
 
 def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
-    """Set the element types of Clip's bounds and Pad's values to that of the data, in place.
+    """Set the element types of Clip's bounds and Pad's values to the data's type, in place.
 
     Args:
         old: the model before its conversion, for the types of values.

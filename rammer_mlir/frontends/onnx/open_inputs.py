@@ -32,9 +32,9 @@ _NO_NAMES = ("?", "-1", "None")
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Make dimensions that exporters marked as unknown open and nameless, in place.
+    """Mark dimensions of unknown size as open, without a name, in place.
 
-    An exporter marks a dimension of an input or output by the size -1, or by a name such as ``?``.
+    An exporter writes the unknown size of an input or output as -1, or as a name such as ``?``.
     ``name`` is the model's name in messages.
 
     Raises:
@@ -140,10 +140,10 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with the sizes in ``shapes`` in place of the model's static sizes.
+    """Return the signature with the model's static sizes replaced by the sizes in ``shapes``.
 
-    ``shapes`` may change a static size of the model, for example the batch size. Symbols stay, so
-    that their sizes can be found next.
+    ``shapes`` may change a static size of the model, for example the batch size. Symbols are kept;
+    their sizes are determined later.
     """
     return replace(
         signature,

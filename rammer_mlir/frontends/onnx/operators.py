@@ -117,7 +117,7 @@ def _how(name: str, domain: str) -> str:
 
 
 def _elsewhere(name: str) -> str:
-    """Return, as text, how the operator ``name``, which has no builder, is compiled."""
+    """Return a text that says how the operator ``name`` is compiled without a builder."""
     schema = onnx.defs.get_schema(name, onnx.defs.onnx_opset_version(), "")
     if schema.deprecated:
         return "converted, in models of older opsets"

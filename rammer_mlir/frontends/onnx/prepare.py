@@ -81,7 +81,7 @@ class Folded:
 
 
 def prepare(model: Model) -> Model:
-    """Return the model as a static program, from which IR can be emitted.
+    """Return the model as a static program; IR can be emitted from it.
 
     Its inputs must have static shapes. Constants are folded, short loops and recurrent operators
     unrolled.
@@ -126,7 +126,7 @@ def fold(model: Model) -> Folded:
 
 
 def finish(folded: Folded) -> Model:
-    """Return a folded model as a static program, from which IR can be emitted.
+    """Return a folded model as a static program; IR can be emitted from it.
 
     Recurrent layers, dilated and transposed convolutions are decomposed, scales and shifts are
     folded into convolutions, and shapes are checked.
@@ -197,10 +197,10 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Return the model of an opset before 7 with the slopes of PRelu reshaped, for newer opsets.
+    """Return ``model``, converted from an opset below 7, with the slopes of PRelu reshaped.
 
-    In these opsets a vector of slopes lies along the channels; with the broadcasting rules of opset
-    7, it would lie along the last dimension.
+    Below opset 7, a vector of slopes lies along the channels; by the broadcasting rules of opset 7,
+    it would lie along the last dimension.
     """
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model

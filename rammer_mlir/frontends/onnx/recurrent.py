@@ -1,4 +1,4 @@
-"""Decomposition of LSTM, GRU and RNN into cells, so that a schedule can overlap layers and steps.
+"""Decomposition of LSTM, GRU and RNN into cells; a schedule can then overlap layers and steps.
 
 The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
@@ -150,7 +150,7 @@ class _Layer:
         return write.nodes
 
     def _keep_states(self) -> None:
-        """Emit the outputs of a layer without steps: its last states are its initial ones."""
+        """Emit the outputs of a layer without steps: its last states equal its initial states."""
         shape = [self._directions, self._batch, self._hidden]
         if self._batch_first:
             shape[:2] = shape[1::-1]

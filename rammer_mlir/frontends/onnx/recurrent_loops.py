@@ -72,9 +72,10 @@ class _Layer:
 
     @staticmethod
     def of(node: onnx.NodeProto, model: Model, table: ShapeTable) -> _Layer | None:
-        """Return the layer of a node with too many steps to unroll, else None.
+        """Return the layer of a node that has too many steps to unroll.
 
-        None also for activations with parameters, which cannot be separated by direction.
+        Return None for other nodes, and for activations with parameters, because the parameters
+        cannot be separated by direction.
         """
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         x, hidden = table.shape(node.input[0]), table.shape(node.input[2])[2]
@@ -118,8 +119,8 @@ class _Layer:
     def _running(self) -> Iterator[str]:
         """Emit the mask of the sequences that have not ended at each step, and yield its name.
 
-        The mask is a boolean [steps, batch, 1]. Nothing is yielded if the layer has no sequence
-        lengths.
+        The mask is a boolean [steps, batch, 1]. Nothing is emitted or yielded if the layer has no
+        sequence lengths.
         """
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
@@ -215,9 +216,10 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return the attribute ``activations`` with the functions of direction ``number`` only.
+        """Return the attribute ``activations``, by name, with the functions of one direction only.
 
-        The dictionary has this attribute by name; it is empty if the layer omits the attribute.
+        ``number`` is the number of the direction. The dictionary is empty if the layer omits the
+        attribute.
         """
         given = self.attributes.get("activations")
         if not isinstance(given, list):

@@ -29,7 +29,7 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and the remedy as text, which several nodes may share."""
+        """The reason and the remedy as text; several nodes may share it."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property
@@ -38,7 +38,7 @@ class Refusal:
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:
-        """Return the message about this node or value, if no other one has the same reason."""
+        """Return the message about this node or value alone."""
         if not self.operator:
             return f"'{self.name}' {self.why}"
         return f"'{self.name}' ({self.operator}: {self.detail}{self.why})"

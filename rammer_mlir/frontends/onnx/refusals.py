@@ -77,7 +77,7 @@ def reason_of(operator: str) -> str | None:
 
 
 def refuse_unsupported(model: Model) -> None:
-    """Refuse nodes of operators, or with element types, that no program can compute.
+    """Refuse nodes whose operators or element types no program supports.
 
     The model's constants must be folded, which removes nodes that are never executed.
 
@@ -108,10 +108,10 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model with open dimensions if it cannot be compiled, whatever their sizes are.
+    """Refuse a model that cannot be compiled, whatever the sizes of its open dimensions are.
 
-    Only nodes outside of loops and conditionals are checked here; the others are checked when sizes
-    are known, as sizes may exclude their execution. Local functions must have been inlined.
+    Only nodes outside of loops and conditionals are checked here. The others are checked when sizes
+    are known, because sizes may exclude their execution. Local functions must have been inlined.
 
     Raises:
         UnsupportedError: with all nodes in error.

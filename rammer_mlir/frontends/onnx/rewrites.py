@@ -1,4 +1,4 @@
-"""Rewriting of nodes to simpler ones, for example Compress with a constant condition to Gather.
+"""Rewriting of nodes as simpler nodes, for example Compress with a constant condition as Gather.
 
 Operands must be constant, or their types known.
 """
@@ -25,7 +25,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, 
 
 
 def rewrite_nodes(model: Model) -> bool:
-    """Rewrite nodes to simpler ones in place; return whether a node was rewritten.
+    """Rewrite nodes as simpler nodes in place; return whether a node was rewritten.
 
     The model's constants must be folded, and its shapes inferred. The shapes of new nodes must be
     inferred afterwards.
@@ -69,7 +69,7 @@ class _Rewrite:
 
 
 def _compress(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
-    """Return a Gather for a Compress of constant condition; None if it is not constant."""
+    """Return a Gather for a Compress; None if the condition of the Compress is not constant."""
     node, write = site.node, site.write
     if node.input[1] not in site.values:
         return None
@@ -153,7 +153,11 @@ def _batch_normalization(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _where(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
-    """Return the chosen operand of a Where whose constant condition always chooses the same one."""
+    """Return nodes that broadcast one operand of a Where to the result's shape.
+
+    It is the operand that a constant condition chooses for all elements. Return None if the
+    condition is not constant, or its elements differ.
+    """
     condition, *branches = site.node.input
     for is_true, chosen in zip((True, False), branches, strict=True):
         if site.values.are_all(condition, is_true):
@@ -162,9 +166,11 @@ def _where(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _add(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
-    """Return the other operand of an Add of many zeros, as of an attention without mask.
+    """Return nodes that replace an Add of many constant zeros by its other operand.
 
-    The sign of a zero may differ. A few zeros, such as a first state, cost nothing.
+    An attention without mask has such an Add. Return None if neither operand consists of more than
+    LARGE zeros: a few zeros, such as a first state, cost nothing. The sign of a zero in the result
+    may differ.
     """
     for zeros, other in (site.node.input, reversed(site.node.input)):
         is_large = zeros in site.values and prod(site.values.shape(zeros)) > LARGE

@@ -1,4 +1,4 @@
-"""Scan of opset 8, which runs once per sequence of a batch, rewritten as nested Scans."""
+"""Rewriting of Scans of opset 8, which run once per sequence of a batch, as nested Scans."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the names of values that a node reads for every choice of sizes of open dimensions.
+    """Return the names of values that a node reads, whatever the sizes of open dimensions are.
 
     ``varying`` has the values that depend on more than sizes. If the choice of a subgraph depends
     on sizes alone, the values that the subgraph reads are left out.

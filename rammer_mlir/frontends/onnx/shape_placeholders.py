@@ -26,10 +26,10 @@ _END = 2**62
 
 @contextmanager
 def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
-    """Replace the nodes that shape inference cannot handle by placeholders, within a context.
+    """Return a context in which placeholders replace the nodes that shape inference cannot handle.
 
-    Placeholders have results of the right shapes. Yields a function that restores the original
-    nodes in a copy of the model; the model itself is restored at the end of the context.
+    Placeholders have results of the right shapes. The context yields a function that restores the
+    original nodes in a copy of the model; the model itself is restored at the end of the context.
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)
@@ -94,9 +94,9 @@ def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
-    """Return Squeeze(GatherND(Unsqueeze(data))), as a function, in place of a GatherND.
+    """Return the function Squeeze(GatherND(Unsqueeze(data))), a placeholder for a GatherND.
 
-    Shape inference gives a scalar result no shape.
+    Shape inference does not infer the shape of a scalar result.
     """
     wide, found = f"{node.output[0]}:wide", f"{node.output[0]}:found"
     body = [
@@ -137,8 +137,8 @@ def _sizes_with_zeros(
 def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.FunctionProto:
     """Return a placeholder for a Resize whose result has a dimension of size 0.
 
-    Shape inference cannot handle such a Resize. The placeholder is a function that resizes these
-    dimensions to size 1 and then slices them to size 0. ``sizes`` are the sizes of the result.
+    Shape inference cannot handle such a Resize. The placeholder is a function that resizes each
+    empty dimension to size 1 and then slices it to size 0. ``sizes`` are the sizes of the result.
     """
     axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), range(len(sizes)))
     empty = [axis for axis, size in zip(axes, sizes, strict=False) if size == 0]
@@ -156,7 +156,7 @@ def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.
 
 
 def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Return a Cast or Identity in place of an EyeLike.
+    """Return a placeholder for an EyeLike: a Cast or an Identity.
 
     Shape inference crashes if the type of EyeLike's input is unknown.
     """
@@ -167,13 +167,13 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Return a placeholder for a pooling node with ``ceil_mode``, whose result size is rounded up.
+    """Return a placeholder for a pooling node that rounds its result size up (``ceil_mode``).
 
-    Shape inference has two errors: for data smaller than a window it counts one window instead of
-    none, since it rounds a negative quotient toward zero; and in opsets before 22 it counts windows
+    Shape inference has two errors. For data smaller than a window it counts one window instead of
+    none, because it rounds a negative quotient toward zero. In opsets before 22 it counts windows
     that begin after the data. The placeholder is a function of opset 22, which avoids the second
-    error. It avoids the first by one more stride of padding before the data, which adds a window,
-    and a slice that removes this window.
+    error. To avoid the first, it adds a stride of padding before the data, which adds a window, and
+    slices that window off.
     """
     pads = _shifted_pads(node)
     if pads is None:
@@ -213,9 +213,10 @@ def _shifted_pads(node: onnx.NodeProto) -> list[int] | None:
 
 
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
-    """Return an STFT with an explicit ``onesided``.
+    """Return an STFT with an explicit attribute ``onesided``.
 
-    The operator's default of this attribute differs from that of shape inference.
+    If ``node`` omits the attribute, the result is a copy with the operator's default, because shape
+    inference assumes another default.
     """
     if any(attribute.name == "onesided" for attribute in node.attribute):
         return node

@@ -60,10 +60,10 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Remove the recorded shapes of a graph's values that are not static, in place.
+    """Remove, in place, the recorded shapes of a graph's values where they are not static.
 
-    Shape inference would keep them, although it can now infer a static shape for values that
-    depend on nodes folded since.
+    Shape inference would keep them, although it can now infer static shapes for values that depend
+    on nodes that were folded meanwhile.
     """
     kept = [value for value in graph.value_info if static_shape(value) is not None]
     if len(kept) < len(graph.value_info):
@@ -75,8 +75,8 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 def _is_lenient(node: onnx.NodeProto) -> bool:
     """Return whether errors of shape inference are tolerated if a model has this node.
 
-    That is so for the operators in ``_LENIENT``, and for operators of other domains than ONNX's:
-    the types of their results are unknown at first, so nodes that read these may look invalid.
+    They are for the operators in ``_LENIENT``, and for operators of domains other than ONNX's: the
+    types of their results are unknown at first, so nodes that read these results may look invalid.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 
@@ -113,7 +113,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _type_constant_outputs(graph: onnx.GraphProto) -> None:
-    """Set the types of outputs that are constants or inputs, which no node computes."""
+    """Set the types of outputs that no node computes, because they are constants or inputs."""
     types = {value.name: value.type for value in graph.input}
     for tensor in graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))

@@ -76,7 +76,7 @@ def with_folder(model: PlainSource, folder: str | os.PathLike[str] | None, name:
 
 
 def without_folder(source: Source) -> tuple[PlainSource, Folders]:
-    """Return the model itself, and the user's folder of external data, if any, in a sequence."""
+    """Return the model itself, and a sequence with the user's folder of external data, if any."""
     if isinstance(source, SourceWithFolder):
         return source.model, (source.folder,)
     return source, ()

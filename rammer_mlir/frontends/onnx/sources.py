@@ -1,4 +1,4 @@
-"""Conversion of models of other libraries to a path, bytes or message, which ``load`` accepts."""
+"""Conversion of models of other libraries to the forms that ``load`` accepts."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def dtype_of(elem_type: int) -> np.dtype[np.generic]:
 
 
 def label(node: onnx.NodeProto) -> str:
-    """Return the name of a node for messages."""
+    """Return the name and operator of a node as text for messages, such as ``'conv1' (Conv)``."""
     return f"'{node.name or ''.join(node.output[:1])}' ({node.op_type})"
 
 

@@ -18,12 +18,12 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 @dataclass(frozen=True)
 class Leftover:
-    """A node without a builder, as a model of its own.
+    """A node without a builder, as a model that consists of this node.
 
     Attributes:
         node: the node.
-        model: the serialized model of only this node, with uniform names: nodes that differ only in
-            names have equal models.
+        model: the serialized model. Its names are uniform, so nodes that differ only in names have
+            equal models.
         operands: names of the node's operands, in the order of the model's inputs.
         results: names of the node's results, in the order of the model's outputs.
     """
@@ -38,7 +38,7 @@ class Importer:
     """Imports nodes without a builder by torch-mlir; equal nodes are imported only once."""
 
     def __init__(self, model: Model) -> None:
-        """Take the model of the nodes, with inferred shapes."""
+        """Store ``model``, the model of the nodes; its shapes must be inferred."""
         self._opsets = list(model.proto.opset_import)
         self._values = value_infos(model.graph)
         self._initializers = {tensor.name: tensor for tensor in model.graph.initializer}

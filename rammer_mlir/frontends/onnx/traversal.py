@@ -32,7 +32,7 @@ def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def nodes_of_model(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a model's graph and of its functions, and those of their subgraphs."""
+    """Yield all nodes of a model: those of its graph, functions and subgraphs."""
     yield from nodes_within(proto.graph.node)
     for function in proto.functions:
         yield from nodes_within(function.node)

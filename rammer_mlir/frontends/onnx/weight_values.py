@@ -1,4 +1,4 @@
-"""Conversion of constants to weight arguments, so that code does not depend on their values."""
+"""Conversion of constants to weight arguments; code then does not depend on their values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def set_weights_aside(model: Model) -> None:
 
 
 def weight_values(model: Model) -> dict[str, Array]:
-    """Return by name the values of a model, prepared or not, that its program takes as weights."""
+    """Return the values, by name, that a model's program takes as weight arguments.
+
+    The model may be prepared or not.
+    """
     return {**_small_weights(model), **model.weights}
 
 

@@ -123,7 +123,7 @@ def _onnx_model(program: Any) -> onnx_ir.Model:
 
 @contextmanager
 def _quiet_exporter() -> Generator[None]:
-    """Suppress torch.onnx's log messages below errors while the context is active."""
+    """Return a context in which torch.onnx logs only errors."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -82,7 +82,7 @@ def _exported(
 
 
 def _without_aliases(arguments: Any) -> Any:
-    """Return arguments in which repeated tensors are copied, so that export does not merge them."""
+    """Return arguments with repeated tensors copied, because export would merge them."""
     torch = pytorch()
     seen: set[int] = set()
 

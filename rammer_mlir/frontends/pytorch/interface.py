@@ -50,7 +50,7 @@ class ResultType:
 
     @property
     def is_complex(self) -> bool:
-        """Whether the elements are complex numbers, which ONNX models return as pairs."""
+        """Whether the elements are complex numbers. ONNX models return these as pairs."""
         return self.dtype.startswith("complex")
 
 

@@ -37,9 +37,10 @@ class _Shape:
 
     Attributes:
         blocks: the number of rTasks.
-        row_lanes, row_steps: an rTask's iterations of parallel loops that are mapped to lanes, and
-            of those that run in sequence.
-        reduced_lanes, reduced_steps: the same for reduction loops.
+        row_lanes: an rTask's iterations of the parallel loops that are mapped to lanes.
+        row_steps: an rTask's iterations of the parallel loops that run in sequence.
+        reduced_lanes: an rTask's iterations of the reduction loops that are mapped to lanes.
+        reduced_steps: an rTask's iterations of the reduction loops that run in sequence.
     """
 
     blocks: int = 1

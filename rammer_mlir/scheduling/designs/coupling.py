@@ -89,9 +89,9 @@ def _fixed(problem: Problem) -> Iterator[int]:
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
     """Yield the loops that ``read`` prevents from being distributed over vEUs.
 
-    For each dimension of the value that is read, these are the loops of producer and reader over
-    it if only one of the two has a loop, or if their extents differ. In addition, these are the
-    reader's loops that do not index the value, as in a broadcast.
+    For each dimension of the value that is read, consider the producer's loop and the reader's loop
+    over it. Loops are yielded if only one of the two exists, or if their extents differ. The
+    reader's loops that do not index the value, as in a broadcast, are yielded too.
     """
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]

@@ -195,11 +195,11 @@ def _whole_or(loop: int | None, size: int) -> Span:
 
 
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
-    """Return the problem without the computations that no reader needs any more.
+    """Return the problem without computations whose results no reader needs.
 
-    If all values of an assignment (a loop nest) are recomputed by their readers and its result does
-    not leave the group, an empty assignment replaces it. The numbers of all other assignments stay
-    valid.
+    An assignment (a loop nest) is replaced by an empty assignment if all of its values are
+    recomputed by their readers and its result does not leave the group. The numbers of all other
+    assignments stay valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

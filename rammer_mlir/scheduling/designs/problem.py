@@ -54,7 +54,7 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """The number of elements that a tile of loops touches along a dimension of a tensor.
+    """The number of elements of a dimension of a tensor that a tile of loops touches.
 
     ``terms`` are pairs (number of a loop, factor). The number of elements is ``constant`` plus the
     sum over ``terms`` of factor * (iterations of the loop in the tile - 1).

@@ -145,7 +145,7 @@ _Node = tuple[float, int, Prefix]
 
 
 class _Beam:
-    """A beam search, which keeps the best partial designs of each length.
+    """A beam search: it keeps the best partial designs of each length.
 
     It records the least bound of the partial designs that it dropped.
     """

@@ -73,8 +73,8 @@ class DesignSpace:
     def _parts(self) -> dict[tuple[int, Prefix], Part]:
         """A cache of the costs of assignments (loop nests), and of lower bounds on these costs.
 
-        A key has the number of the assignment and, of the first choices of a design (a prefix),
-        those that concern the assignment's loops.
+        A key has the number of the assignment, and the given choices for the variables of its
+        loops.
         """
         return {}
 
@@ -112,9 +112,9 @@ class DesignSpace:
         return found
 
     def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
-        """Return the mappings of those loops of assignment ``number`` that a prefix determines.
+        """Return, by loop number, the mappings that a prefix gives to assignment ``number``.
 
-        The keys are the loops' numbers.
+        Loops whose mapping the prefix does not determine are left out.
         """
         loops = self.decided.problem.assignments[number].loops
         variables = ((loop, self._variable_of[loop]) for loop in loops)

@@ -33,7 +33,7 @@ class DeviceDescription:
         name: stem of the file name.
         title: maker and model.
         targets: targets whose programs are scheduled for this device by default.
-        units: units of the device.
+        units: number of units of the device.
         veus_per_unit: most resident vEUs of a unit.
         threads_per_unit, threads_per_veu: most resident threads of a unit, and of a vEU.
         registers_per_unit: 32-bit registers of a unit; 0 where they are no limit.
@@ -174,7 +174,7 @@ def read_description(path: Path) -> DeviceDescription:
 
 
 def check_description(found: DeviceDescription) -> DeviceDescription:
-    """Return a description that a program has made, after the checks of a file's values.
+    """Check a description that was made by a program, as if it were read from a file; return it.
 
     Sources may be left out.
 
@@ -295,7 +295,10 @@ class _Reader:
 
 
 def _bounds(name: str) -> tuple[float, float]:
-    """Return the least and the greatest value of a figure, beyond which arithmetic overflows."""
+    """Return the least and the greatest allowed value of figure ``name``.
+
+    Arithmetic on larger values could overflow.
+    """
     if name.endswith("_efficiency"):
         return 1e-6, 1
     if name.endswith(("_per_second", "_hertz")) or name.startswith("flops_per_second."):

@@ -74,7 +74,11 @@ class Auto:
 
 
 def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return a policy's plan; an error of the policy names it."""
+    """Return the plan of a policy.
+
+    Raises:
+        ScheduleError: if the policy fails; the message names the policy.
+    """
     try:
         return checked_plan(policy, graph, device)
     except RammerError as error:

@@ -79,7 +79,7 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add a constraint that a vEU's rTasks of a window fit between the window's head and tail.
+        """Add a constraint on a window: its rTasks on a vEU fit between its head and its tail.
 
         Args:
             tasks: the rTasks of the window; its head and tail are their least head and tail.

@@ -1,7 +1,7 @@
 """Heads and tails: lower bounds on the time before and after each rTask, barriers included.
 
-The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU; its sources
-ran earlier on the same vEU, or on another vEU and then a barrier lies in between.
+The terms are those of one-machine scheduling (Carlier, 1982). The sources of an rTask run earlier
+on the same vEU, or on another vEU; in the latter case a barrier separates them from the rTask.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
     """Return the least head or tail of an rTask over all placements of its neighbours ``parts``.
 
     Each neighbour runs on the rTask's own vEU or on another vEU. The neighbours are sorted by their
-    ends, the latest first. It suffices to try placements in which the first neighbours, any number
-    of them, run on the rTask's own vEU, and all others elsewhere. ``join`` is the argument of
-    ``_distances``.
+    ends, the latest first; it suffices to try placements in which the first neighbours of this
+    order, any number of them, run on the rTask's own vEU, and all others on other vEUs. ``join`` is
+    the argument of ``_distances``.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
@@ -134,8 +134,9 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 def _one_machine(parts: Sequence[_Part]) -> float:
     """Return the time at which a single vEU has run all ``parts``, one after the other.
 
-    A part is a pair of an rTask's head, before which it does not start, and its time; in a search
-    backwards from the end of the program, of its tail and its time.
+    A part is a pair of an rTask's head, before which it does not start, and its time. To compute
+    tails, time runs backwards from the end of the program: then a part has the rTask's tail and its
+    time.
     """
     now = 0.0
     for start, time in sorted(parts):

@@ -121,7 +121,7 @@ class Ios:
         ]
 
     def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
-        """Return each operator's producers, and the units: sets of operators placed as a whole."""
+        """Return each operator's producers, and the units, sets of operators placed as a whole."""
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]
         units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])

@@ -1,4 +1,4 @@
-"""The decision which operators to merge, in each stage of IOS (its algorithm's lines 23-33).
+"""Choice of the operators to merge in each stage of IOS (lines 23-33 of its algorithm).
 
 IOS divides a graph into stages by dynamic programming. A stage either runs its groups concurrently
 or, where its operators can be merged, computes them as a single operator, whichever is predicted to
@@ -111,7 +111,7 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """The predicted times of stages, whose operators run concurrently, or merged if that is faster.
+    """The predicted times of stages: their operators run concurrently, or merged if that is faster.
 
     Attributes:
         concurrent: the times of stages without merging.

@@ -87,9 +87,10 @@ class _Veus:
         self._knew: list[Int64Array] = [self._rows[0]] * len(table.seconds)
 
     def place(self, task: int) -> None:
-        """Append an rTask to the vEU where it ends first, or its home; all its sources are placed.
+        """Append an rTask, whose sources are all placed, to the vEU where it starts first.
 
-        Of equally good vEUs, it is the one that was free last.
+        Of equally good vEUs, it is the one that was free last. An rTask with a home is placed
+        there.
         """
         sources = self._latest(task)
         others = np.array([self._veu[source] for source in sources], np.intp)
@@ -117,7 +118,11 @@ class _Veus:
         self.tasks[veu].append(task)
 
     def _latest(self, task: int) -> list[int]:
-        """Return the last rTask of each vEU that an rTask reads from; it implies the others."""
+        """Return, for each vEU, the last rTask there that rTask ``task`` reads from.
+
+        When these are complete, all other rTasks that it reads from are too. vEUs without any are
+        left out.
+        """
         latest: dict[int, int] = {}
         for source in self._table.sources[task]:
             veu = self._veu[source]

@@ -10,9 +10,10 @@ from rammer_mlir.scheduling.tasks import TaskTable
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds of an rProgram of all rTasks, without the launch.
 
-    It is the largest of the critical path and a bound for each pair of a limit on heads and a limit
-    on tails: the sum of both limits and of the time in which the vEUs can run all rTasks that reach
-    them. With the least limits, this is a bound by the total work.
+    The head of an rTask is a lower bound on the time before it, its tail on the time after it. The
+    result is the larger of the critical path and the best bound by packing: for a limit on heads
+    and a limit on tails, the sum of both limits and of the least time in which the vEUs can run all
+    rTasks whose head and tail reach them. With the least limits, this is a bound by the total work.
 
     Args:
         table: the rTasks with their times and dependencies.

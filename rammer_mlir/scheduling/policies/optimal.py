@@ -97,7 +97,7 @@ class Optimal:
         return self.prove(graph, device).plan
 
     def prove(self, graph: TaskGraph, device: Device) -> Proof:
-        """Return the best plan found, never slower than that of `list`, and a lower bound.
+        """Return the best plan found, never slower than the plan of `list`, and a lower bound.
 
         Raises:
             OptionError: if OR-tools is not installed, or the graph is too large for it.

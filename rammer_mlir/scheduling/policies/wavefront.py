@@ -30,15 +30,15 @@ class Wavefront:
     """Schedule operators in waves, each rTask on the vEU where it can start first.
 
     A wave has the operators whose producers all belong to earlier waves. It is appended to the
-    current rProgram unless two launches, the second with this wave, are predicted to be faster. If
-    operators share more weights than the vEUs' caches hold, plans by cache affinity are made too,
-    and the plan that is predicted to be fastest is returned.
+    current rProgram, unless a second rProgram, launched for this wave, is predicted to be faster.
+    If operators share more weights than the vEUs' caches hold, plans by cache affinity are made
+    too, and the plan that is predicted to be fastest is returned.
 
     Attributes:
-        readiness: the readiness that selects the vEU of an rTask. ``operator``: that of all rTasks
+        readiness: whose readiness determines the vEU of an rTask. ``operator``: that of all rTasks
             of its operator, so that a vEU gets neighbouring rTasks, which share data; ``rtask``:
-            its own; ``auto``: ``operator`` on devices whose vEUs have caches (``cache_bytes``) or
-            synchronise all together, else ``rtask``.
+            that of the rTask itself; ``auto``: ``operator`` on devices whose vEUs have caches
+            (``cache_bytes``) or synchronise all together, else ``rtask``.
 
     Raises:
         OptionError: if ``readiness`` is none of these words.
@@ -183,7 +183,10 @@ def _append_wave(
 def _select_veus(
     program: ProgramBuilder, needs: Needs, seconds: float, device: Device, readiness: Readiness
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator (``SelectvEU``)."""
+    """Return the vEU of each rTask of an operator, chosen by ``readiness`` (``SelectvEU``).
+
+    ``needs`` has the rTasks that each rTask waits for, and ``seconds`` is the time of an rTask.
+    """
     free, barrier = program.available, device.barrier_seconds
     if readiness == "auto":
         shares_data = device.cache_bytes > 0 or device.is_bulk_synchronous

@@ -49,7 +49,7 @@ class Recomputation:
 
 
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
-    """Return the cheapest choice of gaps so that at most ``limit`` bytes are in use at any step.
+    """Return the cheapest choice of gaps with at most ``limit`` bytes in use at any step.
 
     If no choice is found, return the gaps with the lowest peak. If there are more than
     ``most_sets`` sets of gaps, gaps are chosen greedily and need not be the cheapest.

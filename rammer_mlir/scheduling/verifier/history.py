@@ -53,7 +53,7 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return for each i if an rTask of vEU ``veu[i]`` ends before rTask ``task[i]`` starts.
+        """Return, for each i, whether an rTask of vEU ``veu[i]`` ends before ``task[i]`` starts.
 
         ``order[i]`` is the number of the first rTask among the rTasks of its vEU in all programs,
         ``task[i]`` the number of the second rTask among all rTasks.

@@ -162,9 +162,9 @@ def _check_against(
 ) -> None:
     """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
-    ``earlier`` has the uses of each earlier operator, the latest operator first. Once an operator
-    is found that writes an interval of ``use`` completely, still earlier operators are not compared
-    for this interval: they are ordered before that write, as another call of this function checks.
+    ``earlier`` has the uses of each earlier operator, the latest operator first. When an operator
+    writes an interval of ``use`` completely, operators before it are not compared for this
+    interval: they are ordered before that write, as another call of this function checks.
 
     Raises:
         ScheduleError: naming two rTasks that are not ordered.

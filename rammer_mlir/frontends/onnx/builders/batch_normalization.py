@@ -1,4 +1,4 @@
-"""BatchNormalization by given mean and variance, or in training mode by those of the batch."""
+"""BatchNormalization by mean and variance: those given, or in training mode those of the batch."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Emit a conditional swap of two rows, so that row ``upper`` has a larger pivot than ``lower``.
+    """Emit a conditional swap of two rows after which row ``upper`` has the larger pivot.
 
     The pivots are the elements in column ``upper``. A swap negates a row, which keeps the
     determinant's sign.

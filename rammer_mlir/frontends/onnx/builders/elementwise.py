@@ -32,7 +32,7 @@ Pair = Callable[[Scalar, Scalar], Scalar]
 
 
 def elementwise(node: Node, function: Body) -> Tensor:
-    """Emit an elementwise operation on a node's inputs, which are broadcast to the result's shape.
+    """Emit an elementwise operation on a node's inputs, broadcast to the result's shape.
 
     ``function`` emits the computation of an element of the result from one scalar of each input.
     Constant inputs with a single element become literals in that computation.

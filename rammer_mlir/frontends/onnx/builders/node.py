@@ -64,7 +64,7 @@ class Node:
         return fact
 
     def out(self, number: int = 0) -> TensorFact:
-        """Return the facts of result ``number``, which must be used."""
+        """Return the facts of result ``number``; the graph must use this result."""
         fact = self.outputs[number]
         assert fact is not None
         return fact

@@ -265,9 +265,9 @@ def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
 
 
 def _repeat(x: Tensor, counts: Mapping[int, int]) -> Tensor:
-    """Emit ``x`` with each element along an axis repeated as often as ``counts`` says by axis.
+    """Emit ``x`` with repeated elements; ``counts`` has the number of repetitions by axis.
 
-    All axes are repeated by the same loops, so that no result of some of them is stored.
+    A single loop nest repeats all axes, so that no intermediate result is stored.
     """
     shape: list[int] = []
     kept: list[int] = []

@@ -29,7 +29,7 @@ _FAR = 2.0**30
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element of an image along one axis, from which a sample is interpolated.
+    """An element of an image along one axis that contributes to an interpolated sample.
 
     Attributes:
         index: a valid index of the axis.
@@ -69,7 +69,7 @@ class _Axis:
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 
     def place(self, normalized: Scalar) -> Scalar:
-        """Convert a normalized coordinate to an index of the axis, which may be fractional.
+        """Convert a normalized coordinate to a (possibly fractional) index of the axis.
 
         Normalized coordinates are GridSample's: -1 and 1 are the two edges of the image.
         """

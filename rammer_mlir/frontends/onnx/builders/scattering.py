@@ -69,10 +69,10 @@ class _Scatter:
 
     Attributes:
         x: the data.
-        updates: ScatterND: ``[count, *rest]``, where an update is a slice of the data's last
-            dimensions; ScatterElements: the updates in the shape of the indices.
-        searched: ScatterND: the extents of the indexed dimensions of the data; ScatterElements: the
-            shape of the indices, but with the data's extent along the axis.
+        updates: of ScatterND, a tensor ``[count, *rest]`` of slices of the data's last dimensions;
+            of ScatterElements, the updates in the shape of the indices.
+        searched: of ScatterND, the extents of the indexed dimensions of the data; of
+            ScatterElements, the shape of the indices with the data's extent along the axis.
         count: number of updates that may target the same element.
         hits: emits whether an update targets an element. It is called within a loop over
             ``searched`` (without a reduction) or the data's shape (with a reduction), and an inner

@@ -1,8 +1,8 @@
 """Elementwise operations and reductions moved before reshapes: ``f(reshape(x)) -> reshape(f(x))``.
 
-A reshape between a matrix product and its bias, or between a grouped convolution and its
-activation, would prevent fusion into one rOperator. The steps of a softmax over a product's rows
-have the same shape only if its reductions are moved too.
+Otherwise a reshape between a matrix product and its bias, or between a grouped convolution and its
+activation, would prevent their fusion into one rOperator. The steps of a softmax over the rows of a
+product have the same shape only if its reductions are moved too.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Sunk:
 def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
     """Return an elementwise operation moved before the reshape that produces one of its operands.
 
-    For example ``reshape(x) + y -> reshape(x + y')``, where y' is y reshaped. Returns None if no
-    reshape produces an operand, or if another operand cannot be reshaped likewise.
+    For example ``reshape(x) + y -> reshape(x + y')``, where y' is y reshaped. Return None if no
+    reshape produces an operand, or if another operand cannot be reshaped to match ``x``.
 
     Args:
         operands: tensors with their index expressions in the loops of the operation.
@@ -60,8 +60,8 @@ class SunkReduction:
 def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
     """Return a reduction of ``tensor`` along ``axes``, moved before the reshape that produces it.
 
-    None if no reshape produces ``tensor``, if the reshape merges dimensions, or if it splits a
-    dimension into some that are reduced and some that are not.
+    Return None if no reshape produces ``tensor``, if the reshape merges dimensions, or if it splits
+    a dimension of which only some parts are reduced.
     """
     source = _source(tensor)
     if source is None or not source.size or not source.rank or not tensor.rank:
@@ -79,8 +79,8 @@ def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
 def _source(tensor: Tensor) -> Tensor | None:
     """Return the operand of the reshape whose result is ``tensor``.
 
-    None if ``tensor`` is not the result of a reshape, or if the operand is not the result of a
-    linalg operation.
+    Return None if ``tensor`` is not the result of a reshape, or if the operand is not the result of
+    a linalg operation.
     """
     value = _reshaped(tensor.value)
     if value is None:

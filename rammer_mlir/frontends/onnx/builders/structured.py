@@ -1,4 +1,4 @@
-"""Emitters of linalg operations on whole tensors, from which builders are composed."""
+"""Emitters of linalg operations on whole tensors; builders are composed of them."""
 
 from __future__ import annotations
 

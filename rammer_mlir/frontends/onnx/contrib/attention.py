@@ -20,7 +20,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 
 def _self_attention(call: Call) -> None:
-    """Emit Attention, whose queries, keys and values are projections of a single input."""
+    """Emit Attention: its queries, keys and values are projections of a single input."""
     projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
     _attend_projected(call, projected, mask=3, past=4, bias=5)
 

@@ -109,7 +109,7 @@ class Call:
         return kind is not None and kind.elem_type == TensorProto.STRING
 
     def value(self, number: int, name: str) -> Array:
-        """Return the constant value of input ``number``, which messages call ``name``.
+        """Return the constant value of input ``number``; messages call this input ``name``.
 
         Raises:
             UnsupportedError: if it is computed at run time.
@@ -136,7 +136,7 @@ class Call:
         return value  # pyright: ignore[reportReturnType]  # of the default's type
 
     def required(self, name: str) -> int:
-        """Return the positive integer attribute ``name``, which has no default.
+        """Return the value of ``name``, a required attribute that is a positive integer.
 
         Raises:
             ModelError: if it is missing or not positive.

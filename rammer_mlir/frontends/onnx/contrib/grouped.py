@@ -23,7 +23,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 @dataclass(frozen=True)
 class _Past:
-    """A cache of keys and values of earlier runs, to which this run adds those of its tokens.
+    """A cache of the keys and values of earlier runs; this run adds those of its tokens.
 
     Attributes:
         slots: number of positions that the cache has room for.
@@ -90,7 +90,7 @@ class _Past:
 
 
 def _grouped(call: Call) -> None:
-    """Emit GroupQueryAttention, which attends causally.
+    """Emit GroupQueryAttention, a causal attention.
 
     Padding rows of shorter sequences are computed like all other rows.
     """

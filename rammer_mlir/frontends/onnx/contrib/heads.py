@@ -60,8 +60,9 @@ def attended(
         operands: names of queries, keys and values.
         scale: factor of the scores.
         masks: names of values added to the scores; empty names are skipped.
-        kept: boolean mask of the scores that count, as a constant or by name; None for all.
-        cap: soft limit of the scores by a tanh, applied before masks; 0 for none.
+        kept: boolean mask of the scores that count, as a constant or the name of a value; None if
+            all count.
+        cap: soft limit of the scores, by a tanh before the masks are added; 0 for no limit.
     """
     query, key, value = operands
     rank = len(call.shape_of(key))

@@ -99,7 +99,10 @@ def _embed(call: Call) -> None:
 
 
 def _lengths(call: Call, mask: str) -> str:
-    """Emit the number of ones in each row of ``mask``, 0 without a mask; return its name."""
+    """Emit the number of ones in each row of ``mask``; return its name.
+
+    The numbers are 0 if ``mask`` is empty, that is, if there is no mask.
+    """
     rows = mask or call.op("Mul", call.find(0), call.scalar(0))
     wide = call.cast(rows, onnx.TensorProto.INT32)
     return call.op("ReduceSum", wide, call.write.integers(1), keepdims=0)

@@ -29,7 +29,7 @@ def _without_last(names: list[str]) -> list[str]:
 
 
 def _quantized(call: Call, value: str, number: int, result: int = 0) -> None:
-    """Emit ``value``, quantized, as result ``result`` of the node.
+    """Emit the quantization of ``value`` as result ``result`` of the node.
 
     The scale of the result is input ``number``, and its zero point the next input.
     """

@@ -45,5 +45,5 @@ def has_rule(node: onnx.NodeProto) -> bool:
 
 
 def rule_of(node: onnx.NodeProto) -> Rule:
-    """Return the rule of a node, which must have one."""
+    """Return the rule of a node; the table must have a rule for it."""
     return _DOMAINS[node.domain][node.op_type]

@@ -121,7 +121,10 @@ def _forest_of_tables(
 
 
 def _roots(trees: Integers) -> Integers:
-    """Return each tree's first node, which is its root."""
+    """Return the number of each tree's root: the first node of the tree.
+
+    ``trees`` has the number of the tree of each node.
+    """
     return np.sort(np.unique(trees, return_index=True)[1]).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Values that determine shapes, which are folded even if they are large."""
+"""Values that determine shapes: constant folding evaluates them even if they are large."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _DECISIONS: Mapping[str, tuple[int, ...]] = {
 
 
 def demanded_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of all values, constant or not, from which shapes are computed."""
+    """Return the names of all values, constant or not, that the computation of shapes reads."""
     names: set[str] = set()
     _visit(graph, names)
     return names

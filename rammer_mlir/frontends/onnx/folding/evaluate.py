@@ -1,4 +1,4 @@
-"""Evaluation of nodes with constant inputs, in one sweep through the graph.
+"""Evaluation of nodes with constant inputs, in one pass over the graph.
 
 Values that determine shapes are folded even if they are large, up to a size that no real model
 reaches. Other results are stored only up to a smaller limit; larger results are computed at run
@@ -225,7 +225,7 @@ def _initializer_store(graph: onnx.GraphProto) -> _Store:
 
 
 def _stored_elements(value: Array) -> int:
-    """Return the number of elements of an array that take memory when it is stored.
+    """Return the number of elements of an array that occupy memory when the array is stored.
 
     The repeated elements of a broadcast dimension count once. A boolean mask counts as 0 elements,
     since it is small beside the values that it selects.

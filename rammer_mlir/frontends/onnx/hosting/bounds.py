@@ -22,7 +22,7 @@ class SizeBounds:
     """Upper bounds of the sizes of a model's values, including those in subgraphs."""
 
     def __init__(self, model: Model) -> None:
-        """Compute the bounds of all values of a model, which must have inferred shapes."""
+        """Compute the bounds of all values of a model; its shapes must be inferred."""
         self._constants = model.constants()
         self._found: dict[str, Bounds] = {n: v.shape for n, v in self._constants.items()}
         self._visit(model.graph)

@@ -93,9 +93,9 @@ def _inputs(
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
-    """Record the types ``found`` for values of unknown shape in the graph.
+    """Set the types ``found`` for values of unknown shape in the graph.
 
-    Returns whether a value now has a static shape, but had none before.
+    Return whether any value has a static shape now that had none before.
     """
     known = value_infos(graph)
     is_new = False

@@ -33,7 +33,7 @@ _HEAVY = ("Gemm", "MatMul", "DequantizeLinear", "QuantizeLinear")
 
 
 def is_control_flow(node: onnx.NodeProto) -> bool:
-    """Return whether a node is an If, Loop or Scan, which executes subgraphs."""
+    """Return whether a node is an If, Loop or Scan, that is, executes subgraphs."""
     return node.domain in ONNX_DOMAINS and node.op_type in CONTROL_FLOW
 
 
@@ -69,12 +69,12 @@ def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
 
 
 def is_light(node: onnx.NodeProto) -> bool:
-    """Whether the host may evaluate a node, because its evaluator costs about as much as a copy."""
+    """Whether the host may evaluate a node: its evaluator is about as cheap as a copy."""
     return node.domain in ONNX_DOMAINS and node.op_type in EVALUATORS and node.op_type not in _HEAVY
 
 
 def fixed_operands(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield the names of operands with values that must be known before a node is compiled."""
+    """Yield the names of the operands whose values must be known before the node is compiled."""
     if node.domain in ONNX_DOMAINS:
         yield from _inputs(node, _FIXED_INPUTS.get(node.op_type, ()))
 

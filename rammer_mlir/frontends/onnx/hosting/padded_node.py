@@ -79,10 +79,12 @@ class PaddedNode:
         return [axis % rank if rank else axis for axis in given]
 
     def require_static_axes(self, shape: Dims, axes: Sequence[int]) -> None:
-        """Refuse a node whose result mixes elements of ``shape`` along open dimensions.
+        """Refuse a node if any of ``axes``, along which it mixes elements, is an open dimension.
+
+        ``shape`` is the shape of the node's data.
 
         Raises:
-            DependentRowsError: if any of ``axes``, along which the node mixes elements, is open.
+            DependentRowsError: if an axis is open.
         """
         if any(isinstance(shape[axis], Padded) for axis in axes):
             raise DependentRowsError

@@ -1,8 +1,8 @@
 """Rules that tell whether a node still computes correctly if an open dimension has padding rows.
 
-That is so if the node computes the rows of the dimension independently: a padding row must not
-influence other rows, and an index in a padding row must not read or write out of bounds. A rule
-returns the shapes of a node's results, or refuses the node; operators without a rule are refused.
+The node must compute the rows of the dimension independently: a padding row must not influence
+other rows, and an index in a padding row must not read or write out of bounds. A rule returns the
+shapes of a node's results, or refuses the node; operators without a rule are refused.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _share(total: Dim, known: Dim) -> Dim:
 
 
 def _before(shape: Dims) -> int:
-    """Return the product of the sizes before a shape's first open dimension, which must exist."""
+    """Return the product of the sizes before the first open dimension, which must exist."""
     found = 1
     for dim in shape:
         if isinstance(dim, Padded):

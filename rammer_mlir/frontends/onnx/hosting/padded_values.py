@@ -123,7 +123,7 @@ class PartValue:
         return [dim for dim in self.content if isinstance(dim, int)]
 
     def elements(self) -> tuple[Dim, ...]:
-        """Return the elements in ``content``, which may be sizes of open dimensions.
+        """Return the elements in ``content``: integers, or sizes of open dimensions.
 
         Raises:
             DependentRowsError: if ``content`` is None.
@@ -192,7 +192,7 @@ class Demands:
         return tuple(found)
 
     def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
-        """Require that padded ``indices`` of ``data`` along an axis stay in range.
+        """Require that ``indices`` stay in range along an axis of ``data`` when they are padded.
 
         Raises:
             DependentRowsError: if no requirement on inputs ensures this, as for computed indices.
@@ -215,9 +215,9 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Require that the padding elements of ``indices`` write only to padding rows.
+        """Require that the elements of ``indices`` that are padding write only to padding rows.
 
-        ``dim`` is the dimension of the written tensor that ``indices`` refers to.
+        ``dim`` is the dimension of the written tensor to which ``indices`` refers.
 
         Raises:
             DependentRowsError: if the dimension is not open with factor 1, or if the indices are
@@ -237,7 +237,7 @@ Values = Mapping[str, PartValue]
 def stand_in_content(value: PartValue) -> Array | None:
     """Return a value's elements, as if every open dimension had the size ``STAND_IN``.
 
-    None if the elements are neither constant nor computed from shapes.
+    Return None if the elements are neither constant nor computed from shapes.
     """
     if value.constant is not None:
         return value.constant

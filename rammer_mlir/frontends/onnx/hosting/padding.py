@@ -1,8 +1,8 @@
-"""Analysis of whether inputs of a part may be padded, so that one program serves several sizes.
+"""Analysis of whether inputs of a part may be padded; then one program serves several sizes.
 
 Every open dimension of an input is tracked through the part. Each node with such an operand must
-compute rows of the dimension independently, according to a table of rules. A part with a node that
-does not is compiled for each size separately.
+compute rows of the dimension independently, according to a table of rules. A part with any other
+node is compiled for each size separately.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Analysis:
     def run(self) -> PaddingResult:
         """Visit the nodes in order, and return whether the part can run at padded sizes.
 
-        The verdict says how its inputs are padded to fixed sizes, or what makes that impossible.
+        The result says how inputs are padded, or has the obstacle to padding.
         """
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)

@@ -95,8 +95,8 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
     """Raise ShapeError if the only part is the whole model, and a shape in it is unknown.
 
-    Such a partition makes no progress, since the part has the same unknown shapes as the model. It
-    is accepted if the part's sizes are padded, or if the part has shape values.
+    Partitioning the part again would give the same part. The partition is accepted if the part's
+    sizes are padded, or if the part has shape values.
     """
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
@@ -282,10 +282,10 @@ class _Partition:
     def _states(
         self, inputs: Iterable[onnx.ValueInfoProto], given: Iterable[str]
     ) -> list[onnx.ValueInfoProto]:
-        """Return declarations of a loop body's states, without shapes.
+        """Return the declarations of a loop body's states, without shapes.
 
         ``inputs`` are the body's inputs for the states, ``given`` the names of the initial values.
-        If an input has no element type, that of the initial value is used.
+        A state whose input has no element type gets that of its initial value.
         """
         found: list[onnx.ValueInfoProto] = []
         for value, source in zip(inputs, given, strict=True):

@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, dtype_of, static_sh
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a model, which is compiled separately.
+    """A separately compiled part of a model.
 
     Attributes:
         model: a model with the part's nodes, inputs and outputs.
@@ -41,7 +41,7 @@ class PartMaker:
     """Extracts parts of a model as separate models."""
 
     def __init__(self, model: Model) -> None:
-        """Take a model with inferred shapes, which is not modified."""
+        """Store ``model``, whose shapes must be inferred; it is not modified."""
         self._model = model
         self._types = value_infos(model.graph)
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -113,8 +113,8 @@ class PartMaker:
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
         """Return the dtype of the value ``name``, and the shape of its slices along an axis.
 
-        A slice does not have the axis; unknown sizes are 0. For an unknown value, float32 and the
-        shape () are returned.
+        A slice lacks the axis; unknown sizes are 0. For an unknown value, return float32 and the
+        shape ().
         """
         tensor = self._types[name].type.tensor_type if name in self._types else None
         if tensor is None:
@@ -157,9 +157,9 @@ class PartMaker:
 
 
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
-    """Add Identity nodes so that each of a graph's outputs is computed by a node of its own.
+    """Add Identity nodes for outputs that are inputs or that are listed repeatedly, in place.
 
-    Outputs that are inputs or are listed repeatedly get such a node.
+    Afterwards a different node computes each output.
     """
     computed = {name for node in graph.node for name in node.output}
     seen: set[str] = set()
@@ -194,7 +194,7 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
 
 
 def without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """Return a value's declaration without its shape, which may change for a loop's state."""
+    """Return a value's declaration without its shape: the shape of a loop's state may change."""
     copy = onnx.ValueInfoProto.FromString(value.SerializeToString())
     if copy.type.HasField("tensor_type"):
         copy.type.tensor_type.ClearField("shape")

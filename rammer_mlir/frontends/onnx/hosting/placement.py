@@ -1,9 +1,9 @@
 """Placement of a model's nodes: on the host, or in a compiled part.
 
 Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
-and so on. A node is placed at the earliest slot in which its operands are available. A part takes
-values of the host as inputs; inputs that must be constants in a static program are its shape
-values.
+and so on. A node is placed at the earliest slot in which its operands are available. The inputs of
+a part are values of the host; inputs that must be constants in a static program are the part's
+shape values.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class _Placer:
         return decided
 
     def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
-        """Return the names of small values, computed from data, that decide shapes or control flow.
+        """Return the names of small data-dependent values that determine shapes or control flow.
 
         They are results of nodes that the host evaluates faster than a part (``is_trivial``), and
         other nodes need them as fixed operands, conditions or trip counts, directly or through such

@@ -1,8 +1,8 @@
 """Recomputation of values that depend only on shapes, within the parts that read them.
 
-Without it, the host would compute these values and pass them to a part, whose specialisations would
-be found by their elements. With it, specialisations are found by the sizes of the part's inputs
-alone, and the values are constants in each specialisation.
+Otherwise the host would compute these values and pass them to a part, whose specialisations would
+be distinguished by the values' elements. With recomputation, specialisations are distinguished by
+the sizes of the part's inputs alone, and the values are constants in each specialisation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ShapeChains:
     """Chains of the host's nodes that compute values from shapes, beginning with Shape or Size."""
 
     def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
-        """Take a model, and its nodes that the host evaluates, in order."""
+        """Store a model, and those of its nodes that the host evaluates, in order."""
         self._nodes = host_nodes
         self._producers = {
             name: number
@@ -35,7 +35,7 @@ class ShapeChains:
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
         """Return the nodes, in order, that compute the values ``names`` from shapes only.
 
-        There are no nodes for a value that also depends on data other than shapes.
+        A value that also depends on other data contributes no nodes.
 
         Args:
             names: names of the values to compute.
@@ -49,8 +49,8 @@ class ShapeChains:
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
         """Return the numbers of the nodes that compute the value ``name`` from shapes.
 
-        None if the value also depends on data other than shapes. ``given`` has the names of the
-        values on whose sizes the part depends anyway.
+        Return None if the value also depends on data other than shapes. ``given`` has the names of
+        the values on whose sizes the part depends anyway.
         """
         if name in self._constants:
             return set()

@@ -48,7 +48,7 @@ class Body:
     """
 
     def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
-        """Take the body, and the facts about the values outside of it."""
+        """Store the body ``graph`` and ``around``, the facts about the values outside of it."""
         self.graph = graph
         self._around = around
         self._constants = small_constants(graph)
@@ -113,8 +113,8 @@ def step_types(
 ) -> Mapping[str, TensorKind] | None:
     """Return the types of the values in the body of a Loop, by name.
 
-    None if the type of a state is unknown, or changes between iterations. States that are sequences
-    are ignored, and have no type in the result.
+    Return None if the type of a state is unknown, or changes between iterations. States that are
+    sequences are ignored, and have no type in the result.
 
     Args:
         body: body of the loop.

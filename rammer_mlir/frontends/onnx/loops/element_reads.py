@@ -59,10 +59,10 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Return ``node`` as a read of an element, if it is a Slice of size 1 at the iteration number.
+    """Return ``node`` as a read of an element if it is a Slice of size 1 at the iteration number.
 
-    ``number`` is the name of the iteration number; the Slice must end at ``number + 1``. None for
-    other nodes.
+    Return None for other nodes. ``number`` is the name of the iteration number; the Slice must end
+    at ``number + 1``.
     """
     value = _whole(body, node.input[0])
     shape, axes = body.captured(value), body.constant(node.input[3])
@@ -112,9 +112,10 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the name of the value of which ``name`` is a copy, by Identity or whole slices.
+    """Return the name of the value of which ``name`` is a copy, by Identity or by whole slices.
 
-    PyTorch's ``x[:]`` is a slice of a whole axis.
+    A whole slice keeps all elements, as PyTorch's ``x[:]``. ``name`` itself is returned if it is
+    not a copy.
     """
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)

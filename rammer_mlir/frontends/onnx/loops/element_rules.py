@@ -164,8 +164,8 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
     """Return the rule of a reshape; None if the reshape merges or splits dimension ``axis``.
 
-    The element of the result is a reshape of the element of the operand. ``shape`` is the shape of
-    the result.
+    Return None also if the result is empty. The element of the result is a reshape of the element
+    of the operand. ``shape`` is the shape of the result.
     """
     given = shapes(node.input[0])
     before = prod(shape[:axis])
@@ -226,9 +226,10 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Return whether an Einsum to labels ``result`` sums no dimension of an operand.
+    """Return whether an operand is a factor of an Einsum that sums no dimension of it.
 
-    ``term`` has the operand's labels, and ``shape`` is its shape.
+    ``term`` has the operand's labels, ``shape`` is its shape, and ``result`` has the labels of the
+    result. Dimensions of size 1 may be missing in the result.
     """
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(

@@ -25,11 +25,12 @@ _COUNTERS = (np.dtype(np.int32), np.dtype(np.int64))
 def normal_form(
     node: onnx.NodeProto, around: Surroundings, model: Model
 ) -> list[onnx.NodeProto] | None:
-    """Return nodes that replace a Loop by a simpler one; None if it is as simple as possible.
+    """Return nodes that replace a Loop by a simpler one; None if no simplification applies.
 
-    A state that each iteration returns unchanged, as TensorFlow's loops return their weights, is
-    captured instead. A condition that counts to a known number becomes a trip count. A counter is
-    computed from the iteration number if the trip count is known.
+    A call applies the first of these simplifications that is possible. A state that each iteration
+    returns unchanged, as TensorFlow's loops return their weights, is captured instead. A condition
+    that counts to a known number becomes a trip count. A counter is computed from the iteration
+    number if the trip count is known.
 
     Args:
         node: the Loop; not modified.
@@ -47,9 +48,10 @@ def normal_form(
 def _with_trip_count(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop with a trip count in place of its condition, which only counts iterations.
+    """Return a Loop with a trip count in place of its condition.
 
-    None if the condition does anything else, or if the number of iterations is unknown.
+    Return None if the condition does more than count iterations, or if the number of iterations is
+    unknown.
     """
     steps = _counted_steps(node, around)
     if steps is None:
@@ -82,7 +84,7 @@ def _without_invariants(
 ) -> onnx.NodeProto | None:
     """Return a Loop that captures the values of the states that its body returns unchanged.
 
-    None if the Loop has no such state.
+    Return None if the Loop has no such state.
     """
     del around
     states = _invariant_states(node)
@@ -209,7 +211,7 @@ def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
     """Return the trip count of a loop whose condition counts iterations.
 
-    None for other conditions, for a trip count that depends on data, and for a trip count of
+    Return None for other conditions, for a trip count that depends on data, and for a trip count of
     ``_MOST_STEPS`` or more.
     """
     if not _begins(node, around.values) or always_continues(body_of(node), around.values):

@@ -45,7 +45,7 @@ class _LoopRewriter:
     """
 
     def __init__(self, model: Model) -> None:
-        """Take the model, to which new constants are added."""
+        """Store ``model``, to which new constants are added."""
         self._model = model
         self._opset = opset(model.proto)
         self._empty = {
@@ -57,9 +57,10 @@ class _LoopRewriter:
     def __call__(
         self, node: onnx.NodeProto, values: Mapping[str, Array], types: Types
     ) -> tuple[list[onnx.NodeProto], Results] | None:
-        """Return the nodes that replace a node, and the types of their results by name.
+        """Return the nodes that replace ``node``, and the types of their results by name.
 
-        None to keep the node. ``values`` are constants and ``types`` known types, both by name.
+        Return None to keep the node. ``values`` are constants and ``types`` known types, both by
+        name.
         """
         if node.domain not in ONNX_DOMAINS:
             return None

@@ -17,8 +17,8 @@ _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
     """Return each source of a Scan, with the name of its element in the Scan's body.
 
-    A source is a tensor, with an axis and a direction; each step reads the next slice along the
-    axis, the element, which is an input of the body.
+    A source is a tensor with an axis and a direction. Each step reads the next slice along the
+    axis, called the element, as an input of the body.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])

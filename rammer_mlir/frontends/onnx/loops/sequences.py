@@ -100,11 +100,11 @@ def join(
 
 
 def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, str]:
-    """Return the sequences to which a loop only appends, as numbers of states.
+    """Return the states that are sequences to which the loop only appends.
 
-    The dictionary maps the number of such a state to the name of the tensor in the body that each
-    iteration appends. ``states`` are the names of the initial states, and ``empty`` those of empty
-    sequences.
+    The dictionary maps the number of such a state to the name of the tensor that each iteration
+    appends in the body. ``states`` are the names of the initial states, and ``empty`` those of
+    empty sequences.
     """
     found: dict[int, str] = {}
     for number, state in enumerate(states):

@@ -82,7 +82,7 @@ class _Graph:
     def normalized(self, source: Source) -> Source | None:
         """Return a Scan's source with its axis as a number from 0, instead of from the end.
 
-        None if the source has strings, or its type or shape is unknown.
+        Return None if the source has strings, or its type or shape is unknown.
         """
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
@@ -90,7 +90,7 @@ class _Graph:
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the number of bytes that a step of a Scan reads of a source: those of a slice."""
+        """Return the size in bytes of the slice of ``source`` that a step of a Scan reads."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
@@ -131,7 +131,7 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The best way for a step of a Scan to get its slice of a tensor: to read or to compute it.
+    """The cheapest method by which a step of a Scan gets its slice of a tensor: read or compute.
 
     Attributes:
         cost: number of bytes that a step reads.
@@ -143,7 +143,7 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which nodes before a Scan are moved into its body, so that a step reads less."""
+    """Decides which nodes before a Scan move into its body, to reduce the bytes read by a step."""
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
@@ -189,10 +189,10 @@ class _Sinking:
     node that computes a source moves, the node's inputs become sources in its place.
 
     Attributes:
-        nodes: new nodes at the begin of the body: they compute the elements of the old sources from
-            the elements of the new ones.
+        nodes: new nodes at the beginning of the body: they compute the elements of the old sources
+            from the elements of the new sources.
         outside: emits nodes before the Scan.
-        sources: the new sources, with the declaration of each one's element in the body.
+        sources: the new sources, each with the declaration of its element in the body.
         constants: new initializers of the body.
     """
 
