@@ -52,7 +52,7 @@ class LowerToGpu(Pass):
 
 
 def _launch(program: GpuProgram) -> ir.DictAttr:
-    """Return the ``rtask.launch`` attribute, by which users of the IR can launch the kernel."""
+    """Return the ``rtask.launch`` attribute, from which users of the IR can launch the kernel."""
     i64 = ir.IntegerType.get_signless(64)
     names = [ir.StringAttr.get(name) for name in program.arguments]
     return ir.DictAttr.get(
@@ -67,7 +67,7 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Return an array of zeros for each weight, with its size in bytes, by argument number.
+    """Return, by argument number, an array of zeros with as many bytes as each weight.
 
     Only the offsets of weights in the constants matter, not their values.
     """

@@ -17,7 +17,7 @@ TF32 = "tf32"
 
 
 class Describe(Protocol):
-    """The type of the functions that return the description of a chip as a target."""
+    """A function that returns the target of a GPU chip, given the chip's name."""
 
     def __call__(self, chip: str, *, tf32: bool = False) -> GpuTarget:
         """Return the target of a chip; ``tf32`` permits rounding f32 operands of products to tf32.

@@ -70,7 +70,7 @@ def _make_internal(op: ir.Operation) -> None:
 
 
 def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None:
-    """Emit a loop that executes the vEU to its end, and terminate ``block`` with a branch to it.
+    """Emit a loop that executes the vEU to its end, and end ``block`` with a branch to the loop.
 
     The loop calls the entry function with ``context`` and ``state``, yields the core whenever the
     vEU is suspended at an unmet barrier, and returns at the vEU's end. No other thread can take
@@ -91,8 +91,7 @@ def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]
     """Emit the array of words that the entry function reads, on the stack; return its address.
 
     ``block`` has the arguments (vEU, run, counters, arguments), from which some of the words are
-    computed. For each remaining word, ``tables`` has the symbol of a constant array, whose address
-    becomes the word.
+    computed. Each remaining word is the address of a constant array, whose symbol is in ``tables``.
     """
     _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))
@@ -122,7 +121,7 @@ def _on_stack(kind: ir.Type, count: int) -> Any:
 
 
 def _table(name: str, numbers: NDArray[np.int32] | NDArray[np.int64]) -> str:
-    """Append the constant array ``numbers``, whose symbol is ``name``; return the symbol."""
+    """Append ``numbers`` as a constant array with the symbol ``name``; return the symbol."""
     bits = 8 * numbers.itemsize
     array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM rejects empty arrays
     kind = ir.Type.parse(f"!llvm.array<{array.size} x i{bits}>")

@@ -61,7 +61,7 @@ _PLACE_BITS = 32
 def define_dispatch_loop(
     name: str, kernels: Sequence[KernelSymbol], runners: Sequence[str], *, traced: bool
 ) -> None:
-    """Define the LLVM function ``name``, which executes a vEU's records of the task table.
+    """Define the LLVM function ``name``: a loop that executes a vEU's records of the task table.
 
     With ``traced``, the function writes the start and end of every record, in nanoseconds, to the
     context's array of traces; else it takes no times. ``runners`` are the results of
@@ -73,10 +73,10 @@ def define_dispatch_loop(
 def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
     """Define for each rKernel an LLVM function that executes rTasks, and return their names.
 
-    If there are so few rKernels that dispatch loops contain their loops over rTasks, define none,
-    and return an empty list. The functions have the arguments first rTask, limit, step counter,
-    address of the step counter, address of the buffers' addresses, and address of the numbers of
-    the rKernel's buffers; the result is the new step counter.
+    If there are few rKernels, the dispatch loop itself contains their loops over rTasks; then no
+    function is defined, and the result is empty. The functions have the arguments first rTask,
+    limit, step counter, address of the step counter, address of the buffers' addresses, and address
+    of the numbers of the rKernel's buffers; the result is the new step counter.
     """
     if len(kernels) <= _MOST_INLINE:
         return []
@@ -182,7 +182,7 @@ class _DispatchLoop:
             branch(self._next, add(self._pc, words), self._done)
 
     def _build_run(self, record: ir.Value, kind: ir.Value, first: ir.Value) -> None:
-        """Emit the execution of a record of consecutive rTasks of one rKernel.
+        """Emit the execution of a run record: consecutive rTasks of one rKernel.
 
         ``record`` is the record's address, ``kind`` the number of the rKernel, and ``first`` the
         number of the first rTask.
@@ -212,7 +212,7 @@ class _DispatchLoop:
         """Emit a store of the current time to the trace buffer, if there is a trace buffer.
 
         The buffer has a pair of times for each record; ``word`` is 0 for the record's start and 1
-        for its end. With ``is_first``, a nonzero time already in the buffer stays, because a
+        for its end. With ``is_first``, a nonzero time in the buffer is kept, because a
         barrier at which the vEU was suspended began earlier.
         """
         if self._trace is None:
@@ -227,7 +227,7 @@ class _DispatchLoop:
 def define_straight_line(name: str, program: Program) -> None:
     """Define the LLVM function ``name``, which executes the records of each vEU of ``program``.
 
-    Each vEU has straight-line code of its own with constant operands, without a task table.
+    Each vEU has separate straight-line code with constant operands, without a task table.
     """
     (launch,) = program.launches
     straight = _StraightLine(EntryFrame(name), program)

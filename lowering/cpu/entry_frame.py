@@ -41,7 +41,7 @@ class Span:
 
     Attributes:
         first: number of the first rTask.
-        limit: number after that of the last rTask.
+        limit: number of the last rTask, plus 1.
         done: value of the vEU's step counter before the first rTask.
     """
 
@@ -51,10 +51,11 @@ class Span:
 
 
 class EntryFrame:
-    """An entry function ``(vEU, context, state) -> i1`` that returns only in its last two blocks.
+    """The frame of an entry function ``(vEU, context, state) -> i1``: its first and last blocks.
 
-    It executes the vEU from the resume position in the state up to an unmet barrier or the end. The
-    context is an array of 64-bit words, in the order of ``ContextWord``.
+    The function executes the vEU from the resume position in the state up to an unmet barrier or
+    the vEU's end, and returns only in its last two blocks. The context is an array of 64-bit words,
+    in the order of ``ContextWord``.
 
     Attributes:
         entry: the first block, which the frame leaves without a terminator.
@@ -119,10 +120,10 @@ class EntryFrame:
         return load(i64(), self.counter)
 
     def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
-        """Emit a wait until ``veu`` has completed ``steps`` steps of this run.
+        """Emit a wait until ``veu`` has completed ``steps`` rTasks of this run.
 
-        Then control continues in ``following``. If the wait exceeds the spin limit, the executed
-        vEU is suspended, to resume at ``position``. The wait terminates the block under
+        After the wait, control continues in ``following``. If the wait exceeds the spin limit, the
+        executed vEU is suspended, to resume at ``position``. The wait terminates the block under
         construction.
         """
         target = add(self._before(veu), steps)

@@ -1,4 +1,4 @@
-"""Object files of rKernels: found in a cache, or compiled while other rKernels are lowered."""
+"""Object files of rKernels, from a cache or compiled while other rKernels are lowered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KernelObjects:
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
-        """Begin without rKernels, for a target machine and a cache of object files, if any."""
+        """Create an empty collection for a target machine; ``store`` is a cache, or None."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
         self._compiled: dict[str, Future[CompiledObject]] = {}
@@ -48,7 +48,7 @@ class KernelObjects:
         self._compiler: ObjectCompiler | None = None
 
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
-        """Look up the object files of rKernels in the cache, and begin to compile those not found.
+        """Look up the rKernels' object files in the cache, and begin to compile the missing ones.
 
         After an error here or elsewhere, the caller has to call ``stop``.
 
@@ -86,6 +86,6 @@ class KernelObjects:
         return (*self._found.values(), *objects.values())
 
     def stop(self) -> None:
-        """Cancel the compilations, after an error."""
+        """Cancel the compilations that have begun; called after an error."""
         if self._compiler is not None:
             self._compiler.stop()

@@ -1,4 +1,4 @@
-"""Split long sums of products into pieces, so that data that tiles reread fits in the L1 cache.
+"""Splitting of long sums of products into pieces to keep reread data in the L1 cache.
 
 A register tile of a product reads some rows or columns of an operand along the whole sum. In this
 module, these are called the *panel* of the tile. The next tile reads the same panel again. If the
@@ -50,12 +50,12 @@ Such a panel comes from the second level fast enough.
 
 
 def split_long_reductions(function: ir.Operation, vector_bits: int) -> None:
-    """Split those products on memrefs in a function whose sums are too long for the L1 cache.
+    """Split the products on memrefs in ``function`` whose sums are too long for the L1 cache.
 
     A register has ``vector_bits`` bits.
 
     A sum is too long if the part of an operand that a register tile reads along the whole sum
-    exceeds that cache, so that the next tile loads it again. Such a product becomes a loop over
+    exceeds that cache; the next tile would load this part again. Such a product becomes a loop over
     pieces of its sum.
     """
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
@@ -78,8 +78,8 @@ class _Piece:
 def _is_product(op: Structured) -> bool:
     """Return whether an operation is a float sum of products of two inputs, all on memrefs.
 
-    The reduction loops must be static, and both inputs must depend on each of them that has more
-    than one trip. Each dimension of an input must be indexed by a loop or by the panels of a
+    The reduction loops must be static, and both inputs must depend on every reduction loop with
+    more than one trip. Each dimension of an input must be indexed by a loop or by the panels of a
     parallel loop (see ``_loops``), which excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
@@ -128,8 +128,7 @@ def _trips(total: int, most: int) -> int:
     """Return the trip count of a piece, at most ``most``, for a loop of ``total`` trips.
 
     It is the largest divisor of ``total`` up to ``most`` if that is at least half of ``most``. Else
-    it is the trip count that divides the loop into the fewest pieces, all equal but a smaller last
-    one.
+    it divides the loop into the fewest pieces, all equal except for a smaller last piece.
     """
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
@@ -144,10 +143,10 @@ def _are_dot_products(op: Structured) -> bool:
 
 
 def _is_spread(op: Structured, number: int) -> bool:
-    """Return whether the elements of operand ``number`` that a sum reads are distant in memory.
+    """Return whether a sum reads elements of operand ``number`` that are far apart in memory.
 
-    They are if every reduction loop has a stride of at least ``_FAR_BYTES`` in the operand, and a
-    parallel loop with more than one trip indexes the operand's last dimension.
+    They are far apart if every reduction loop has a stride of at least ``_FAR_BYTES`` in the
+    operand, and a parallel loop with more than one trip indexes the operand's last dimension.
     """
     kind = as_buffer(op.operands[number]).type
     strides, _ = kind.get_strides_and_offset()
@@ -209,7 +208,7 @@ def _known_size(value: ir.Value, dimension: int) -> Index | None:
 
 
 def _split(op: Structured, piece: _Piece) -> None:
-    """Replace a product by a loop over whole pieces of its sum, and a product of the remainder."""
+    """Replace a product by a loop over the whole pieces of its sum and a product for the rest."""
     operation = op.op.operation
     rest = op.extents[piece.loop] % piece.trips
     end = op.extents[piece.loop] - rest

@@ -44,7 +44,7 @@ class LowerKernels(Pass):
 
 
 def _define_call(name: str, kind: ir.FunctionType) -> None:
-    """Define rKernel ``name`` of type ``kind``, which calls its LLVM function."""
+    """Define rKernel ``name`` of type ``kind`` as a function that calls its LLVM function."""
     function = func.FuncOp(name, kind, visibility="private")
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
@@ -58,7 +58,7 @@ def _define_call(name: str, kind: ir.FunctionType) -> None:
 
 
 def _begin(buffer: ir.Value) -> ir.Value:
-    """Emit the aligned pointer of a buffer, to which its memref type's offset is not added."""
+    """Emit the aligned pointer of a buffer, without the offset in its memref type."""
     address = memref.ExtractAlignedPointerAsIndexOp(buffer).result
     number = arith.IndexCastOp(i64(), address).result
     return llvm.IntToPtrOp(pointer(), number).result

@@ -45,10 +45,9 @@ class LowerToCpu(Pass):
     sizes.
 
     ``machine`` is a processor's name, such as NAME in a target ``cpu:NAME``, by default this
-    machine's processor; ``symbol`` is the function's name, by default ``rammer_`` and the entry
-    function's name; programs of at most
-    ``straight_line_limit`` records become straight-line code, longer programs a loop over the task
-    table.
+    machine's processor. ``symbol`` is the function's name, by default ``rammer_`` and the entry
+    function's name. Programs of at most ``straight_line_limit`` records become straight-line code,
+    longer programs a loop over the task table.
     """
 
     name: ClassVar[str] = "rtask-lower-to-cpu"
@@ -69,7 +68,8 @@ class LowerToCpu(Pass):
     def run(self, module: ir.Module) -> None:
         """Replace the module's content by functions of the LLVM dialect.
 
-        Raises PassError if the module calls an external rKernel.
+        Raises:
+            PassError: if the module calls an external rKernel.
         """
         machine = machine_of(self.machine)
         external = external_kernels(module)
@@ -121,7 +121,7 @@ def object_of(module: ir.Module) -> bytes:
 
 
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
-    """Return the ``rtask.launch`` attribute, by which users of the IR can call the function.
+    """Return the ``rtask.launch`` attribute, which tells users of the IR how to call the function.
 
     It has the symbol, the names and sizes in bytes of the entry function's arguments, the size in
     bytes of the step counters, and the number of vEUs.

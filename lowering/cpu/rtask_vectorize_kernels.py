@@ -27,7 +27,7 @@ class VectorizeKernels(Pass):
     byte_products: str = ""
 
     def check_options(self) -> None:
-        """Raise OptionError unless the vector width and the instruction are known ones."""
+        """Raise ``OptionError`` if ``vector_bits`` or ``byte_products`` has an unknown value."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(
                 f"{self.name}: vector-bits: expected 128, 256 or 512, found {self.vector_bits}"
@@ -40,7 +40,11 @@ class VectorizeKernels(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Vectorise every rKernel of the module; raise OperationError for rKernels on tensors."""
+        """Vectorize every rKernel of the module.
+
+        Raises:
+            OperationError: if an rKernel is on tensors.
+        """
         for function in functions(module):
             kind = ir.TypeAttr(function.operation.attributes["function_type"]).value
             if "tensor<" in str(kind):

@@ -1,4 +1,4 @@
-"""rKernels in separate modules, so that each can be compiled, and cached, individually."""
+"""rKernels in separate modules, to be compiled and cached individually."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class SeparateKernel:
 
     Attributes:
         name: its name in the original program.
-        module: contains this rKernel only; its name and the constants' names are canonical, the
-            same for every equal rKernel.
-        identity: SHA-256 digest of the module's text and the target machine, the same for every
-            equal rKernel.
+        module: contains only this rKernel; the names of the rKernel and its constants are
+            canonical, so equal rKernels have equal modules.
+        identity: SHA-256 digest of the module's text and the target machine; equal for equal
+            rKernels.
     """
 
     name: str

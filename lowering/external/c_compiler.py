@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 def find_c_compiler() -> list[str]:
-    """Return the command of a C compiler, from the environment's ``CC`` or the first that is found.
+    """Return the command of a C compiler: the environment variable ``CC``, else the first found.
 
     The candidates are those of ``_COMPILERS``, then that of the package ``ziglang``.
 
@@ -75,7 +75,7 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the ``-march`` option: the machine's x86-64 level if it is one, else ``native``."""
+    """Return the ``-march`` option: the x86-64 level that the machine names, else ``native``."""
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 

@@ -98,9 +98,9 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 
 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
-    """Return the external rKernels that have a state, in the order of their rows in a table.
+    """Return the external rKernels that have a state, in the order of the table ``MODULES``.
 
-    The table ``MODULES`` has a row for each rKernel with a state: the addresses of its functions,
+    This table has a row for each rKernel with a state: the addresses of its functions,
     and the address of its state, which the runtime fills in.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
@@ -152,10 +152,10 @@ def _declare(kernels: Sequence[ExternalKernel]) -> None:
 def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
     """Check that stateless rKernels with the same external function have equally many buffers.
 
-    Functions with a state get an array of buffers, so that its length may differ.
+    Functions with a state get their buffers as an array, whose length may differ between rKernels.
 
     Raises:
-        PassError: naming a function called with different numbers of buffers.
+        PassError: if a function is called with different numbers of buffers; names the function.
     """
     counts: dict[str, int] = {}
     for kernel in (each for each in kernels if not each.external.has_state):
@@ -169,7 +169,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
 
 
 def _types(kernel: ExternalKernel) -> list[ir.Type]:
-    """Return the LLVM types of an rKernel's external functions, as ordered by ``functions_of``."""
+    """Return the LLVM types of an rKernel's external functions, ordered as in ``functions_of``."""
     if not kernel.external.has_state:
         return [llvm.FunctionType.get(i32(), [i64(), *[pointer()] * kernel.num_arguments])]
     void = ir.Type.parse("!llvm.void")

@@ -27,7 +27,7 @@ LLVM's code generators abort the process on them.
 
 
 def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
-    """Refuse external code that cannot be compiled for a GPU.
+    """Check that external code can be compiled for a GPU.
 
     Args:
         code: external code.

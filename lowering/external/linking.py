@@ -1,4 +1,4 @@
-"""Selection of external code by the way of linking.
+"""Selection of the external code to link as LLVM IR and of the code to link as objects.
 
 Code in LLVM IR is optimized together with the program; all other code is linked as objects.
 """
@@ -24,7 +24,7 @@ def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return the objects to link: those of all linked code but LLVM IR, and the objects they call.
+    """Return the objects to link: all linked code except LLVM IR, and the objects that it calls.
 
     C source is compiled for ``machine``.
 

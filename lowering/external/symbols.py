@@ -58,7 +58,7 @@ _OF_THE_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit", "
 
 @dataclass(frozen=True)
 class Symbols:
-    """Names of the global symbols that code defines, and of those that it uses from elsewhere."""
+    """Names of the global symbols that code defines, and of those that it only uses."""
 
     defined: frozenset[str]
     used: frozenset[str]
@@ -93,7 +93,14 @@ def check_symbols(code: ForeignCode, own: bytes | None) -> None:
 
 
 def _check_format(code: ForeignCode, content: bytes, symbols: Symbols | None) -> None:
-    """Check an object before LLVM reads it, which would end the process for some damaged files."""
+    """Check an object's format before LLVM reads it: some damaged files crash LLVM.
+
+    ``symbols`` are the object's symbols, None if it is not a valid 64-bit ELF file.
+
+    Raises:
+        TargetError: if ``content`` is a damaged ELF file, not relocatable, or for another
+            processor.
+    """
     if symbols is None and content.startswith(_ELF):
         raise _not_loaded(code, "a damaged ELF file, or one that is not relocatable")
     machine = int.from_bytes(content[_MACHINE_AT : _MACHINE_AT + 2], "little")
@@ -142,7 +149,7 @@ def _not_loaded(code: ForeignCode, found: str) -> TargetError:
 
 
 def _of_object(content: bytes) -> Symbols | None:
-    """Return the symbols of a relocatable object; None if it is no valid 64-bit ELF one."""
+    """Return the symbols of a relocatable object; None if it is not valid 64-bit ELF."""
     try:
         fields = ((_TYPE_AT, 2), (_SECTIONS_AT, 8), (_NUM_SECTIONS_AT, 2), (_NAMES_AT, 2))
         kind, at, count, names_of_sections = (

@@ -1,4 +1,4 @@
-"""The rKernel of a launched kernel: its rTask is a block of the launch, run by a persistent block.
+"""The rKernel of a launched kernel: an rTask computes one block of the launch.
 
 The rTask's id determines the block's ids, and a thread's number in the persistent block, which is
 one-dimensional, determines its ids in the launched block (RAMMER section 4.1).
@@ -24,7 +24,7 @@ from rammer_mlir.lowering.kernels.affine import as_value, constant
 def block_function(
     launch: Launch, name: str, block_threads: int, subgroup: int, ip: ir.InsertionPoint
 ) -> ir.Operation:
-    """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``, and return it.
+    """Emit and return the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``.
 
     Args:
         launch: the launch; it is not modified.
@@ -66,7 +66,7 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Replace the arguments of a kernel, whose body is ``source``, by values.
+    """Replace the arguments of a kernel with the body ``source`` by values.
 
     Memrefs are replaced by ``buffers``, scalars by constants. Arguments for shared memory become
     allocations of the block, those for private memory become allocations of a thread.
@@ -100,7 +100,7 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Emit an i1 that tells whether a thread belongs to the launched block, and its number there.
+    """Emit whether a thread belongs to the launched block, as an i1, and its number there.
 
     ``number`` is the thread's number in the persistent block of ``block_threads`` threads. The
     first ``threads`` of them belong to the launched block. Any other thread, a spare one, gets the

@@ -21,7 +21,7 @@ def launch_copies(module: ir.Module, host: ir.OpView) -> None:
     A thread of that kernel copies one element.
 
     Raises:
-        OperationError: naming a copy of dynamic size.
+        OperationError: if a copy has a dynamic size; names the copy.
     """
     block = host.operation.regions[0].blocks[0]
     copies = [each.operation for each in block.operations if each.operation.name == "memref.copy"]
@@ -75,7 +75,7 @@ def _index(number: int) -> ir.Value:
 def _flat(value: ir.Value) -> ir.Value | None:
     """Emit a rank-1 view of a dense buffer, in which a block copies consecutive elements.
 
-    None if the buffer is strided.
+    The result is None if the buffer is strided.
     """
     kind = ir.MemRefType(value.type)
     if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)) or kind.rank < 2:

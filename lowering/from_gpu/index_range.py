@@ -1,7 +1,7 @@
 """Ranges of index values in a kernel: intervals plus an affine function of the block's ids.
 
-Thread ids and loop counters become intervals; block ids stay symbolic. So the elements that a block
-accesses are known as a function of the block's ids, as required for dependencies.
+Thread ids and loop counters become intervals; block ids stay symbolic. The elements that a block
+accesses are thus known as a function of the block's ids, as required for dependencies.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class IndexRanges:
     """Ranges of a kernel's integers, for known sizes of its grid and block."""
 
     def __init__(self, grid: Dim3, block: Dim3, known: Mapping[ir.Value, Range]) -> None:
-        """Begin with ``known``, which has the ranges of the kernel's arguments."""
+        """Start the analysis from ``known``, the ranges of the kernel's arguments."""
         self._grid, self._block = grid, block
         self._arithmetic = Arithmetic(grid)
         self._found: dict[ir.Value, Range | None] = dict(known)
@@ -106,7 +106,7 @@ class IndexRanges:
     ) -> Range | None:
         """Return the range of a map's greatest result if ``is_max``, else of its least result.
 
-        ``operands`` are those of the map. None if the range of a result is unknown.
+        ``operands`` are those of the map. Return None if the range of a result is unknown.
         """
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
         found, *others = self.mapped(affine_map, operands)
@@ -131,7 +131,10 @@ class IndexRanges:
         )
 
     def _counter(self, argument: ir.BlockArgument) -> Range | None:
-        """Return the range of a loop's induction variable; None for other block arguments."""
+        """Return the range of a loop's induction variable.
+
+        The result is None for other block arguments and for loops with unknown bounds.
+        """
         loop = argument.owner.owner.operation
         if loop.name not in LOOPS or argument.arg_number:
             return None
@@ -170,7 +173,7 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Restrict a rule to operands that are not negative, for which it is valid.
+    """Return ``rule`` restricted to operands that are not negative, for which it is valid.
 
     A rule computes the range of an operation's result from the ranges of its operands. Signed and
     unsigned operations agree on non-negative operands. For ranges with negative integers, the

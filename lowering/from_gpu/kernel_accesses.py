@@ -97,7 +97,7 @@ class _Views:
         """Return a memref as a view of an argument; None if it is memory local to a block.
 
         Raises:
-            OperationError: naming ``user`` if the memref's origin is unknown.
+            OperationError: if the memref's origin is unknown; names the operation ``user``.
         """
         if isinstance(value.owner, ir.Block):
             return self._of_argument(ir.BlockArgument(value), user)
@@ -187,7 +187,7 @@ def _place(
 def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
     """Return the range of each index of an access, including all elements of a vector.
 
-    ``first`` is the number of the first index operand; None in the list is an unknown range.
+    ``first`` is the number of the first index operand. An unknown range is None.
     """
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):

@@ -127,9 +127,9 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase all functions with launches but ``host``, and kernels that only those functions use.
+    """Erase all functions with launches except ``host``, and kernels that only they launch.
 
-    Kernels are erased with their ``gpu.module``, if ``host`` launches no kernel of it.
+    A ``gpu.module`` with launched kernels is erased as a whole if ``host`` launches none of them.
     """
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)
@@ -153,7 +153,7 @@ def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
     """Return the kernel launches of a host function in order.
 
     Raises:
-        OperationError: naming the launch or operation that cannot be part of a static program.
+        OperationError: if a launch or operation cannot be part of a static program; names it.
     """
     reader = _Reader(module)
     blocks = list(host.operation.regions[0].blocks)
@@ -289,7 +289,7 @@ def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
 
     Raises:
         OperationError: if its layout is not static, its elements are not whole bytes, or its
-            buffer is no allocation or argument of the host function.
+            buffer is neither an allocation nor an argument of the host function.
     """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:

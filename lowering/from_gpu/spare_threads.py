@@ -20,7 +20,7 @@ def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
 
     Args:
         block: the body of the rKernel.
-        is_own: an ``i1`` value, whether the thread is one of the kernel's.
+        is_own: an ``i1`` value that tells whether the thread is one of the kernel's own.
         start: the first operation of ``block`` to consider.
 
     Raises:
@@ -168,9 +168,10 @@ def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
 
 
 def _deciding(operation: ir.Operation) -> list[ir.Value]:
-    """Return the operands that decide control flow: a loop's bounds and step, or a condition.
+    """Return the operands that decide an operation's control flow.
 
-    For an operation that is not a loop, the result has all operands.
+    These are the bounds and step of an ``scf.for``, the condition of an ``scf.while``, and all
+    operands of any other operation.
     """
     if operation.name == "scf.for":
         return list(operation.operands)[:3]
@@ -180,7 +181,11 @@ def _deciding(operation: ir.Operation) -> list[ir.Value]:
 
 
 def _carried(argument: ir.BlockArgument) -> list[ir.Value]:
-    """Return the values that a loop's block argument may have: initial and yielded values."""
+    """Return the values on which a block argument of control flow may depend.
+
+    These are all operands and yielded values of the operation that contains the block. The result
+    is empty for an argument of a function.
+    """
     holder = argument.owner.owner.operation
     if holder.name == "func.func":
         return []

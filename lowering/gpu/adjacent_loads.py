@@ -1,4 +1,4 @@
-"""Loads at points that are adjacent along a loop, as wide as the operands' alignment permits."""
+"""Loads at adjacent points along a loop, as wide as the operands' alignment permits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def adjacent_operands(generic: Structured, along: int | None, width: int) -> list[int]:
-    """Return the operands of which ``width`` elements along a loop are loaded or stored at once.
+    """Return the numbers of the operands that are accessed by vectors of ``width`` elements.
 
-    They are contiguous along the loop, and aligned if the first index is a multiple of ``width``.
+    The elements of such a vector are contiguous along a loop, and aligned if the first index is a
+    multiple of ``width``.
 
     Args:
         generic: an operation on memrefs.
@@ -43,7 +44,10 @@ def adjacent_operands(generic: Structured, along: int | None, width: int) -> lis
 
 
 def contiguous_loop(indices: Sequence[ir.AffineExpr]) -> int | None:
-    """Return the loop that is the last index of a memref and occurs in no other index, if any."""
+    """Return the loop along which a memref with these indices is contiguous; None without one.
+
+    The loop must be the memref's last index and occur in no other index.
+    """
     last = plain_dim(indices[-1]) if len(indices) else None
     others = set[int]().union(*(loops_in(expr) for expr in list(indices)[:-1]))
     return None if last in others else last
@@ -63,12 +67,13 @@ class AdjacentLoads:
     """
 
     def __init__(self, generic: Structured, width: int, wide: Collection[int]) -> None:
-        """Begin without loaded elements.
+        """Create an emitter that has not loaded any elements yet.
 
         Args:
             generic: the operation.
             width: the number of points.
-            wide: numbers of operands of which the elements of all points are loaded at once.
+            wide: numbers of the operands whose elements at all points are loaded by one vector
+                load.
         """
         self._generic, self._width, self._wide = generic, width, wide
         self._loads = Loads(generic)
@@ -78,8 +83,8 @@ class AdjacentLoads:
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at ``point``, loaded at its first use.
 
-        ``point`` has an index per loop. The caller must set the field ``shift`` before, the number
-        of the point: 0 for the first of the adjacent points, whose elements must be used first.
+        ``point`` has an index per loop. Before the call, the caller must set the field ``shift`` to
+        the point's number among the adjacent points. Number 0 must be used first.
         """
         if number not in self._wide:
             return self._loads.value(number, point)

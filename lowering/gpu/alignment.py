@@ -43,8 +43,8 @@ def _source_alignment(view: ir.Operation) -> int:
 def holds_aligned_runs(buffer: Buffer, width: int) -> bool:
     """Return whether rows of a memref can be accessed by aligned vectors of ``width`` elements.
 
-    They can if each vector along the last dimension that begins at a multiple of ``width`` is
-    contiguous, and its address is a multiple of its size.
+    They can if every vector along the last dimension that begins at a multiple of ``width`` is
+    contiguous and has an address that is a multiple of the vector's size.
     """
     strides, _ = buffer.type.get_strides_and_offset()
     return (

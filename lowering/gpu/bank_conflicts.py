@@ -14,7 +14,7 @@ BANK_CYCLE = 128
 def padded_strides(
     box: tuple[int, ...], element_bytes: int, access_bytes: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return strides that align a box's rows and place them in different banks.
+    """Return strides that align a box's rows and place them in different memory banks.
 
     Args:
         box: elements along each dimension.
@@ -22,7 +22,7 @@ def padded_strides(
         access_bytes: bytes of the widest access, to which rows are aligned.
 
     Returns:
-        The strides in elements, and the number of elements in memory.
+        The strides in elements, and the number of elements that the box then occupies.
     """
     unit = access_bytes // element_bytes
     strides = [1]

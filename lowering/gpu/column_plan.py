@@ -64,8 +64,8 @@ class ColumnPlan:
     def num_partial(self) -> int:
         """The number of partial results for which the block needs shared memory.
 
-        It is the maximum over all permitted numbers of adjacent results per thread, and 0 if no
-        combination between warps is needed.
+        It is the maximum over all permitted numbers of adjacent results per thread. It is 0 if
+        warps need not combine results.
         """
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
@@ -130,8 +130,9 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:
     """Return the plan of a block's column reduction, or None.
 
-    None if the reduction has too many results or too few elements per result for threads to share
-    results, if adjacent results do not read adjacent elements, or if shared memory is too small.
+    The result is None if the reduction has too many results or too few elements per result for
+    threads to share results, if adjacent results do not read adjacent elements, or if shared memory
+    is too small.
 
     Args:
         contraction: the computation, with static extents of all loops.

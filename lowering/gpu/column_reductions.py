@@ -32,7 +32,7 @@ def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: 
 
 
 class _Turn:
-    """Emits the loads of the consecutive elements that a thread adds at a time.
+    """Emits a thread's loads for a turn: the consecutive elements that it reduces at a time.
 
     The elements of adjacent results are loaded at once, and so are consecutive elements of a result
     in operands that are contiguous along the last reduction loop.
@@ -45,7 +45,7 @@ class _Turn:
         width: int,
         points: Sequence[Sequence[Index | None]],
     ) -> None:
-        """Emit all loads of the widest input, so that they are in flight at once.
+        """Emit all loads of the widest input at once, which lets them be in flight together.
 
         Args:
             generic: the reduction.
@@ -75,8 +75,8 @@ class _Turn:
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at ``point``.
 
-        The caller must set the fields ``number``, that of the element, and ``shift``, that of the
-        adjacent result.
+        Before the call, the caller must set the fields ``number``, the number of the element in the
+        turn, and ``shift``, the number of the adjacent result.
         """
         if number not in self._runs:
             loads = self._columns[self.number]
@@ -207,7 +207,11 @@ class _Emitter:
     def _add_element(
         self, loads: _Turn, number: int, point: Sequence[Index | None], results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the combination of element ``number`` of a turn, at ``point``, with the results."""
+        """Emit the combination of a turn's element with each result; return the new results.
+
+        ``number`` is the element's number in the turn, and ``point`` has its loop indices for the
+        first result.
+        """
         first = point[self._plan.along]
         assert first is not None, "the point has an index of each parallel loop"
         found: list[ir.Value] = []
@@ -310,5 +314,5 @@ def _width(generic: Structured, plan: ColumnPlan) -> int:
 
 
 def _source(generic: Structured, plan: ColumnPlan) -> Buffer:
-    """Return the buffer of the widest input, which is the operand with the most elements."""
+    """Return the buffer of the input with the most elements (the widest input)."""
     return as_buffer(generic.operands[plan.contraction.inputs[plan.widest].number])

@@ -26,13 +26,13 @@ class Elements(Protocol):
 
 
 class Loads:
-    """Emits loads of inputs; each element is loaded once for all points that need it.
+    """Emits loads of inputs, once for each element, for all points that need it.
 
     No memory may be written between the loads.
     """
 
     def __init__(self, generic: Structured) -> None:
-        """Begin without loaded elements."""
+        """Create an emitter that has not loaded any elements yet."""
         self._operands, self._maps = generic.operands, generic.maps
         self._loops = generic.used_loops
         self._values: dict[tuple[int, tuple[Index | None, ...]], ir.Value] = {}
@@ -94,7 +94,7 @@ def output_places(generic: Structured, point: Point) -> list[Place]:
 
 
 def old_outputs(generic: Structured, places: Sequence[Place]) -> list[ir.Value | None]:
-    """Return the outputs' old values at ``places``, emitting their loads; None if not read."""
+    """Emit loads of the outputs' old values at ``places``; None for an output that is not read."""
     return [
         memref.load(buffer, at) if generic.reads_output(number) else None
         for number, (buffer, at) in enumerate(places)

@@ -11,7 +11,7 @@ from rammer_mlir.lowering.kernels.affine import Index, as_value
 
 @contextmanager
 def when(condition: ir.Value | None) -> Generator[None]:
-    """Emit the operations inside the context under an i1 condition, or unconditionally if None."""
+    """Emit the operations of the ``with`` block under an i1 condition, or always if it is None."""
     if condition is None:
         yield
         return
@@ -22,9 +22,9 @@ def when(condition: ir.Value | None) -> Generator[None]:
 
 
 def all_below(pairs: Iterable[tuple[Index, Index]]) -> ir.Value | None:
-    """Emit an i1 that tells whether each pair's index is below its bound (unsigned).
+    """Emit an i1 that tells whether the index of each (index, bound) pair is below its bound.
 
-    None if there are no pairs.
+    The comparison is unsigned. The result is None if there are no pairs.
     """
     result: ir.Value | None = None
     for index, bound in pairs:

@@ -83,8 +83,8 @@ def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[
     If ``shift`` is a multiple of the product of the inner sizes, it is only added to the first
     index, so that all other operations are the same for points with the same ``number``.
 
-    Divides in 32 bits: a 64-bit integer division is a subroutine of about 100 instructions on a
-    GPU. A tile has fewer than 2**31 points.
+    The emitted code divides in 32 bits, because a 64-bit integer division is a subroutine of about
+    100 instructions on a GPU. A tile has fewer than 2**31 points.
     """
     if len(sizes) == 1:
         return [add(number, shift)]

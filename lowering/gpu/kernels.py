@@ -49,14 +49,14 @@ class BufferType:
 
     @property
     def elements(self) -> int:
-        """The number of elements of the underlying buffer up to the memref's last one."""
+        """The number of elements of the underlying buffer up to the memref's last element."""
         pairs = zip(self.shape, self.strides, strict=True)
         return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
 
 
 @dataclass(frozen=True)
 class MappedKernels:
-    """The arguments that rKernels have besides the rTask's id: buffers, shared memory, scratch.
+    """The arguments of rKernels besides the rTask's id: buffers, shared memory and scratch.
 
     Scratch memory is a vEU's part of device memory, for temporaries too large for shared memory.
 

@@ -2,8 +2,8 @@
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
 computes a tile of m by n results loads m + n elements for m * n products. The sizes of tiles divide
-the extents, so that there are no edges. A tile grows only if each thread of the block still gets
-one.
+the extents, so that there are no edges. A tile grows only if each thread of the block still gets a
+tile.
 """
 
 from __future__ import annotations

@@ -58,9 +58,10 @@ class ResultChain:
 
 
 def marked_chains(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operation]]:
-    """Yield the ``linalg.generic`` operations of a block in order, those of a chain together.
+    """Yield the chains of ``linalg.generic`` operations of a block in order, each as a list.
 
-    ``operations`` are the operations of the block, in order.
+    ``operations`` are all operations of the block, in order. A generic that is in no chain with
+    others is yielded as a list of one.
     """
     chain: list[ir.Operation] = []
     for operation in operations:
@@ -113,7 +114,7 @@ def _mark_chain(operation: ir.Operation) -> None:
 
 
 def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool:
-    """Return whether an operation is an allocation that only ``users`` use, and no views."""
+    """Return whether an operation is an allocation that, deallocation aside, only ``users`` use."""
     return allocation.name in ALLOCATIONS and all(
         use.owner.operation in users or use.owner.operation.name == "memref.dealloc"
         for use in allocation.result.uses
@@ -121,7 +122,7 @@ def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool
 
 
 def _neighbours(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
-    """Return the unmarked generics before (nearest first) and after an operation of a block.
+    """Return the unmarked generics before and after an operation of a block, nearest first.
 
     No operation between them accesses memory.
     """
@@ -144,7 +145,7 @@ def _adjacent(operations: Iterator[ir.Operation] | Sequence[ir.Operation]) -> li
 
 
 def _reads_memory_itself(generic: Structured) -> bool:
-    """Return whether a body loads elements of memrefs that are no operands."""
+    """Return whether a body loads elements of memrefs that are not operands of the operation."""
     return any(is_buffer(value) for value in generic.captures)
 
 
@@ -217,7 +218,10 @@ def _is_step(generic: Structured) -> bool:
 
 
 def _continues(generic: Structured, result: ir.Value) -> bool:
-    """Return whether an element-wise operation only needs the own element of ``result``."""
+    """Return whether each iteration of an operation reads its own, distinct element of ``result``.
+
+    No other input of the element-wise operation may be a view of the same buffer.
+    """
     pairs = zip(generic.maps, generic.operands, strict=True)
     readings = [map_ for map_, value in pairs if value == result]
     if result not in generic.inputs:
@@ -231,12 +235,15 @@ def _continues(generic: Structured, result: ir.Value) -> bool:
 
 
 def _has_all_loops(map_: ir.AffineMap, generic: Structured) -> bool:
-    """Return whether each loop of an operation alone is an index of a map."""
+    """Return whether every loop of an operation is itself a result of the indexing map ``map_``."""
     return {plain_dim(expr) for expr in map_.results} >= set(range(len(generic.parallel)))
 
 
 def _covers(map_: ir.AffineMap, buffer: ir.Value) -> bool:
-    """Return whether a map reaches each element of a buffer once; its other indices are 0."""
+    """Return whether an indexing map reaches each element of a buffer exactly once.
+
+    Each result of the map must be a different loop, except along dimensions of size 1.
+    """
     dims = [plain_dim(expr) for expr in map_.results]
     plain = [dim for dim in dims if dim is not None]
     sizes = shape_of(buffer)
@@ -250,9 +257,9 @@ def _buffers(values: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def _is_memory_of_its_own(base: ir.Value) -> bool:
-    """Return whether a memref has no elements of other memrefs that are no views of it.
+    """Return whether a memref shares memory only with its own views.
 
-    A memref that ``scf.if`` or ``arith.select`` chooses may be that of another base.
+    This is False for a memref that ``scf.if`` or ``arith.select`` chooses, for example.
     """
     owner = base.owner
     if isinstance(owner, ir.Block):
@@ -261,7 +268,7 @@ def _is_memory_of_its_own(base: ir.Value) -> bool:
 
 
 def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:
-    """Return whether a buffer is a temporary of the operation's block, unused after it."""
+    """Return whether ``buffer`` is a temporary of the block of ``operation``, unused after it."""
     owner = root(buffer).owner
     if isinstance(owner, ir.Block) or owner.operation.name not in ALLOCATIONS:
         return False
@@ -284,7 +291,7 @@ def _ancestor(operation: ir.Operation, block: ir.Block) -> ir.Operation:
 
 
 def _accesses(allocation: ir.Operation) -> set[ir.Operation]:
-    """Return the operations that access an allocation or a view of it."""
+    """Return the operations that access an allocation, directly or by a view."""
     found: set[ir.Operation] = set()
     for use in allocation.result.uses:
         user = use.owner.operation

@@ -30,10 +30,10 @@ from rammer_mlir.passes.ir.structured import (
 
 
 class Results:
-    """The results of a reduction, which its threads begin, continue and store in registers."""
+    """Emits the initial values, epilogues and stores of a reduction's results in registers."""
 
     def __init__(self, chain: ResultChain) -> None:
-        """Read where each result comes from, and where it goes."""
+        """Determine the initial values, the epilogues and the output buffer of each result."""
         self.reduction = chain.reduction
         maps = self.reduction.output_maps
         self._num_loops = len(self.reduction.parallel)
@@ -56,17 +56,17 @@ class Results:
 
     @property
     def buffer(self) -> Buffer:
-        """The memref to which the results of the first output go."""
+        """The memref in which the results of the first output are stored, after any epilogues."""
         return self._targets[0][0]
 
     @property
     def last_loop(self) -> int | None:
-        """The loop of the reduction along which stored results are adjacent, if it is one loop."""
+        """The reduction's loop along which stored results are adjacent; None without one."""
         _, places = self._targets[0]
         return contiguous_loop(places)
 
     def width(self, most: int) -> int:
-        """Return the most results, up to ``most``, that an aligned store writes.
+        """Return the largest number of results, at most ``most``, that one aligned store writes.
 
         The first index along ``last_loop`` must be a multiple of ``most``, which is a power of two.
         """
@@ -80,7 +80,7 @@ class Results:
     def initial(
         self, points: Sequence[Point], along: int | None = None, output: int = 0
     ) -> list[ir.Value]:
-        """Emit the initial values of an output at points; return them.
+        """Emit and return the initial values of an output at several points.
 
         Args:
             points: indices of the reduction's loops; several points are adjacent along a loop, and
@@ -107,7 +107,7 @@ class Results:
         totals: Sequence[ir.Value],
         along: int | None,
     ) -> list[ir.Value]:
-        """Emit the first output's values from the threads' totals; return the values to store.
+        """Emit the final values of the first output from the threads' totals; return them.
 
         Args:
             combiner: combines an initial value with a total.
@@ -225,12 +225,12 @@ class _WithRegisters:
     """The elements of a body's operands, some of which are in registers."""
 
     def __init__(self, loads: AdjacentLoads, given: Mapping[int, Sequence[ir.Value]]) -> None:
-        """Load other operands by ``loads``; ``given`` has the others' elements by number."""
+        """Use the elements in ``given``, by operand number; load other elements by ``loads``."""
         self._loads, self._given = loads, given
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at point number ``shift``."""
+        """Return the element of operand ``number`` at ``point``, whose number is in ``shift``."""
         if number in self._given:
             return self._given[number][self.shift]
         self._loads.shift = self.shift

@@ -36,7 +36,7 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def check_options(self) -> None:
-        """Raise an OptionError for less than a warp, too many threads, or a negative limit."""
+        """Raise ``OptionError`` for less than a warp, too many threads, or a negative limit."""
         if not WARP <= self.threads <= MOST_THREADS:
             raise OptionError(
                 f"{self.name}: threads: expected {WARP} to {MOST_THREADS}, found {self.threads}"
@@ -47,7 +47,9 @@ class MapToThreads(Pass):
         """Distribute every rKernel of the module over the threads of a block.
 
         rKernels get additional arguments for shared and scratch memory.
-        Raises OperationError if an ``rtask.kernel`` describes an rKernel.
+
+        Raises:
+            OperationError: if an ``rtask.kernel`` describes an rKernel.
         """
         with ir.Location.unknown(module.context):
             described = next(iter(described_kernels(module).values()), None)

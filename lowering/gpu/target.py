@@ -13,17 +13,17 @@ class GpuTarget:
 
     Attributes:
         kind: the lowering that continues from the gpu dialect, ``nvvm`` or ``rocdl``.
-        chip: LLVM's name of the processor, as ``sm_90`` or ``gfx90a``.
+        chip: LLVM's name of the processor, such as ``sm_90`` or ``gfx90a``.
         warp_size: number of lanes that execute together (a warp, or a wave).
         block_threads: number of threads of a vEU's block.
         num_veus: default number of vEUs, one per multiprocessor of the chip's most common board.
         shared_limit: most bytes of shared memory that a kernel declares statically.
         scope: LLVM's synchronisation scope of all threads of the device.
-        fences: whether each thread of a block executes a fence at device scope beside the block
-            barrier, because the release by one thread does not cover the others' accesses.
+        fences: whether each thread of a block executes a fence at device scope in addition to the
+            block barrier, because one thread's release does not cover other threads' accesses.
         async_copies: whether threads copy to shared memory asynchronously.
-        matrix_unit: the instruction by which warps multiply matrices, None without; for f32 only
-            where rounding to tf32 was requested.
+        matrix_unit: the instruction by which warps multiply matrices; None if there is none. It
+            supports f32 only if rounding to tf32 was requested.
     """
 
     kind: str

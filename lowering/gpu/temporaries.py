@@ -1,7 +1,7 @@
 """Placement of an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
 
-All threads of a block work on the same tile, so the block shares the tile's temporaries. Each gets
-a static offset; the two buffers are arguments of the rKernel.
+All threads of a block work on the same tile, so the block shares the tile's temporaries. Each
+temporary gets a static offset; the two buffers are arguments of the rKernel.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TemporaryMemory:
 
 
 def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemory:
-    """Return a place for each temporary, in shared memory as long as it fits.
+    """Return a place for each temporary, in shared memory if it fits.
 
     Smaller temporaries are placed first; temporaries that do not fit go to scratch memory.
 
@@ -139,7 +139,7 @@ def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> 
 
 
 def erase_unused_allocations(kernel: ir.Operation) -> None:
-    """Erase the allocations of elements that are only in registers; only their sizes are used."""
+    """Erase the allocations whose elements stay in registers; replace the uses of their sizes."""
     for operation in list(walk(kernel)):
         if operation.name in ALLOCATIONS and IN_REGISTERS in operation.attributes:
             for dim in [use.owner.operation for use in operation.result.uses]:
@@ -150,7 +150,7 @@ def erase_unused_allocations(kernel: ir.Operation) -> None:
 
 
 def _size(allocation: ir.Operation, dim: ir.Operation) -> ir.Value:
-    """Return the size of an allocation that a ``memref.dim`` asks for; emit it if it is static."""
+    """Return the size of an allocation that a ``memref.dim`` reads; a static size is emitted."""
     kind, number = _type(allocation), constant_integer(dim.operands[1])
     assert number is not None, "bounds of loops are sizes of constant dimensions"
     if kind.is_dynamic_dim(number):
@@ -185,7 +185,8 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
     """Return an upper bound on an allocation's elements.
 
-    Raises ``UnsupportedError`` if it has none.
+    Raises:
+        UnsupportedError: if the allocation has no static bound.
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(allocation.operands)

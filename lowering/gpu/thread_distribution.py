@@ -41,7 +41,7 @@ _MOST_INSTRUCTIONS = 256
 
 
 def distribute(results: Results, threads: Threads) -> None:
-    """Emit a ``linalg.generic`` on memrefs, given its results, as the code of each thread."""
+    """Emit the ``linalg.generic`` that computes ``results``, on memrefs, as each thread's code."""
     generic = results.reduction
     loops = Loops.of(generic)
     combiners = find_combiners(generic) if loops.reduced else None
@@ -56,14 +56,16 @@ def distribute(results: Results, threads: Threads) -> None:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """The reduction's combiners, and the number of lanes that share a result."""
+    """A reduction's combiners, and the number of lanes that share a result."""
 
     combiners: Sequence[Combiner]
     count: int
 
 
 def _compute_elements(results: Results, loops: Loops, threads: Threads) -> None:
-    """Emit a loop over every ``threads.count``-th run of adjacent results, several at a time.
+    """Emit a thread's loop over every ``threads.count``-th run of adjacent results.
+
+    An iteration computes several runs.
 
     The loads of the runs that a thread computes in an iteration are in flight at once.
     """
@@ -99,7 +101,10 @@ def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
 
 
 def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
-    """Emit the indices of the results of a run; its last index counts runs."""
+    """Emit the indices of the ``width`` adjacent results of a run.
+
+    The last index in ``run`` counts runs instead of results.
+    """
     if width == 1:
         return [list(run)]
     first = multiply(run[-1], width)
@@ -274,7 +279,7 @@ def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
 
 
 def _at_once(generic: Structured, width: int, total: int, threads: int) -> int:
-    """Return the number of runs of ``width`` elements that a thread loads before it uses them.
+    """Return the number of runs of ``width`` elements that a thread loads before using them.
 
     All ``threads`` threads share ``total`` elements, and have the same number of runs.
     """

@@ -134,7 +134,7 @@ class _Mapper:
 
 
 def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
-    """Guard an operation without results, so that only thread 0 of the block executes it."""
+    """Guard an operation without results to let only thread 0 of the block execute it."""
     with ir.InsertionPoint(operation), operation.location:
         zero = arith.constant(ir.IndexType.get(), 0)
         is_first = arith.cmpi(arith.CmpIPredicate.eq, threads.number, zero)
@@ -146,7 +146,7 @@ def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
 
 
 def _barrier_after(operation: ir.Operation) -> None:
-    """Emit a block barrier after a load, so that all threads load before a thread stores."""
+    """Emit a block barrier after a load, to complete all threads' loads before a later store."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 

@@ -119,7 +119,7 @@ class _Emitter:
                 memref.store(value, buffer, at)
 
     def _inside(self, point: Sequence[Index]) -> ir.Value | None:
-        """Emit an i1 that tells whether a point is in the iteration space; None if always."""
+        """Emit an i1 that tells whether a point is in the iteration space; None if it always is."""
         loops = (self._plan.across, self._plan.along)
         bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
         return all_below(

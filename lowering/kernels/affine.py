@@ -104,7 +104,8 @@ def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
 def upper_bound(value: ir.Value) -> int | None:
     """Return a static upper bound of an ``index`` value, or None if none is found.
 
-    It follows constants, ``affine.min`` with a constant result, and minima of ``arith``.
+    The bound is found through constants, ``affine.min`` with a constant result, and minima of
+    ``arith``.
     """
     known = constant_integer(value)
     if known is not None:

@@ -1,4 +1,4 @@
-"""Memory of rKernels in native form: temporaries on the stack, booleans as bytes, expanded copies.
+"""Memory of rKernels in native code: temporaries on the stack, booleans as bytes, expanded copies.
 
 Each function is a lowering step before vectorization.
 """
@@ -44,7 +44,7 @@ _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 def is_without_access(operation: ir.Operation) -> bool:
     """Return whether an operation accesses no element of memory.
 
-    It does not if it is index arithmetic, an allocation, or computes a view or a size of a memref.
+    This is true for index arithmetic, allocations, and the views and sizes of memrefs.
     """
     return operation.name.startswith("arith.") or operation.name in _WITHOUT_ACCESS
 
@@ -79,7 +79,8 @@ def _copy_generic(source: Buffer, target: Buffer) -> None:
 def allocate_on_stack(kernel: ir.Operation) -> None:
     """Replace each ``memref.alloc`` and ``memref.alloca`` by stack memory of its largest size.
 
-    Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
+    Raises:
+        UnsupportedError: if a temporary has no static bound, or is larger than ``STACK_LIMIT``.
     """
     total = 0
     block = kernel.regions[0].blocks[0]
@@ -216,7 +217,7 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit ``value != 0`` at ``point``, and replace all other uses of the i8 ``value`` by it."""
+    """Emit ``value != 0`` at ``point``, and replace other uses of ``value``, an i8, by the i1."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

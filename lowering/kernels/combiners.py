@@ -15,7 +15,8 @@ from rammer_mlir.passes.ir.structured import Structured
 class Bound(Enum):
     """The least or the greatest value of a signed integer type, as a neutral element.
 
-    A ``Rule`` has it instead of a number, because the rule is valid for integers of every width.
+    The identity of a ``Rule`` is such a bound instead of a number, because the rule is valid for
+    integers of every width.
     """
 
     LOWEST = "lowest"

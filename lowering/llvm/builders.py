@@ -105,7 +105,7 @@ def store(value: ir.Value, address: ir.Value) -> None:
 
 
 def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) -> None:
-    """Emit the release store of an i64, which other threads load with acquire order.
+    """Emit a release store of an i64; other threads load it with acquire order.
 
     ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
     """
@@ -114,7 +114,7 @@ def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) 
 
 
 def load_acquire(address: ir.Value, scope: str | None = None) -> ir.Value:
-    """Emit the acquire load of an i64, which another thread stores with release order.
+    """Emit an acquire load of an i64; another thread stores it with release order.
 
     ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
     """
@@ -151,7 +151,7 @@ def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values:
 
 
 def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
-    """Emit a branch to the block ``cases[value]``, or to ``default`` if there is none."""
+    """Emit a branch to the block ``cases[value]``, or to ``default`` without such a case."""
     kind = ir.IntegerType(value.type)
     numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
     values = None
@@ -161,9 +161,9 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 
 
 def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
-    """Define the LLVM function ``name`` with arguments of the given types, void without ``result``.
+    """Define the LLVM function ``name`` with arguments of the given types; return its entry block.
 
-    Returns the function's entry block.
+    The function returns a value of the type ``result``, or void if it is None.
     """
     return declare(name, *arguments, result=result).regions[0].blocks.append(*arguments)
 
@@ -178,7 +178,7 @@ def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir
 
 
 def hide(module: ir.Module, names: Collection[str]) -> None:
-    """Give functions hidden visibility, so that a library calls them directly, without a PLT."""
+    """Give functions hidden visibility, to let a library call them directly, without a PLT."""
     hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
     for op in module.body.operations:
         if op.operation.name == "llvm.func":

@@ -1,6 +1,6 @@
 """Code generation from LLVM IR text, by llvmlite: objects and assembly.
 
-MLIR is not imported: worker processes that compile objects start fast.
+MLIR is not imported, to let worker processes that compile objects start fast.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class LinkedIr:
 
 
 def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> bytes:
-    """Return LLVM IR text, optimized and compiled to a relocatable object for ``machine``.
+    """Optimize LLVM IR text and compile it for ``machine``; return the relocatable object.
 
-    ``linked`` IR is optimized together with it, so that its functions may be inlined.
+    The modules in ``linked`` are optimized together with the text, and may be inlined.
 
     Raises:
-        TargetError: if linked IR cannot be parsed, or defines a symbol that is already defined.
+        TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
+            does not define its ``symbols`` with the called types.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -44,10 +45,13 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 
 
 def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
-    """Return LLVM IR text, optimized and compiled to assembly text for ``machine``.
+    """Optimize LLVM IR text and compile it for ``machine``; return the assembly text.
 
-    ``linked`` IR is optimized together with it. Raises TargetError for IR that LLVM does not parse,
-    and for ``linked`` IR that does not define its ``symbols``.
+    The modules in ``linked`` are optimized together with the text, and may be inlined.
+
+    Raises:
+        TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
+            does not define its ``symbols`` with the called types.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -59,8 +63,11 @@ def _optimized(
 ) -> llvm.ModuleRef:
     """Parse LLVM IR text, link ``linked`` IR, and optimize both together; return the module.
 
-    The returned module can be emitted only once, because emission changes it. Raises TargetError
-    for text that LLVM does not parse.
+    The returned module can be emitted only once, because emission changes it.
+
+    Raises:
+        TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
+            does not define its ``symbols`` with the called types.
     """
     initialize_llvm()
     try:
@@ -100,7 +107,7 @@ def parse_linked(name: str, text: str) -> llvm.ModuleRef:
     """Parse the LLVM IR ``text`` of external code ``name``; the caller must hold ``LLVM_LOCK``.
 
     Raises:
-        TargetError: naming the module, if LLVM does not parse it.
+        TargetError: if LLVM does not parse it; the message names the external code.
     """
     initialize_llvm()
     try:
@@ -119,7 +126,9 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
     """Link external LLVM IR into a module; its functions become internal.
 
-    Raises TargetError if the IR lacks a function of ``other.symbols``, or cannot be linked.
+    Raises:
+        TargetError: if the IR cannot be parsed or linked, or does not define a function of
+            ``other.symbols`` with the called type.
     """
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
@@ -138,9 +147,12 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
 
 
 def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
-    """Raise an error if a function's type differs from that of the program's calls.
+    """Check that a function's type equals the type with which the program calls the function.
 
-    LLVM would treat such calls as unreachable. ``name`` is the external module's name.
+    LLVM would treat other calls as unreachable. ``name`` is the external module's name.
+
+    Raises:
+        TargetError: if the types differ.
     """
     expected, found = str(called.global_value_type), str(defined.global_value_type)
     if found != expected:

@@ -78,7 +78,7 @@ def _expand_isinf(operation: ir.Operation) -> None:
 
 
 def _is_approximate(operation: ir.Operation) -> bool:
-    """Return whether the operation has the fast-math flag ``afn``, which ``fast`` includes."""
+    """Return whether the operation has the fast-math flag ``afn``, which is part of ``fast``."""
     given = operation.attributes.get("fastmath")
     return given is not None and bool({"afn", "fast"} & set(re.findall(r"\w+", str(given))))
 
@@ -90,8 +90,8 @@ def _on_f32(operation: ir.Operation) -> bool:
 def _round(x: Float, bias: int) -> tuple[Float, Bits]:
     """Emit the nearest integer n as a float, and bits whose lowest 9 are n + ``bias``.
 
-    Needs |x| < 2**21. The code works on the bit pattern: converting a NaN to an integer would be
-    undefined.
+    The code requires |x| < 2**21. It works on the bit pattern, because converting a NaN to an
+    integer would be undefined.
     """
     shifted = x + (_ROUND + bias)
     return shifted - (_ROUND + bias), shifted.bits()
@@ -199,7 +199,7 @@ def expand_erf(x: Float) -> Float:
 
 
 def _with_sign(magnitude: Float, sign: Float) -> Float:
-    """Emit ``magnitude``, which is non-negative, with the sign of ``sign``."""
+    """Emit the non-negative ``magnitude`` with the sign of ``sign``."""
     bits = sign.bits() & -0x80000000
     return (magnitude.bits() | bits).as_float()
 

@@ -75,8 +75,8 @@ class Double(Real):
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
     """Emit r and n of x = r + n * pi / 2, with an integer n; return r and n modulo 2**32.
 
-    Computed in f64. Accurate to the last place of f32 up to |x| = 2**28; for larger |x|, r loses
-    digits.
+    The code computes in f64. The result is accurate to the last place of f32 for |x| <= 2**28; for
+    larger |x|, r loses digits.
     """
     wide = Double.of(x)
     n = (wide * (2.0 / math.pi)).rounded()
@@ -207,7 +207,9 @@ def expand_powf(x: Float, y: Float) -> Float:
 
 
 def expand_remf(x: Float, y: Float) -> Float:
-    """Emit C's fmod(x, y), which is exact: the sign of x, NaN for infinite x or zero y.
+    """Emit C's fmod(x, y), exactly; the result has the sign of x.
+
+    It is NaN for infinite x or zero y.
 
     Subtracts multiples of y * 2**k from the dividend for decreasing k, each by an fma in f64. No
     quotient exceeds 2**53, and every remainder has 24 bits as x and y have: only the quotient is
@@ -305,9 +307,9 @@ def expand_on_vectors(module: ir.Module) -> None:
 
 
 def _guarded(operation: ir.Operation, condition: Callable[..., Mask]) -> ir.Operation:
-    """Return a copy of ``operation``, executed only if all lanes meet ``condition``.
+    """Emit a branch on whether all lanes meet ``condition``; return the copy that it executes.
 
-    Otherwise the operation itself is executed.
+    The copy of ``operation`` is executed if they do, otherwise ``operation`` itself.
     """
     kind = operation.results[0].type
     with ir.InsertionPoint(operation), operation.location:

@@ -28,7 +28,7 @@ _FORMATS = {
 
 
 def rewrite_float_literals(ir_text: str) -> str:
-    """Return LLVM IR with every float literal as a bit pattern of the type in front of it."""
+    """Return LLVM IR with every float literal rewritten as a bit pattern of its type."""
     lines = ir_text.split("\n")
     return "\n".join(_rewrite_line(line) if _PRESENT.search(line) else line for line in lines)
 

@@ -135,7 +135,7 @@ class Float(Real):
         return self._compare(arith.CmpFPredicate.OEQ, other)
 
     def absolute(self) -> Float:
-        """Emit the absolute value, which clears the sign bit."""
+        """Emit the absolute value: the value with the sign bit cleared."""
         return (self.bits() & 0x7FFFFFFF).as_float()
 
     def clamp(self, low: float, high: float) -> Float:

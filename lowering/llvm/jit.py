@@ -17,8 +17,8 @@ _jits: list[llvm.LLJIT] = []
 class Library:
     """Native code that is loaded into this process.
 
-    Addresses are valid as long as this object lives: keep it beside every function pointer that was
-    made from it.
+    Addresses are valid as long as this object lives: keep it with every function pointer that
+    was made from it.
     """
 
     def __init__(self, jit: llvm.LLJIT, name: str, tracker: llvm.ResourceTracker) -> None:

@@ -31,7 +31,7 @@ def initialize_llvm() -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A processor, as the code generator needs to know it.
+    """The properties of a processor that the code generator needs.
 
     Attributes:
         triple: LLVM's target triple.
@@ -62,7 +62,7 @@ class Machine:
 
     @property
     def byte_products(self) -> str:
-        """The instruction that adds products of adjacent bytes to an i32; "" without one."""
+        """The instruction, by name, that adds products of adjacent bytes to an i32; else ""."""
         if not self.triple.startswith("x86_64"):
             return ""
         wide = self.has_feature("avx512vnni") and self.has_feature("avx512vl")

@@ -17,7 +17,7 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set: LLVM's name for it, and Linux's name.
+    """An instruction set, with LLVM's and Linux's names for it.
 
     Linux's name is the flag by which artifacts record and check the instruction set, and empty if
     artifacts do not record it.
@@ -96,7 +96,7 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """The requirement of the processor's code that this machine lacks, as text, or "".
+        """Text with the requirement of the processor's code that this machine lacks; empty if none.
 
         The text is a part of error messages, such as "a processor with avx2".
         """

@@ -37,8 +37,8 @@ def widen_multiply_add(module: ir.Module) -> None:
 def convert_through_f32(module: ir.Module) -> None:
     """Replace conversions between f64 and f16 or bf16 by two conversions, via f32.
 
-    No processor has an instruction for both steps. Rounding twice can differ by one unit in the
-    last place of the narrow type.
+    No processor has a single instruction for such a conversion. Rounding twice can differ by one
+    unit in the last place of the narrow type.
     """
     for operation in walk(module.operation):
         if operation.name not in ("arith.extf", "arith.truncf"):

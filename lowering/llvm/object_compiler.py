@@ -52,7 +52,7 @@ class ObjectCompiler:
     """Compiles LLVM IR to objects in the background, for a target machine."""
 
     def __init__(self, machine: Machine, num_jobs: int, workers: int | None = None) -> None:
-        """Begin without jobs.
+        """Create a compiler without jobs.
 
         Args:
             machine: the target machine.
@@ -73,9 +73,9 @@ class ObjectCompiler:
         self._stop = weakref.finalize(self, _stop, self._workers, self._threads)
 
     def submit(self, text: str) -> Future[CompiledObject]:
-        """Return the object of LLVM IR text, which is compiled in the background.
+        """Compile LLVM IR text in the background; return a future of the object.
 
-        The result of the future raises TargetError if LLVM refuses the text.
+        The future's ``result`` raises TargetError if LLVM refuses the text.
         """
         job = _Job(text)
         self._jobs.append(job)
@@ -83,19 +83,22 @@ class ObjectCompiler:
         return job.future
 
     def help(self) -> None:
-        """Compile jobs in the caller's thread until none is left that no worker has begun."""
+        """Compile jobs in the caller's thread until none is left to begin.
+
+        Without worker processes, do nothing: the background thread compiles all jobs.
+        """
         # Without worker processes, a second thread would only wait for llvmlite's lock.
         while self._workers and self._run_next(self._compile_here):
             pass
 
     def stop(self) -> None:
-        """Cancel jobs that have not begun, and end the worker processes, also during a job."""
+        """Cancel jobs that have not begun; end the worker processes, even during a job."""
         while self._jobs:
             self._jobs.pop().future.cancel()
         self._stop()
 
     def _work(self) -> None:
-        """Compile the next job, unless the caller has compiled it; in a worker if there is one."""
+        """Compile the next job, if any is left, in a worker process or, without workers, here."""
         if not self._workers:
             self._run_next(self._compile_here)
             return

@@ -46,7 +46,7 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of the PTX ``text``, whose comments are removed."""
+        """Return a module of the PTX ``text`` without its comments."""
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 
@@ -65,7 +65,7 @@ class PtxModule:
 
     @cached_property
     def _outside(self) -> str:
-        """The PTX text outside of braces, which has no bodies of functions."""
+        """The PTX text outside of braces, that is, without bodies of functions."""
         parts: list[str] = []
         depth = 0
         for part in re.split(r"([{}])", self.text):
@@ -88,7 +88,7 @@ class PtxModule:
     def parameters(self, symbol: str) -> list[int] | None:
         """Return the sizes in bits of the parameters of the function ``symbol``, in order.
 
-        None if the function returns a value, or if the text has no function of this name.
+        The result is None if the function returns a value, or if the text has no such function.
         """
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
@@ -104,10 +104,11 @@ class PtxModule:
         return f"{found.strip()}\n"
 
     def check(self, own: PtxModule, chip: str) -> None:
-        """Raise an error for PTX that cannot be combined with ``own``, the program's PTX.
+        """Check that this PTX can be combined with ``own``, the program's PTX.
 
-        Unsupported are a newer chip, 32-bit addresses, and functions that are missing or have
-        parameters of other sizes than the program's declarations.
+        Raises:
+            TargetError: if this PTX is for a newer chip, has 32-bit addresses, uses undefined
+                names, or lacks a function with the parameter sizes that the program declares.
         """
         target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
         if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
@@ -136,7 +137,7 @@ class PtxModule:
 
 
 def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> str:
-    """Return the PTX ``own`` with the definitions of the external functions that it declares.
+    """Return the PTX ``own`` with definitions in place of its declarations of external functions.
 
     Args:
         own: PTX of a program, without comments in its header.

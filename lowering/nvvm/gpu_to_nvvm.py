@@ -52,7 +52,7 @@ def nvvm_steps(index_bits: int) -> list[Step]:
 
 
 def _allow_all_registers(module: ir.Module) -> None:
-    """Set ``nvvm.minctasm`` of each kernel to 1, so that ptxas may use all registers for a block.
+    """Set ``nvvm.minctasm`` of each kernel to 1, to let ptxas use all registers for a block.
 
     A single resident block per multiprocessor is enough.
     """

@@ -1,4 +1,4 @@
-"""Types for the properties of the nvgpu dialect's operations, whose Python bindings are untyped."""
+"""Types for the untyped properties of the nvgpu dialect's operations in the Python bindings."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Assembled:
 
 
 def find_ptxas() -> str | None:
-    """Return the path of ptxas, in PATH or the package ``nvidia-cuda-nvcc``, or None."""
+    """Return the path of ptxas in PATH or the package ``nvidia-cuda-nvcc``; None if not found."""
     return find_tool("ptxas")
 
 

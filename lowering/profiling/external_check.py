@@ -1,6 +1,6 @@
 """Checks that the rTasks of an external rKernel access only their boxes and compute right results.
 
-The right results are those of another rKernel for the same rOperator.
+The results of another rKernel for the same rOperator count as right.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Argument:
 
     @property
     def is_float(self) -> bool:
-        """Whether its type is a float, which is compared with a tolerance and can be NaN."""
+        """Whether its type is a float; floats are compared with a tolerance and can be NaN."""
         return self.element_type in _FLOATS
 
     def filled(self, value: float, byte: int) -> Array:
@@ -171,7 +171,7 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return the content of argument ``number`` before an rTask of the rKernel under test runs.
+    """Return the content of argument ``number`` before an rTask of the rKernel under test.
 
     An output is filled with a mark, a constant by which later writes outside of the rTask's boxes
     are found. An input has ``values`` in the rTask's boxes and ``poison`` elsewhere.

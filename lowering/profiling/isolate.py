@@ -90,7 +90,7 @@ def isolate(
 
 
 class KernelSources:
-    """Copies the rKernels of a module at the `buffers` stage, which is read once for all of them.
+    """Copies rKernels of a module at the `buffers` stage; reads the module once for all of them.
 
     ``num_veus`` is the number of threads that an rKernel may use if its rTask runs alone on the
     device.

@@ -2,8 +2,8 @@
 
 The time is hot if the data is in a core's own second-level cache, but not in its first level,
 because in a program other rTasks ran in between. An rKernel that accesses little memory is
-therefore run on several copies of its memory in turn, and an rKernel whose memory exceeds that
-cache in groups of rTasks. The time is cold or far if much or very much other data was read before.
+therefore run on several copies of its memory in turn; an rKernel whose memory exceeds that cache is
+run in groups of rTasks. The time is cold if much other data was read before, and far if very much.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class Loop:
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor seconds of a call of ``run``, without the time of other processes."""
+    """Return the processor time of a call of ``run`` in seconds, which excludes other processes."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9

@@ -26,11 +26,11 @@ def profile_kernels(
 
     Args:
         module: rKernels on memrefs.
-        store: the cache of measurements; the user's by default.
+        store: the cache of measurements; by default, the user's cache.
         executor: runs the measurements: processes, or a cluster of machines like this one (Dask's
             ``client.get_executor()``); None measures sequentially in this process, which disturbs
             the measurements least.
-        num_veus: threads that an rKernel may use whose rTask runs alone on the device.
+        num_veus: number of threads that an rKernel may use if its rTask runs alone on the device.
 
     Returns:
         The number of rKernels that were measured because the cache lacked them.

@@ -38,7 +38,7 @@ _AT_ONCE = 500
 
 
 class ProfileWarning(UserWarning):
-    """The cache of measured times cannot be used normally; the message gives the reason."""
+    """Warning that the cache of measured times cannot be used normally; has the reason."""
 
 
 def default_path() -> Path:
@@ -59,7 +59,7 @@ class ProfileStore:
     path: Path
 
     def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
-        """Return the cached times by key, without the missing keys."""
+        """Return the cached times by key; keys that are not in the cache are left out."""
         wanted = list(keys)
         try:
             if not self.path.exists():
@@ -123,7 +123,10 @@ class ProfileStore:
         return None
 
     def _set_aside(self) -> None:
-        """Rename a corrupt file, which a second process may already have done."""
+        """Rename the corrupt file.
+
+        Warn if that fails, for example because another process has already renamed it.
+        """
         try:
             self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))
         except OSError as error:

@@ -27,14 +27,14 @@ from rammer_mlir.support.user_warnings import warn_user
 class CheckExternal(Pass):
     """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
 
-    Constants whose content is in the IR are inputs as they are, all other inputs are random, with
-    poison (NaN, then a large number) outside of the boxes that an rTask
-    reads; outputs are filled with a mark, which has to remain outside of the boxes that it writes.
-    A float may differ by ``tolerance`` times the largest absolute value that the rTask has to
-    compute. If an rKernel has more than ``rtasks`` rTasks, that many of them run, evenly spaced.
-    The pass runs on buffers, where rOperators still have both kinds of candidates. A warning names
-    the external rKernels that are not checked: those without a candidate of the compiler to compare
-    with, and those that update buffers.
+    Constants whose content is in the IR are used as inputs; all other inputs are random, with
+    poison (NaN, then a large number) outside of the boxes that an rTask reads. Outputs are filled
+    with a mark, which has to remain outside of the boxes that the rTask writes. A float may differ
+    by ``tolerance`` times the largest absolute value that the rTask has to compute. If an rKernel
+    has more than ``rtasks`` rTasks, that many of them run, evenly spaced. The pass runs on buffers,
+    where rOperators still have both kinds of candidates. A warning names the external rKernels that
+    are not checked: those without a candidate of the compiler to compare with, and those that
+    update buffers.
     """
 
     name: ClassVar[str] = "rtask-check-external"
@@ -44,7 +44,7 @@ class CheckExternal(Pass):
     rtasks: int = 64
 
     def check_options(self) -> None:
-        """Raise OptionError for a negative tolerance or less than one rTask."""
+        """Raise ``OptionError`` if ``tolerance`` is negative or ``rtasks`` is less than 1."""
         check_least(self, 0, "tolerance")
         check_least(self, 1, "rtasks")
 
@@ -83,9 +83,10 @@ class CheckExternal(Pass):
 
 
 def warn_unchecked(names: Sequence[str], expected: str) -> None:
-    """Warn that external rKernels are not checked; do nothing without names.
+    """Warn that external rKernels are not checked; do nothing if ``names`` is empty.
 
-    ``expected`` is text with the unmet expectation, and what is found instead.
+    ``names`` are the unchecked rKernels. ``expected`` is text with the unmet expectation and the
+    actual situation.
     """
     if names:
         listed = ", ".join(f"'@{name}'" for name in names)

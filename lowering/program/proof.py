@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
     """Return the data by which an artifact's schedule can be proven correct.
 
-    They are the places of the program's values in memory, and the accesses of its rTasks.
+    The data are the places of the program's values in memory, and the accesses of its rTasks.
     ``resolver`` gives the place of each value.
     """
     builder = scheduled.builder

@@ -127,8 +127,8 @@ class SlotResolver:
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
         """Return the address of each buffer that a call passes, as a slot.
 
-        An rKernel adds the static offset in its buffer's type to the address, so the slot excludes
-        it.
+        An rKernel adds the static offset in its buffer's type to the address itself, so the slot
+        excludes this offset.
         """
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
@@ -136,7 +136,8 @@ class SlotResolver:
     def kernel_offsets(self, kernel: str) -> list[int]:
         """Return the static offset in bytes that an rKernel adds to each pointer it gets.
 
-        Raises PassError if an offset is dynamic.
+        Raises:
+            PassError: if an offset is dynamic.
         """
         kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
@@ -206,7 +207,8 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
     ``user`` names the operation or rKernel that uses the type, for messages.
 
-    Raises PassError if the offset is dynamic.
+    Raises:
+        PassError: if the offset is dynamic.
     """
     offset = ir.MemRefType(kind).get_strides_and_offset()[1]
     if offset == ir.ShapedType.get_dynamic_stride_or_offset():

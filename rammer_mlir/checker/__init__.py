@@ -31,10 +31,14 @@ class Proven:
 
 
 def verify(path: str | os.PathLike[str]) -> Proven:
-    """Prove that an artifact's schedules compute the same as its rOperators in order.
+    """Prove that an artifact's schedules compute the same as its rOperators in sequential order.
 
-    Returns the counts of the proof. Raises ScheduleError naming the violated rule, or ArtifactError
-    if the file is not an artifact.
+    Returns:
+        The counts and the duration of the proof.
+
+    Raises:
+        ScheduleError: if a rule is violated; the message names the rule.
+        ArtifactError: if the file is not an artifact.
     """
     begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:

@@ -43,7 +43,7 @@ def limit(found: float, what: str, most: int = MOST) -> None:
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
     """Return ``values`` as an int64 array if all are integers from ``low`` to ``end - 1``.
 
-    Otherwise raise ArtifactError, whose message names the values ``what``.
+    Otherwise raise ArtifactError. ``what`` names the values in the message.
     """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
@@ -52,9 +52,9 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offsets of concatenated lists of lengths ``counts``, and the total length.
+    """Return the offset of each of several concatenated lists, followed by the total length.
 
-    For example, ``[2, 3]`` gives ``[0, 2, 5]``.
+    ``counts`` has the lengths of the lists: ``[2, 3]`` gives ``[0, 2, 5]``.
     """
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
@@ -83,7 +83,7 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 
 
 class Boxes:
-    """For one argument of an rKernel, the bytes that each rTask touches: a strided box per rTask.
+    """The bytes of one rKernel argument that each rTask accesses, as one strided box per rTask.
 
     An rTask whose box is empty has no entry. ``words`` is the content of ``boxes.bin``. ``row`` has
     three integers: the bytes of an element; the index in ``words`` of the offset of rTask 0, which
@@ -242,7 +242,7 @@ class Artifact:
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
-        """Return, for each rOperator, the integers that encode its arguments in the task table.
+        """Return, for each rOperator, the integers that represent its arguments in the task table.
 
         On a CPU, an argument is one integer: the number of its pointer, where equal pointers have
         the same number and numbers count in the order of first use. On a GPU, an argument is two

@@ -261,7 +261,7 @@ class Memory:
 
 
 def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
-    """Check rule 7: no other rTask may run at the same time as an exclusive rTask."""
+    """Check rule 7 of ``docs/program.md``: an exclusive rTask runs while no other rTask runs."""
     exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
     limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
     for task in exclusive.tolist():

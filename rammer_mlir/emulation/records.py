@@ -96,8 +96,8 @@ class Lane(_Place):
         HAS_ACQUIRED, FENCED: 1 if the lane has acquired, and has executed a release fence, since
             the last barrier.
         LAST_RELAXED: the address of the last relaxed atomic read.
-        COPIES, COPIES_BEGUN, COPIES_ENDED: the address of the queue of asynchronous copies, and the
-            numbers of copies begun and ended.
+        COPIES: the address of the queue of asynchronous copies.
+        COPIES_BEGUN, COPIES_ENDED: the numbers of copies begun and ended.
         COPY_GROUPS: the number of groups of copies that the lane has closed.
     """
 
@@ -157,8 +157,8 @@ class Buffer(_Place):
 class Cell(_Place):
     """Word indices of a shadow cell, which describes the last accesses of a few bytes of memory.
 
-    A stamp is a word that identifies an access by its block, lane and phase, and by the number of
-    the lane's releases since the last barrier.
+    A stamp is a 64-bit word that identifies an access by its block, lane and phase (see ``Block``)
+    and the number of the lane's releases since the last barrier.
 
     Attributes:
         WRITE: the stamp of the last write, 0 without a write.
@@ -201,7 +201,7 @@ class PendingCopy(_Place):
 class TraceRecord(_Place):
     """Word indices of a traced access of a lane.
 
-    ``ADDRESS`` is the accessed address; ``WHO`` has the numbers of the access, block and lane.
+    ``ADDRESS`` is the accessed address; ``WHO`` packs the numbers of the access, block and lane.
     """
 
     ADDRESS = auto()
@@ -230,7 +230,8 @@ class Fault(_Place):
 
     Attributes:
         NONE: it was not stopped.
-        OUT_OF_BOUNDS, INDEX: an address is outside of its buffer, an index of its dimension.
+        OUT_OF_BOUNDS: an address is outside of its buffer.
+        INDEX: an index is outside of its dimension.
         UNWRITTEN: memory is read that nothing has written.
         RACE: two accesses, at least one of them a write, are not ordered.
         STUCK: some lanes of a block or subgroup wait at a barrier or shuffle that others skip.
@@ -259,7 +260,7 @@ class Fault(_Place):
 
 
 class Shuffle(_Place):
-    """Modes of ``gpu.shuffle``: how a lane's source lane follows from its number and the offset."""
+    """Modes of ``gpu.shuffle``, which tell how a lane computes its source lane from the offset."""
 
     XOR = auto()
     UP = auto()
@@ -329,7 +330,7 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class TracedAccess:
-    """A load, store or asynchronous copy in a kernel, whose executions are traced.
+    """A load, store or asynchronous copy in a kernel; its executions are traced.
 
     Attributes:
         function: the name of the function that contains it.

@@ -1,1 +1,1 @@
-"""Foreign code at run time: the packages that it requires, and the state of its functions."""
+"""External code at run time: the packages that it requires, and the state of its functions."""

@@ -1,7 +1,7 @@
 """Lists of C function calls that compiled code executes on a vEU without the Python interpreter.
 
 An engine that runs its library by such a list returns an ``OpenEntry`` whose function is
-``RUN_CALLS``, which belongs to the compiled program, and whose state is the list's address.
+``RUN_CALLS`` of the compiled program and whose state is the list's address.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Word:
 
     Attributes:
         address: address of the word.
-        is_taken: whether the word is set to 0 once its content is passed, as the callee takes
-            ownership.
+        is_taken: whether the word is set to 0 after its content is passed, because the callee
+            takes ownership.
     """
 
     address: int
@@ -45,7 +45,7 @@ class Call:
         function: address of the function.
         arguments: at most ``CALL_ARGUMENTS`` pointers and integers; a ``Word`` is read at each
             call.
-        mask: bits of the result, any of which indicates failure; 0 for a call that never fails.
+        mask: the call has failed if any of these bits of its result is set; 0 if it never fails.
     """
 
     function: int
@@ -60,8 +60,9 @@ class Bound:
     Attributes:
         bind: called with a word that contains the buffer's address; returns the calls that bind it.
         is_output: whether the run writes the buffer.
-        copied_bytes: if not 0, the buffer's size in bytes: once its address has changed, memory of
-            the list is bound instead, and each run copies the buffer to or from it.
+        copied_bytes: 0 to bind the buffer again whenever its address changes. Else the buffer's
+            size in bytes: after its address has changed, memory of the list is bound instead, and
+            each run copies the buffer to or from this memory.
     """
 
     bind: Callable[[Word], Sequence[Call]]
@@ -70,7 +71,7 @@ class Bound:
 
 
 class CallList:
-    """The C calls of a run of a function, in memory that compiled code reads.
+    """The C calls that one run of a function makes, in memory that compiled code reads.
 
     ``calls`` are the calls that compute; the calls that bind buffers whose addresses have changed
     precede them at run time.
@@ -95,7 +96,7 @@ class CallList:
 
     @property
     def address(self) -> int:
-        """The list's address, which is the state of ``RUN_CALLS``."""
+        """The list's address, to be passed as the state of ``RUN_CALLS``."""
         return address_of(self._head)
 
     def take_status(self) -> int:

@@ -1,4 +1,4 @@
-"""The interface of engines, which run the graphs and binaries of external code at run time."""
+"""The interface of engines; engines run the graphs and binaries of external code at run time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.support.plugins import (
 
 
 class Engine(Protocol):
-    """Runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
+    """An engine: runs the content of an ``rtask.module`` of the form ``graph`` or ``binary``.
 
     An engine may have two more members. ``options``, a sequence of ``ModuleOption``, are settings
     for users. The method ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: it
@@ -35,7 +35,7 @@ class Engine(Protocol):
             The address that compiled code calls, and the state that it passes.
 
         Raises:
-            RammerError: if that fails, with a one-line message.
+            RammerError: if the function cannot be prepared; the message is one line.
         """
         ...
 

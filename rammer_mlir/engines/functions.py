@@ -9,7 +9,7 @@ Argument = int | bytes | None
 
 
 def call_function(address: int, *arguments: Argument) -> int:
-    """Call a C function; return its pointer or 64-bit integer, 0 for null or a void function."""
+    """Call a C function; return its pointer or 64-bit integer result, 0 if null or void."""
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_void_p, *kinds)(address)(*arguments) or 0
 

@@ -11,7 +11,7 @@ from rammer_mlir.programs.modules import CodeModule
 
 @dataclass(frozen=True)
 class EntryHost:
-    """All that an engine or linked code is given to create the state of a stateful function.
+    """The input from which an engine or linked code creates the state of a stateful function.
 
     Attributes:
         module: the function's module.
@@ -57,9 +57,9 @@ class OpenEntry:
     explain: Callable[[], str] = str
 
     def __post_init__(self) -> None:
-        """Raise a TypeError if an address is no integer, or a function cannot be called.
+        """Raise a TypeError if an address is no integer or a function field is not callable.
 
-        A call of a wrong address would end the process.
+        A call of a wrong address would crash the process.
         """
         given = vars(self)
         if type(given["function"]) is not int or given["function"] < 1:

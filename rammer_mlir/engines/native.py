@@ -1,6 +1,6 @@
-"""Stateful functions in code that is linked with ours: C source, LLVM IR, objects.
+"""Stateful functions in code linked into the program: C source, LLVM IR, objects.
 
-In C, a function ``NAME`` consists of three::
+In C, a stateful function ``NAME`` consists of three functions::
 
     struct rammer_host {
       int32_t version;               /* 1 */
@@ -34,7 +34,7 @@ FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
 
 
 class HostRecord(ctypes.Structure):
-    """The C interface's ``struct rammer_host``, which is passed to ``NAME_open``."""
+    """The C interface's ``struct rammer_host``, the argument of ``NAME_open``."""
 
     _fields_: ClassVar = [
         ("version", ctypes.c_int32),

@@ -21,7 +21,7 @@ _pauses: dict[int, None] = {}
 
 
 def pause_before_forks(libraries: Sequence[ctypes.CDLL]) -> None:
-    """End the OpenMP threads that serve the forking thread before each fork from now on.
+    """End the OpenMP threads that serve the forking thread, before each later fork.
 
     The next parallel region starts new threads. Libraries without OpenMP are left alone.
     """

@@ -1,4 +1,4 @@
-"""Functions of engines that are written in Python, which vEUs call while holding the GIL."""
+"""Engine functions that are written in Python; vEUs call them while holding the GIL."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.
 
 
 def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) -> OpenEntry:
-    """Return an engine's function that compiled code calls, written in Python.
+    """Return an entry by which compiled code calls the Python function ``run``.
 
     An exception of ``run`` makes the model's run fail with an error that contains the exception.
 
     Args:
-        run: computes an rTask, given its id and the addresses of all buffers: inputs, then outputs,
-            then scratch memory, if the code asks for it. It returns None.
+        run: computes an rTask, given its id and the addresses of all buffers: inputs, outputs, and
+            scratch memory if the code asks for it.
         num_buffers: number of buffers.
     """
     failures: list[str] = []

@@ -29,7 +29,7 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
 
 
 def unmet(need: Requirement) -> str:
-    """Return a message if a required package is missing or has another version; empty if not.
+    """Return a message if a required package is missing or has another version; else empty text.
 
     The message has the required and the installed version, and how to install the package.
     """
@@ -45,7 +45,7 @@ def unmet(need: Requirement) -> str:
 
 
 def missing(needs: Sequence[Requirement]) -> str | None:
-    """Return a message about the first missing package or library; None if all can be used."""
+    """Return a message about the first missing package or library; None if all are usable."""
     opened = (_open(need) for need in needs if need.library and not unmet(need))
     problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
     return next(filter(None, problems), None)
@@ -131,7 +131,7 @@ _DEEP = getattr(os, "RTLD_DEEPBIND", 0)
 
 
 def find_function(libraries: Sequence[ctypes.CDLL], symbol: str) -> int:
-    """Return the address of a symbol in the first of the libraries that has it, 0 if none does."""
+    """Return the address of a symbol in the first library that has it; 0 if none has."""
     for library in libraries:
         try:
             return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0

@@ -93,7 +93,7 @@ class OpenModules:
         self.seconds[module.name] = spent
 
     def explain(self, kernel: int) -> str:
-        """Return the reason of the last failure of rKernel number ``kernel``, or an empty text."""
+        """Return the reason of the last failure of rKernel number ``kernel``; empty if unknown."""
         entries = zip(self._kernels, self._open, strict=True)
         return next(filter(None, (_reason(e) for k, e in entries if k == kernel)), "")
 
@@ -104,7 +104,10 @@ class OpenModules:
 
 
 def _reason(entry: OpenEntry) -> str:
-    """Return an engine's reason of the last failure; an exception of the engine as text."""
+    """Return the text by which an engine explains its last failure.
+
+    If the explanation raises an exception, return a text about this exception instead.
+    """
     try:
         return str(entry.explain())
     except Exception as error:
@@ -112,11 +115,11 @@ def _reason(entry: OpenEntry) -> str:
 
 
 def _opened(engine: Engine, host: EntryHost) -> OpenEntry:
-    """Return a function that an engine opens.
+    """Open the function that ``host`` describes in an engine; return the engine's entry.
 
     Raises:
-        RammerError: that of the engine.
-        TargetError: if the engine raises another exception, or returns something else.
+        RammerError: if the engine raises it.
+        TargetError: if the engine raises another exception, or returns another type.
     """
     try:
         opened = cast("object", engine.open(host))
@@ -138,7 +141,7 @@ def _no_function(engine: Engine, host: EntryHost, found: str) -> TargetError:
 
 
 def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
-    """Return the values of an engine's options for a module: those in the module, else defaults.
+    """Return the values of an engine's options for a module: the given values, else the defaults.
 
     Raises:
         TargetError: if the engine, possibly of another version, refuses a value.
@@ -156,7 +159,7 @@ def check_available(modules: Iterable[CodeModule]) -> None:
     """Check that the packages, libraries and engines of modules are usable on this machine.
 
     Raises:
-        RammerError: naming the first module with an unmet requirement.
+        RammerError: if a requirement is unmet; the message names the first such module.
     """
     for module in modules:
         check_needs([module])
@@ -168,10 +171,10 @@ def check_available(modules: Iterable[CodeModule]) -> None:
 def weights_of(
     entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
 ) -> list[Weights]:
-    """Return, for each stateful function, the addresses of its buffers that are fixed weights.
+    """Return, for each stateful function, the address of each buffer that is a fixed weight.
 
     All rOperators of an rKernel share the function's state, so a buffer is a fixed weight only if
-    it is the same weight for all of them; any other buffer has None instead of an address.
+    it is the same weight for all of them. The address is None for any other buffer.
 
     Args:
         entries: stateful functions.

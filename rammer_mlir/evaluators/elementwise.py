@@ -45,8 +45,8 @@ def _rounded_once(function: _Function) -> Evaluator:
 def _in_type(function: _Function) -> Evaluator:
     """Return an evaluator that applies ``function`` to the operands in their own type.
 
-    The exception is 16-bit floats: the function computes on them in f32, and its result is rounded
-    to 16 bits.
+    16-bit floats are an exception: the function computes in f32, and its result is rounded to 16
+    bits.
     """
 
     def compute(operation: Operation) -> Numbers:
@@ -65,7 +65,7 @@ def _plain(function: _Function) -> Evaluator:
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Return an evaluator of a variadic operator: a left fold of its operands by ``function``."""
+    """Return an evaluator of a variadic operator: ``function`` folds its operands from the left."""
     return _in_type(lambda *values: reduce(function, values))
 
 

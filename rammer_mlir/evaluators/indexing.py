@@ -25,10 +25,10 @@ def _gather(operation: Operation) -> Numbers:
 
 
 def _element_places(operation: Operation) -> _Places:
-    """Return the index arrays, one per dimension of input 0, of the elements selected by input 1.
+    """Return one index array per dimension of input 0, for GatherElements or ScatterElements.
 
-    This is the indexing of GatherElements and ScatterElements: along the attribute ``axis``, the
-    indices are the elements of input 1; along all other dimensions, the positions in input 1.
+    Along the attribute ``axis``, the indices are the elements of input 1; along every other
+    dimension, they are the positions of these elements in input 1.
     """
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))

@@ -26,7 +26,7 @@ def _constant(operation: Operation) -> Numbers:
 
 
 def _constant_of_shape(operation: Operation) -> Numbers:
-    """Return ConstantOfShape's array as a broadcast view of a single element, to save memory."""
+    """Evaluate ConstantOfShape; the result is a broadcast view of one element, to save memory."""
     value = operation.attribute("value")
     filling = np.zeros(1, np.float32) if value is None else value
     return np.broadcast_to(filling.reshape(()), operation.integers(0) or [])

@@ -36,7 +36,7 @@ def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 class NotFoldableError(Exception):
-    """Raised for a node that cannot be folded, and so stays in the graph for run time."""
+    """Raised for an operator that cannot be evaluated at compile time and stays in the graph."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Operation:
     num_results: int = 1
 
     def find(self, number: int) -> Numbers | None:
-        """Return input ``number``, None if it is omitted."""
+        """Return input ``number``; None if it is omitted."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def input(self, number: int) -> Numbers:
-        """Return input ``number``, which the operator requires.
+        """Return input ``number``; the operator requires this input.
 
         Raises:
             NotFoldableError: if it is omitted.
@@ -93,11 +93,11 @@ It raises `NotFoldableError` for unsupported forms of the operator.
 
 
 def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
-    """Return an evaluator of an operator with a single result, which ``compute`` returns."""
+    """Return an evaluator of an operator whose single result ``compute`` returns."""
     return lambda operation: [np.asarray(compute(operation))]
 
 
 def require(condition: bool) -> None:
-    """Raise NotFoldableError, so that the operator is not folded, unless ``condition`` is true."""
+    """Raise NotFoldableError unless ``condition`` is true."""
     if not condition:
         raise NotFoldableError

@@ -38,7 +38,7 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return ``reduction`` for floats alone: a function that raises NotFoldableError for integers.
+    """Return ``reduction`` restricted to floats: it raises NotFoldableError for integers.
 
     Reductions of integers are computed at run time.
     """
@@ -92,7 +92,7 @@ def _running(operation: Operation) -> Numbers:
 
 
 def _product_of(x: Numbers, y: Numbers) -> Numbers:
-    """Return the matrix product; 16-bit floats are multiplied and summed in single precision."""
+    """Return the matrix product of ``x`` and ``y``; 16-bit floats are computed in f32."""
     if x.dtype in FLOATS and x.dtype.itemsize == 2:
         return np.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     return np.matmul(x, y)
@@ -117,7 +117,7 @@ def _gemm(operation: Operation) -> Numbers:
 def _per_element(operation: Operation, number: int) -> Numbers | None:
     """Return input ``number``, a scale or zero point, reshaped to broadcast to input 0.
 
-    None if the input is omitted.
+    The result is None if the input is omitted.
     """
     x, given = operation.input(0), operation.find(number)
     if given is None or given.size == 1:

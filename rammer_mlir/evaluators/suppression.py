@@ -37,7 +37,7 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
     """Return the lower and upper corner of each box as four numbers, [..., 4].
 
-    ``boxes`` [..., 4] has two opposite corners of each box, or with ``is_centred`` its centre and
+    ``boxes`` [..., 4] has two opposite corners of each box, or, if ``is_centred``, its centre and
     sizes.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
@@ -78,12 +78,12 @@ def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list
 
 
 def _overlaps(first: Numbers, second: Numbers, overlap: float) -> Numbers:
-    """Return whether each pair of boxes overlaps by more than a share of its union, [n, m].
+    """Return a boolean array [n, m]: whether the boxes of each pair overlap too much.
 
     Args:
         first: lower and upper corner of ``n`` boxes, [n, 4].
         second: those of ``m`` boxes, [m, 4].
-        overlap: the largest allowed share.
+        overlap: the largest allowed intersection, as a share of the pair's union.
     """
     left, right = first[:, np.newaxis], second[np.newaxis]
     sides = [

@@ -47,7 +47,7 @@ class Explanation:
         """The name of the fastest policy, and its saving relative to the run's policy.
 
         The saving compares predicted times: 0.1 if the fastest policy takes 10 % less time than
-        the run's policy. None if no policy saves more than 0.1 %.
+        the run's policy. The result is None if no policy saves more than 0.1 %.
         """
         own = self.predicted[self.policy]
         name = min(self.predicted, key=self.predicted.__getitem__)

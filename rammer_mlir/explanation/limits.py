@@ -1,4 +1,4 @@
-"""The limits of a run's time: lower bounds from the times of its rTasks, and its critical path."""
+"""The limits of a run's time: its critical path, and lower bounds from its rTasks' times."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Limits:
 
 
 def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> Limits:
-    """Return the times of a run and the bounds that follow from its rTasks' times.
+    """Return the times of a run and the bounds that its rTasks' times imply.
 
     Args:
         graph: the rOperators.

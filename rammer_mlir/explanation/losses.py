@@ -22,7 +22,7 @@ class Loss:
         floor: lower bound in seconds, summed over rTasks: the maximum of the arithmetic at the peak
             of a vEU and the memory traffic at the bandwidth of a vEU that shares it with all
             others.
-        limit: which of the two, arithmetic or memory, is the maximum.
+        limit: ``arithmetic`` or ``memory``, whichever is the maximum.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """The seconds of the rTasks above their lower bound, summed over vEUs."""
+        """The time of the rTasks above their lower bound, in seconds summed over vEUs."""
         return max(0.0, self.seconds - self.floor)
 
 

@@ -44,7 +44,7 @@ class Constants:
         return [0, *accumulate(part.nbytes for part in self.parts)][:-1]
 
     def addresses(self, offsets: Iterable[int]) -> list[int]:
-        """Return the memory address of each byte offset from the first weight."""
+        """Return the memory address of the byte at each offset within the program's weights."""
         starts = self.starts
         addresses = [part.ctypes.data for part in self.parts]
         numbers = [(offset, max(bisect_right(starts, offset) - 1, 0)) for offset in offsets]
@@ -53,8 +53,8 @@ class Constants:
     def divided(self, starts: Iterable[int]) -> Constants:
         """Return the same weights, divided into parts that begin at the given byte offsets.
 
-        The memory is shared, not copied. The weights must be in a single part before. ``starts`` is
-        ascending; parts without bytes are left out.
+        The memory is shared, not copied. The weights must be in a single part. ``starts`` is
+        ascending and begins with 0; empty parts are left out.
         """
         (whole,) = self.parts
         bounds = [*starts, whole.nbytes]

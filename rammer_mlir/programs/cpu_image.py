@@ -49,7 +49,7 @@ class CpuImage:
 
     @property
     def num_veus(self) -> int:
-        """Number of the program's vEUs: the most threads that run it, the caller's included."""
+        """Number of the program's vEUs, which is the maximum number of threads that run it."""
         return self.program.num_veus
 
     @property
@@ -59,7 +59,7 @@ class CpuImage:
 
     @cached_property
     def module_names(self) -> Mapping[int, str]:
-        """The name of the external module that implements an rKernel, by the rKernel's number."""
+        """Names of the external modules that implement rKernels, by rKernel number."""
         return {number: module.name for module in self.modules for number in module.kernels}
 
     @property

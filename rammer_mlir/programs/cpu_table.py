@@ -26,10 +26,9 @@ class CpuTable:
             count, arguments``, where ``arguments`` is an index into the array ``arguments``. A
             barrier is ``-1, n`` and then ``n`` pairs ``vEU, steps``. The end of a vEU is ``-2``.
         starts: int32 [num_veus], index in ``records`` of each vEU's first word.
-        arguments: int32, for each operator in turn, the index in ``slots`` of each of its
-            arguments.
-        totals: int64 [num_veus], number of rTasks that each vEU executes in an execution of the
-            program.
+        arguments: int32, the indices in ``slots`` of each operator's arguments, concatenated in
+            operator order.
+        totals: int64 [num_veus], number of rTasks that each vEU executes in one run.
         slots: the memory to which each address of the pointer table refers.
     """
 

@@ -1,4 +1,4 @@
-"""Open dimensions: signatures with symbols in their shapes, and the binding of symbols to sizes.
+"""Signatures with open (symbolic) dimensions, and the binding of symbols to sizes.
 
 A symbol is the name that a model gives a dimension; all dimensions with the same name have the same
 size. An unnamed dimension gets a unique symbol, ``x[0]`` for the first dimension of ``x``.
@@ -26,7 +26,7 @@ class OpenTensor:
 
     Attributes:
         name: the name in the model.
-        shape: a size or a symbol for each dimension; None if the rank is open.
+        shape: a size or a symbol for each dimension; None if unranked.
         dtype: NumPy's element type; None for an output whose type the model does not declare.
         is_tensor: false for sequences of tensors and optional values, which only the host handles.
     """
@@ -71,16 +71,16 @@ class OpenSignature:
 
     @property
     def unranked(self) -> tuple[str, ...]:
-        """Names of the inputs of open rank."""
+        """Names of the unranked inputs."""
         return tuple(t.name for t in self.inputs if t.shape is None and t.is_tensor)
 
     @property
     def is_open(self) -> bool:
-        """Whether an input has an open dimension or rank, or its elements determine shapes."""
+        """Whether an input has an open dimension or no rank, or determines shapes by its values."""
         return bool(self.symbols or self.unranked or self.shape_values)
 
     def with_sizes(self, sizes: Sizes) -> OpenSignature:
-        """Return the signature with the symbols in ``sizes`` replaced; others stay."""
+        """Return the signature with the symbols in ``sizes`` replaced by their sizes."""
 
         def tensors(given: Sequence[OpenTensor]) -> tuple[OpenTensor, ...]:
             return tuple(replace(t, shape=_substituted(t.shape, sizes)) for t in given)
@@ -110,11 +110,11 @@ def _substituted(shape: tuple[int | str, ...] | None, sizes: Sizes) -> tuple[int
 
 @dataclass(frozen=True)
 class Bound:
-    """Sizes of open dimensions that the shapes of arrays imply, and contradictions.
+    """Sizes of open dimensions, inferred from the shapes of arrays, and any contradictions.
 
     Attributes:
         sizes: sizes by symbol, including generated symbols such as ``x[0]`` for the dimensions of
-            inputs of open rank.
+            unranked inputs.
         problems: contradictions with the signature or between sizes, as clauses of a message.
     """
 
@@ -124,12 +124,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """A size for a symbol, and where it was found.
+    """A size given for a symbol, and its origin.
 
     Attributes:
         size: the size.
-        where: the tensor, or the argument that gives sizes by name, for messages.
-        position: dimension of the tensor; None for a size given by name.
+        where: name of the tensor or of the argument that gives the size, for messages.
+        position: dimension of the tensor; None for a size given by an argument.
     """
 
     size: int
@@ -144,7 +144,7 @@ class _Place:
 def bind(
     signature: OpenSignature, shapes: Shapes, dims: Sizes | None = None, given_as: str = "dims"
 ) -> Bound:
-    """Find the size of each symbol in the static shapes of some inputs and in sizes given by name.
+    """Return the symbols' sizes, from static shapes of inputs and ``dims``, and contradictions.
 
     Args:
         signature: inputs with symbols in their shapes.
@@ -198,13 +198,16 @@ def shape_text(shape: Sequence[int | str]) -> str:
 
 
 def sizes_text(sizes: Sizes) -> str:
-    """Return sizes by symbol as text for messages, such as ``batch=8, length=16``."""
+    """Return sizes by symbol as text for messages, such as ``batch=8, length=16``.
+
+    The text is ``these shapes`` if there are no sizes.
+    """
     return ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "these shapes"
 
 
 @dataclass(frozen=True)
 class Wording:
-    """Syntax in which messages tell users how to give sizes and shapes.
+    """The syntax, Python or command line, in which messages tell users how to give sizes.
 
     Attributes:
         is_python: true for Python arguments, false for command-line options.
@@ -228,13 +231,16 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Return a symbol for a shell: in single quotes unless it is alphanumeric or ``_.-``."""
+    """Return a symbol as a shell argument, in single quotes if necessary.
+
+    Quotes are necessary for characters other than letters, digits, ``_``, ``.`` and ``-``.
+    """
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
     return symbol if is_plain else f"'{symbol}'"
 
 
 def describe_open(signature: OpenSignature) -> str:
-    """Return the open dimensions of a signature, and its inputs of open rank, as text for messages.
+    """Return a signature's open dimensions and unranked inputs as text for messages.
 
     For example, ``'batch', the shape of 'x'``.
     """

@@ -79,7 +79,7 @@ class GpuImage:
 
     @property
     def num_veus(self) -> int:
-        """The number of vEUs, which is the number of blocks of a launch."""
+        """The number of vEUs; it equals the number of blocks of a launch."""
         return self.program.num_veus
 
     @property

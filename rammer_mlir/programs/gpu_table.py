@@ -8,11 +8,12 @@ not depend on the program's length::
     totals   [num_veus]  rTasks of each vEU in one run
     records  of a run:      rKernel, first rTask, count, arguments, publish
              of a barrier:  -1, n, (vEU, steps) * n
-             at the end:    -2
+             of the end:    -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
 All positions are indices into the array; ``arguments`` of a run is such a position. The kernel
-fetches ``RUN_WORDS`` words of any record, so zeros follow where the array would end before.
+fetches ``RUN_WORDS`` words for any record, so the array is padded with zeros if it would end
+earlier.
 ``publish`` is 0, or the value to which the vEU sets its step counter after this run, counted from
 the start of the launch. It is set if some vEU waits for these rTasks, and for the vEU's last run,
 from whose counter the next launch derives the number of completed runs.
@@ -80,7 +81,7 @@ Placed = PlacedRun | PlacedBarrier
 
 @dataclass(frozen=True)
 class GpuTable:
-    """The schedule of a launch as a persistent kernel reads it.
+    """The schedule of a launch in the form that a persistent kernel reads.
 
     Attributes:
         words: int64, the whole table.
@@ -100,8 +101,8 @@ def encode_for_gpu(
         program: the program of the launch.
         launch: the launch.
         buffers: the kernel's buffers; arguments refer to them by their indices here.
-        counts_runs: whether a vEU's last run also sets its step counter if no vEU waits for it, so
-            that the next launch knows the number of completed runs.
+        counts_runs: whether each vEU's last run record also sets its step counter if no vEU waits
+            for it; the next launch needs that to know the number of completed program runs.
     """
     veus = place_records(launch, counts_runs=counts_runs)
     arguments = _Arguments(program, {buffer: number for number, buffer in enumerate(buffers)})
@@ -175,9 +176,9 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Collects the argument lists of operators for the end of the table.
+    """Collector of the operators' argument lists, for the end of the table.
 
-    Operators with equal argument lists refer to the same words.
+    Operators with equal argument lists share one entry.
     """
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:

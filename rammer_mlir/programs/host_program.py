@@ -42,8 +42,8 @@ class Compute:
     Attributes:
         call: the call of the part.
         results: names of the values.
-        padding: how data-dependent sizes are padded, so that few sizes are compiled; None if each
-            size is compiled separately.
+        padding: how data-dependent sizes are padded to reduce the number of compiled sizes; None
+            if each size is compiled separately.
         obstacle: the reason why sizes cannot be padded, for messages; empty if sizes are padded or
             static.
     """
@@ -92,7 +92,7 @@ class Choose:
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor of which each iteration of a Scan reads the next slice along an axis.
+    """A tensor that a Scan iterates over: each iteration reads its next slice along an axis.
 
     Attributes:
         value: name of the tensor.
@@ -185,7 +185,7 @@ def results_of(step: Step) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """The steps of the host, in order, on values that have names.
+    """The host's steps, in order; they communicate through named values.
 
     Attributes:
         inputs: names of the inputs.

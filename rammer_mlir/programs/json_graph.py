@@ -93,7 +93,7 @@ class Graph:
 
     @classmethod
     def from_json(cls, content: bytes) -> Graph:
-        """Return the graph of UTF-8 JSON that ``to_json`` made.
+        """Return the graph that ``content``, UTF-8 JSON from ``to_json``, describes.
 
         Raises:
             ValueError: if the content is not a graph of a readable version.

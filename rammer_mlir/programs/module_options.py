@@ -69,7 +69,9 @@ class ModuleOption:
         return ", or ".join((kind, *self.words))
 
     def read(self, value: object) -> Value:
-        """Return a value or its text converted to the option's type; texts in ``words`` stay texts.
+        """Return a value converted to the option's type, or unchanged if its text is in ``words``.
+
+        ``value`` is of the option's type or its text.
 
         Raises:
             ValueError: if the option does not allow the value.
@@ -97,7 +99,7 @@ class ModuleOption:
 
 
 def text_of(value: object) -> str:
-    """Return an option's value as text, the form in artifacts and pass options: ``true``, ``2``."""
+    """Return an option's value as in artifacts and pass options, such as ``true`` or ``2``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -121,10 +123,10 @@ def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
 
 
 def written(given: Mapping[str, str]) -> str:
-    """Return option values as the text ``openvino.threads=2&iree.seconds=60``."""
+    """Return option values as text, such as ``openvino.threads=2&iree.seconds=60``."""
     return urlencode(given)
 
 
 def read_written(text: str) -> dict[str, str]:
-    """Return the option values, by name, of a text that ``written`` made."""
+    """Return the option values, by name, from a text that ``written`` returned."""
     return dict(parse_qsl(text, keep_blank_values=True))

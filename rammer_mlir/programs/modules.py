@@ -73,7 +73,7 @@ class CodeModule:
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """A stateful function of a module, whose state is created before the first run.
+    """A stateful function of a module; its state is created before the first run.
 
     Attributes:
         module: name of the module.

@@ -95,10 +95,11 @@ Functions with fewer parameters ignore the rest (C calling convention).
 class ContextWord(IntEnum):
     """Indices of the 64-bit words in the context, which is an argument of a CPU's entry function.
 
-    POINTERS is the address of the pointer table, STEPS that of the step counters (a cache line
-    each), RUN the number of the run, from 1, TRACES the address of the trace buffers' addresses (0
-    without tracing), and SPINS the number of polls of a step counter before a waiting vEU yields;
-    RECORDS, ARGUMENTS, STARTS and TOTALS are the addresses of the arrays of ``CpuTable``.
+    POINTERS is the address of the pointer table, and STEPS the address of the step counters (a
+    cache line each). RUN is the number of the run, from 1. TRACES is the address of an array with
+    the address of each vEU's trace buffer; it is 0 without tracing. SPINS is the number of polls of
+    a step counter before a waiting vEU yields. RECORDS, ARGUMENTS, STARTS and TOTALS are the
+    addresses of the arrays of ``CpuTable``.
     """
 
     POINTERS = 0
@@ -296,10 +297,10 @@ class WatchWord(IntEnum):
     """Indices of the first words of the watchdog's buffer.
 
     CLAIMS counts the threads whose wait timed out. The first such thread writes the other words:
-    the waiting VEU, the AWAITED vEU, the EXPECTED value of the awaited step counter and the value
-    SEEN (both counted from the first run), the POSITION of the barrier in the task table, and the
-    number of the RUN, from 0. After ``WATCH_HEADER`` words, the buffer has a word for each vEU: 1
-    if the watchdog stopped it, else 0.
+    VEU, the waiting vEU; AWAITED, the vEU that it waits for; EXPECTED and SEEN, the expected and
+    the actual value of the awaited step counter, counted from the first run; POSITION, the position
+    of the barrier in the task table; and RUN, the number of the run, from 0. After ``WATCH_HEADER``
+    words, the buffer has a word for each vEU: 1 if the watchdog stopped it, else 0.
     """
 
     CLAIMS = 0

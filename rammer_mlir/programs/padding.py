@@ -1,4 +1,4 @@
-"""Padding of data-dependent sizes, so that a few compiled sizes serve all sizes.
+"""Padding of data-dependent sizes, to serve all sizes with a few compiled sizes.
 
 If the rows of a part's inputs do not influence each other, the part can compute more rows than the
 data has: its inputs are padded, and its outputs are sliced to the true sizes.
@@ -30,10 +30,9 @@ class PaddedInput:
         name: name of the input.
         axes: (axis, group) pairs of the padded axes, possibly none. Groups are numbers; all axes of
             a group must have the same size.
-        is_last: whether padding elements are the padded size - 1, the index of a padding row,
+        is_last: whether padding elements are the padded size - 1 (the index of a padding row)
             instead of 0.
-        is_index: whether the input has indices: if an element of the unpadded input is negative,
-            padding is not used.
+        is_index: whether the elements are indices; padding is not used if one is negative.
     """
 
     name: str
@@ -75,8 +74,8 @@ class Padding:
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
         """Return the true size of each group of axes, by group number.
 
-        None is returned if the arrays ``feeds``, by input name, must not be padded: an index is
-        negative, or axes of a group have different sizes.
+        ``feeds`` are arrays by input name. Return None if they must not be padded because an index
+        is negative or the axes of a group have different sizes.
         """
         found: dict[int, int] = {}
         for each in self.inputs:
@@ -89,22 +88,25 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the least size to which all axes can be padded.
+        """Return the smallest size to which all axes can be padded.
 
-        It is the greatest of ``sizes``, the true sizes by group number, plus 1 if ``has_spare``.
+        It is the greatest of ``sizes`` (the true sizes by group number), plus 1 if ``has_spare``.
         """
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
-        """Return the least compiled size that is at least ``needed``."""
+        """Return the smallest compiled size that is at least ``needed``."""
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes that serve all true sizes up to a bound; empty without a bound.
+        """Return the compiled sizes that together serve all true sizes up to a bound, ascending.
 
         Args:
-            most: a bound of the true sizes; ``self.most`` is used instead if it is smaller or
-                ``most`` is None.
+            most: an upper bound of the true sizes; None for no bound other than ``self.most``. The
+                smaller of both bounds applies.
+
+        Returns:
+            The sizes; empty if both bounds are None.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:

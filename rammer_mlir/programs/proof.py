@@ -41,7 +41,7 @@ class ValuePlace:
 
 @dataclass(frozen=True, eq=False)
 class BoxAccess:
-    """The bytes of one argument of an rKernel that each rTask accesses: a strided box per rTask.
+    """The bytes of an rKernel's argument that each rTask accesses, as one strided box per rTask.
 
     rTask ``t`` accesses ``element_bytes`` bytes at ``offsets[t] + sum(k[i] * strides[i])`` for all
     ``0 <= k[i] < sizes[t, i]``.
@@ -88,8 +88,8 @@ class Proof:
     Attributes:
         values: the tensors; ``operands`` refers to them by index.
         kernels: accesses of each rKernel.
-        operands: for each rOperator, and each argument of its rKernel in order, the index in
-            ``values`` of the tensor that is passed.
+        operands: for each rOperator, the indices in ``values`` of the tensors passed to its
+            rKernel, in argument order.
     """
 
     values: tuple[ValuePlace, ...]

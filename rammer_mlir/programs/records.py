@@ -20,7 +20,7 @@ Base = Literal["input", "output", "constant", "arena"]
 class Slot:
     """The memory that an rKernel's argument points to: ``offset`` bytes into a buffer.
 
-    ``index`` numbers the inputs or the outputs of the signature; it is 0 for constants and the
+    ``index`` is the number of the input or output in the signature; it is 0 for constants and the
     arena, which are one buffer each.
     """
 
@@ -98,7 +98,7 @@ class Launch:
 
     @property
     def busy_veus(self) -> int:
-        """The number of the last vEU that has records, counted from 1; at least 1.
+        """One more than the index of the last vEU that has records; at least 1.
 
         Later vEUs need not run: programs of a few short rTasks often leave all vEUs except the
         first idle.
@@ -107,7 +107,7 @@ class Launch:
 
     @cached_property
     def awaited(self) -> tuple[frozenset[int], ...]:
-        """Return, for each vEU, the step counts for which barriers of other vEUs wait."""
+        """Return, for each vEU, the values of its step counter for which barriers wait."""
         found: list[set[int]] = [set() for _ in self.veus]
         for record in self.records():
             if isinstance(record, BarrierRecord):

@@ -71,7 +71,7 @@ def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
 
 
 def check_residency(name: str, num_veus: int, device: Multiprocessors, block: BlockNeeds) -> None:
-    """Raise an error if the blocks of a program cannot all be resident on a device.
+    """Check that all blocks of a program can be resident on a device at once.
 
     Args:
         name: the program's target, for the message.
@@ -80,18 +80,18 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
         block: resources of a block.
 
     Raises:
-        TargetError: with the greatest possible number of vEUs.
+        TargetError: if they cannot; the message has the greatest possible number of vEUs.
     """
     require_resident(name, num_veus, resident_blocks(device, block), block)
 
 
 def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
-    """Raise an error if a program has more vEUs than ``most``, the number of resident blocks.
+    """Check that a program has at most ``most`` vEUs, the number of blocks that can be resident.
 
     ``name`` is the program's target and ``block`` the resources of a block, for the message.
 
     Raises:
-        TargetError: with the required and the possible number of vEUs.
+        TargetError: if it has more; the message has the required and the possible number.
     """
     if num_veus > most:
         advice = "compile for fewer vEUs (--veus)" if most else "compile for another chip"

@@ -56,7 +56,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class _CodeKind:
-    """Functions that read programs with one kind of code.
+    """How artifacts with one kind of code are checked and read.
 
     Attributes:
         check: called with the path and the manifest; raises ``ArtifactError`` if this machine
@@ -129,7 +129,10 @@ def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
 
 
 def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest of a program's file, and all other members by name."""
+    """Return the manifest of an artifact's file, and its other members, keyed by name.
+
+    The manifest has no seal yet; the members include the weights.
+    """
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
         manifest, members = _described(artifact)
@@ -144,12 +147,12 @@ def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
 def entry_of(
     artifact: Artifact, folder: str, weights: Weights
 ) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest entry of one of several programs in a file, and its members by name.
+    """Return the manifest entry and the members (by name) of one program in a file of several.
 
     Args:
         artifact: the program.
         folder: prefix of the names of its members.
-        weights: weights of all programs; modified: the weights of this program are added.
+        weights: the weights of all programs; the weights of this program are added to it.
     """
     manifest, own = _described(artifact)
     members = {f"{folder}{name}": pieces for name, pieces in own.items()}
@@ -161,7 +164,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest entries of a program, and its members by name except the weights."""
+    """Return a program's manifest entries, and its members by name, without the weights."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
@@ -178,7 +181,7 @@ def write_members(
     members: Mapping[str, Pieces],
     sign: Signer | None = None,
 ) -> None:
-    """Write a file of ``members`` and of the manifest, to which a seal is added.
+    """Write a file that contains ``members`` and the manifest, with a seal added to the manifest.
 
     ``sign`` computes the signature of the file; None for no signature.
 
@@ -193,7 +196,7 @@ def write_members(
 
 
 def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
-    """Return all members of the file, including the manifest with a seal of all members."""
+    """Return the manifest, with the seal of all members added, followed by ``members``."""
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
@@ -291,7 +294,7 @@ def _problems_named(path: Path) -> Generator[None]:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> None:
-    """Raise ArtifactError for a file with a damaged member or other content than members."""
+    """Raise ``ArtifactError`` if a member is damaged or the file contains more than its members."""
     if not is_as_written(archive, file):
         raise ArtifactError(_changed(path))
     damaged = archive.testzip()
@@ -322,7 +325,7 @@ class Archive:
     constants: Callable[[], NDArray[np.uint8]]
 
     def require_version(self, expected: int) -> None:
-        """Raise ArtifactError for a file of another format version than ``expected``."""
+        """Raise ``ArtifactError`` unless the file has format version ``expected``."""
         if self.manifest["version"] != expected:
             raise ArtifactError(
                 f"'{self.path}' has format version {self.manifest['version']}: expected "
@@ -346,8 +349,10 @@ class Archive:
     ) -> Artifact:
         """Return a program of the file, without its fallback.
 
-        ``manifest`` has the program's entries, ``constants`` are its weights, and ``folder`` is the
-        prefix of its members' names, empty in a file of a single program.
+        Args:
+            manifest: the program's manifest entries.
+            constants: the program's weights.
+            folder: prefix of its members' names; empty in a file of a single program.
         """
 
         def read(name: str) -> bytes:

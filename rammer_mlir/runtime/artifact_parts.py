@@ -58,7 +58,7 @@ def read_signature(manifest: Mapping[str, Any]) -> Signature:
 
 
 def read_dtype(name: str) -> np.dtype[np.generic]:
-    """Return the dtype of a name, including the narrow types of ml_dtypes."""
+    """Return the dtype named ``name``, a NumPy or ml_dtypes type."""
     try:
         return np.dtype(name)
     except TypeError:

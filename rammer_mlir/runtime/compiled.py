@@ -93,13 +93,13 @@ class RunnableModel(ABC):
         """Release threads or memory; the model cannot run afterwards."""
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays in the signature's order; return an array, or a tuple of several."""
+        """Run on arrays in the signature's order; return one output, or a tuple of several."""
         outputs = self.run(by_position(self.input_names, arrays))
         values = tuple(outputs.values())
         return values[0] if len(values) == 1 else values
 
     def __repr__(self) -> str:
-        """Return class, inputs, outputs, target, policy and number of vEUs in a line."""
+        """Return one line with class, inputs, outputs, target, policy and number of vEUs."""
         parts = {
             "inputs": ", ".join(map(str, self.signature.inputs)) or "none",
             "outputs": ", ".join(map(str, self.signature.outputs)),
@@ -111,7 +111,7 @@ class RunnableModel(ABC):
         return f"{type(self).__name__}({' '.join(text.split())})"
 
     def __reduce__(self) -> tuple[Callable[[], RunnableModel], tuple[()]]:
-        """Pickle the path of the model's file.
+        """Support pickling: return a function that loads the model's file again, and no arguments.
 
         Raises:
             ArtifactError: if the model was compiled in this process.
@@ -198,8 +198,8 @@ class CompiledModel(RunnableModel):
 
         Args:
             path: the file.
-            sign: an Ed25519 private key, as PEM text or the path of a PEM file, that signs the
-                artifact.
+            sign: an Ed25519 private key, as PEM bytes or the path of a PEM file, that signs the
+                artifact; None for no signature.
 
         Raises:
             TargetError: if no linker is found.

@@ -44,10 +44,11 @@ def write_image(image: CpuImage) -> Parts:
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise an error for code that this processor cannot run.
+    """Check that this processor can run a program.
 
     Raises:
-        ArtifactError: with the processor families, or with the missing features.
+        ArtifactError: if the program is for another processor family, or needs CPU features that
+            this processor lacks.
     """
     if manifest["machine"] != platform.machine():
         raise ArtifactError(

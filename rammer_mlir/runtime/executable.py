@@ -81,7 +81,7 @@ class Executable(CompiledModel):
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
-        """Set the program of equal signature that runs instead if external code cannot run."""
+        """Set the program of equal signature to run instead of this one if external code fails."""
         self._fallback = fallback
 
     def fall_back(self, problem: Exception) -> None:
@@ -165,7 +165,7 @@ class Executable(CompiledModel):
         return self.num_veus if self._threads is None else self._threads
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs on ``count`` threads from the next run on, or on one per vEU if None.
+        """Run the vEUs on ``count`` threads from the next run on; None for one thread per vEU.
 
         The thread that calls ``run`` counts as one of them. Any thread can run any vEU, so there
         may be fewer threads than vEUs, with bitwise equal results. Threads in excess of vEUs stay
@@ -251,8 +251,8 @@ class Executable(CompiledModel):
 
         Args:
             steps: the greatest number of runs.
-            inputs: for each input, in the signature's order, its addresses in all runs. Each is
-                that of a dense tensor of the signature's shape and dtype.
+            inputs: for each input, in the signature's order, the addresses of its tensors in all
+                runs. Each tensor is dense and has the signature's shape and dtype.
             outputs: likewise for each output; no run may write memory that it reads.
             condition: an output of one byte; the first run that leaves it zero is the last run.
 
@@ -328,7 +328,7 @@ class Executable(CompiledModel):
             self._fallback.close()
 
     def forget_threads(self) -> None:
-        """Reset the state in a forked child, which lacks the threads and the lock's holder."""
+        """Reset the state in a forked child, where the threads and the lock's holder are gone."""
         self._lock = threading.Lock()
         self._pool = self._context = self._modules = None
 

@@ -17,7 +17,7 @@ _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
-    """The memory that runs of a program write: arena, step counters and pointer table.
+    """The memory that a program's runs write: arena, step counters and pointer table.
 
     Consecutive runs reuse it; they must not overlap.
     """
@@ -61,13 +61,13 @@ class Context:
 
     @property
     def address(self) -> int:
-        """Address of the words, numbered by ``ContextWord``, that compiled code reads."""
+        """Address of the int64 array, indexed by ``ContextWord``, that compiled code reads."""
         return self._address
 
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]
     ) -> list[tuple[int, Moving, int]]:
-        """Return the pointers of repeated runs that point to inputs or outputs; disable tracing.
+        """Return the pointers to inputs and outputs for repeated runs; disable tracing.
 
         Each is a triple: index in the pointer table, addresses of the array in all runs, and byte
         offset in the array. The other pointers are the same in all runs.
@@ -84,7 +84,8 @@ class Context:
     ) -> None:
         """Begin the next run: increment its number, and write the addresses of its arrays.
 
-        ``traces`` has the address of each vEU's buffer for times; None records no times.
+        ``traces`` has, for each vEU, the address of the buffer that receives its begin and end
+        times; None records no times.
 
         Step counters are never cleared; a run derives their start values from its number. The
         number grows before the run, so an interrupted run may skip a number, but no number is used

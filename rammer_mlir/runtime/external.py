@@ -15,14 +15,17 @@ from rammer_mlir.support.user_warnings import warn_user
 
 
 def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
-    """Raise the error of an external rKernel that failed in a run; reset the status word.
+    """Raise an error if an external rKernel failed in a run, and reset the status word.
 
-    ``word`` is the status word of the program, 0 if no rKernel failed. ``modules`` are the opened
-    stateful functions, from which the libraries' messages are taken; None if there are none.
+    Args:
+        word: the program's status word; 0 if no rKernel failed.
+        image: the program's data.
+        modules: the opened stateful functions, which provide the libraries' error messages; None
+            if there are none.
 
     Raises:
-        TargetError: with the rKernel, the first rOperator that it computes, and its status or the
-            library's message.
+        TargetError: if an rKernel failed; names the rKernel, the first rOperator that it computes,
+            and its status or the library's message.
     """
     if not word.value:
         return
@@ -47,7 +50,7 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 
 
 def with_prebuilt_modules(image: CpuImage) -> CpuImage:
-    """Return the program with external modules that engines have compiled in advance.
+    """Return the program with its external modules compiled in advance by their engines.
 
     An engine compiles only modules whose options ask for it; other modules are unchanged.
 
@@ -59,9 +62,9 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return, for each stateful function, the addresses of its buffers that are fixed weights.
+    """Return, for each stateful function, the address of each buffer that is a constant weight.
 
-    A buffer that is no weight, or not the same weight for all rOperators, has None instead.
+    The entry is None for a buffer that is not a weight, or not the same weight in all rOperators.
     """
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
@@ -77,6 +80,6 @@ def _weight(image: CpuImage, slot: Slot) -> int | None:
 
 
 def warn_of_fallback(problem: Exception, modules: int) -> None:
-    """Warn the user that the host's rKernels replace ``modules`` external modules, and why."""
+    """Warn that the host's rKernels replace ``modules`` external modules because of ``problem``."""
     what = "a module" if modules == 1 else f"{modules} modules"
     warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

@@ -33,7 +33,7 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
 
 
 def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return ``arrays`` by input name; they are in the order of the input names ``names``.
+    """Return a dict from the input names ``names`` to ``arrays``, which are in the same order.
 
     Raises:
         InputError: if the number of arrays differs from that of inputs.
@@ -82,7 +82,7 @@ def check_outputs(
 
 
 def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
-    """Raise ``InputError`` for a name in ``given`` that is not in ``specs``.
+    """Raise ``InputError`` if ``given`` is no mapping or has a name that is not in ``specs``.
 
     ``what`` is "input" or "output", for the message.
     """
@@ -97,7 +97,7 @@ def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str
 
 
 def _is_ready(spec: TensorSpec, value: Any) -> bool:
-    """Return whether ``value`` can be used as it is: a dense, aligned array as ``spec`` demands."""
+    """Return whether ``value`` is a dense, aligned array of the shape and dtype of ``spec``."""
     return (
         type(value) is np.ndarray
         and value.dtype == spec.dtype

@@ -17,7 +17,7 @@ Array = NDArray[np.generic]
 def readable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a NumPy array that shares the tensor's memory.
 
-    Return any other value unchanged.
+    A value that is no such tensor is returned unchanged.
 
     Args:
         value: any value.
@@ -43,9 +43,9 @@ def readable(value: Any, what: str) -> Any:
 def writable(value: Any, what: str) -> Any:
     """Return a tensor of another library as a writable NumPy array that shares its memory.
 
-    Return any other value unchanged. ``what`` names the value in messages. The array is not made by
-    ``np.from_dlpack``, because NumPy treats capsules of the older DLPack version as read-only and
-    refuses bfloat16.
+    A value that is no such tensor is returned unchanged. ``what`` names the value in messages. The
+    array is not made by ``np.from_dlpack``, because NumPy treats capsules of the older DLPack
+    version as read-only and refuses bfloat16.
 
     Raises:
         InputError: if the tensor is not in host memory, not dense, or not writable.

@@ -22,7 +22,7 @@ from rammer_mlir.runtime.shared_libraries import SharedLibrary
 def open_artifact(
     path: Path, found: Artifact, device: int = 0, *, runs: bool = True
 ) -> Executable | GpuExecutable:
-    """Return an executable of the program ``found``, which was read from the file ``path``.
+    """Return an executable of the program ``found``, read from the file ``path``.
 
     Args:
         path: the file, for messages.

@@ -27,7 +27,7 @@ def check_threads(count: object) -> int:
 
 
 def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
-    """Return ``cores``, the core of each thread, as integers; threads may share a core.
+    """Return ``cores``, the core of each thread, as a tuple of integers; threads may share a core.
 
     Raises:
         OptionError: if the number of cores is wrong, or this process may not use a core.

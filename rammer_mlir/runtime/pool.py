@@ -83,10 +83,12 @@ class NativeCode:
 
 
 def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = None) -> NativeCode:
-    """Return the functions of a program's native code, found by symbol with ``address_of``.
+    """Return the functions and variables that a program's native code exports.
 
-    ``owner`` keeps the code in memory. Variables of external rKernels are found too if ``image``,
-    the program's data, is given and has such rKernels.
+    Args:
+        address_of: returns the address of a symbol.
+        owner: an object that keeps the code in memory.
+        image: the program's data; None if the program has no external rKernels.
     """
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
@@ -173,7 +175,8 @@ class ThreadPool:
     def repeat(self, entry: int, context: int, repetition: int) -> int:
         """Execute an entry function on every vEU repeatedly; return the number of launches.
 
-        The arguments are addresses: of the function, its context, and a ``REPETITION``.
+        ``entry``, ``context`` and ``repetition`` are the addresses of the function, of its context
+        and of a ``REPETITION`` structure.
         """
         with self._launching:
             return self._code.repeat(self._address, entry, context, repetition)
@@ -192,7 +195,7 @@ def _stop(
 ) -> None:
     """End a pool's threads, unless they belong to another process or are running a launch.
 
-    They are running a launch if the interpreter exits while a daemon thread runs the model. Waiting
+    The threads run a launch if the interpreter exits while a daemon thread runs the model. Waiting
     for the end of the launch could then block forever; the system ends the threads with the
     process.
     """

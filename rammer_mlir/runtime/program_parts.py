@@ -2,8 +2,8 @@
 
 ``program.json`` has a list for each record: ``[operator, first, count]`` for a run, ``[[vEU,
 steps], ...]`` for a barrier. ``proof.json`` has the location of each value in memory, and the
-accesses of rTasks. The boxes of all accesses are in ``boxes.bin``; each access has the position of
-its boxes in this file.
+accesses of rTasks. ``boxes.bin`` has the boxes (offsets and sizes) of all accesses; each access has
+the position of its boxes in this file.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return, for each buffer of an rOperator, the value that the buffer holds and an offset.
+    """Return, for each buffer of an rOperator, its value and an offset in bytes.
 
-    The value is given by its number in the proof, one of ``values``. The offset is the distance in
-    bytes from the value's first byte in memory to the address that the rKernel gets.
+    The value is its number in the proof, taken from ``values``. The offset is the distance from the
+    value's first byte in memory to the address that the rKernel gets.
     """
     return [
         (value, slot.offset - proof.values[value].place.offset)

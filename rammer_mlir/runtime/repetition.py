@@ -15,13 +15,13 @@ from rammer_mlir.support.aligned import address_of
 
 @dataclass(frozen=True)
 class Moving:
-    """Addresses of an input or output over repeated runs.
+    """Addresses of an input or output in each of several repeated runs.
 
     Attributes:
-        even: the array of run 0 and all even runs.
-        odd: the array of odd runs.
+        even: the array that contains the tensors of runs 0, 2, 4, ...
+        odd: the array that contains the tensors of runs 1, 3, 5, ...
         stride: bytes by which the address advances with each run.
-        first: byte offset of run 0 in the array.
+        first: byte offset of the tensor of run 0 in the array.
     """
 
     even: NDArray[Any]
@@ -36,7 +36,7 @@ class Moving:
 
     @classmethod
     def along(cls, array: NDArray[Any], begin: int) -> Self:
-        """Return the addresses of successive elements of a dense array along its first axis.
+        """Return addresses that advance by one index along the first axis of a dense array per run.
 
         Run 0 has the element with index ``begin``.
         """
@@ -49,10 +49,10 @@ def described(
     pointers: Sequence[tuple[int, Moving, int]],
     condition: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a ``REPETITION`` and an array of ``MOVE``, by which native code repeats runs.
+    """Return a ``REPETITION`` structure and a ``MOVE`` array, from which native code repeats runs.
 
-    A move describes how a pointer of the program changes between runs. The repetition contains the
-    address of the moves, so that the caller must keep both arrays.
+    A ``MOVE`` describes how a pointer of the program changes between runs. The repetition contains
+    the address of the ``MOVE`` array, so the caller must keep both arrays alive.
 
     Args:
         steps: the greatest number of runs.

@@ -11,13 +11,13 @@ _dlclose.restype = ctypes.c_int
 
 
 class SharedLibrary:
-    """A shared library, which is unmapped when this object is collected.
+    """A shared library, unmapped when this object is garbage-collected.
 
     Keep a reference to it as long as an address from it is in use.
     """
 
     def __init__(self, path: str) -> None:
-        """Load the shared library in the file ``path``, which may be removed afterwards.
+        """Load the shared library in the file ``path``; the file may be removed afterwards.
 
         Raises:
             OSError: if the system refuses it.

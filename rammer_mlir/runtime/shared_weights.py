@@ -14,8 +14,7 @@ def each_weight(constants: Constants, proof: Proof) -> Constants:
     """Return a program's weights as constants with a separate part for each weight.
 
     Separate parts can be compared with those of other programs, to store equal weights once.
-    Constants that have several parts already are returned unchanged. ``proof`` has the byte offset
-    of each weight.
+    ``proof`` has the byte offset of each weight. Constants of several parts are returned unchanged.
     """
     if len(constants.parts) != 1:
         return constants
@@ -32,7 +31,7 @@ class Weights:
     """Collects the weights of several programs; equal weights are stored once."""
 
     def __init__(self) -> None:
-        """Begin without weights."""
+        """Create an empty collection."""
         self.parts: list[Bytes] = []
         self._size = 0
         self._known: dict[bytes, int] = {}

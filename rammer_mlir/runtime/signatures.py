@@ -34,7 +34,7 @@ Verifier = Callable[[Path, bytes, bytes | None], None]
 
 
 def message_of(members: Mapping[str, Pieces]) -> bytes:
-    """Return the message to sign: the names and the SHA-256 of all members but the signature."""
+    """Return the bytes to sign: names and SHA-256 digests of all members except the signature."""
     lines = [_HEAD]
     for name, pieces in sorted(members.items()):
         found = hashlib.sha256()
@@ -103,7 +103,7 @@ def verifier_of(key: PemKey) -> Verifier:
 
 
 def read_key(key: PemKey, what: str) -> bytes:
-    """Return the PEM bytes of a key.
+    """Return the PEM bytes of a key, given as PEM bytes or as the path of a PEM file.
 
     Raises:
         OptionError: if it cannot be read; ``what`` names the option.

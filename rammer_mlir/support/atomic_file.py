@@ -16,7 +16,7 @@ from rammer_mlir.errors import ArtifactError
 
 @contextmanager
 def open_atomically(path: Path) -> Generator[IO[bytes]]:
-    """Open a temporary file in the folder of ``path``, and rename it to ``path`` after the block.
+    """Yield a temporary file in the folder of ``path``, renamed to ``path`` after the block.
 
     A device or pipe is written directly. A link is kept, and its target is replaced.
 
@@ -56,7 +56,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file could be written, before its content is computed.
+    """Check that the file ``path`` can be written; called before its content is computed.
 
     Raises:
         ArtifactError: if it cannot be written.

@@ -10,9 +10,10 @@ An extension that calls ``sys.exit`` must not end the tool silently; an interrup
 
 
 def failure_text(error: BaseException) -> str:
-    """Return an exception's type and message in one line, also if its message raises another one.
+    """Return an exception's type and message in one line, or its type if it has no message.
 
-    Example: ``ZeroDivisionError: division by zero``, or ``AssertionError`` without a message.
+    Examples are ``ZeroDivisionError: division by zero`` and ``AssertionError``. An exception whose
+    conversion to text fails counts as one without a message.
     """
     try:
         text = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Reset of objects in forked children, in which only the forking thread exists."""
+"""Reset of objects in forked child processes, where only the forking thread still exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class HasThreads(Protocol):
     """An object with threads or locks of this process."""
 
     def forget_threads(self) -> None:
-        """Reset the object in a forked child, which has no other threads and may hold locks."""
+        """Reset the object in a forked child, where other threads are gone but may hold locks."""
         ...
 
 
@@ -20,7 +20,7 @@ _objects: weakref.WeakSet[HasThreads] = weakref.WeakSet()
 
 
 def renew_in_children(found: HasThreads) -> None:
-    """Call ``forget_threads`` of an object in every forked child, as long as the object lives."""
+    """Call ``found.forget_threads()`` in every forked child, as long as ``found`` exists."""
     _watch_forks()
     _objects.add(found)
 

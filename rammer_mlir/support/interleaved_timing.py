@@ -34,7 +34,7 @@ def take_rounds(
     seed: int = 0,
     least: int = MIN_ROUNDS,
 ) -> dict[Key, list[list[float]]]:
-    """Time implementations in rounds of random order; return the seconds of their runs by round.
+    """Time implementations in rounds of random order; return the seconds of each run.
 
     The machine's speed drifts (frequency, other processes), so only interleaved runs are
     comparable.
@@ -46,6 +46,9 @@ def take_rounds(
             MAX_ROUNDS rounds take place, whatever the budget.
         seed: the seed of the random order.
         least: the minimum number of rounds.
+
+    Returns:
+        For each implementation, a list with the seconds of its runs in each round.
     """
     shuffle = random.Random(seed).shuffle
     rounds: dict[Key, list[list[float]]] = {name: [] for name in turns}
@@ -63,7 +66,10 @@ def take_rounds(
 def take_turns(
     turns: Mapping[Key, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[Key, list[float]]:
-    """Time implementations as ``take_rounds`` does; return the seconds of all runs of each."""
+    """Time implementations as ``take_rounds`` does; return the seconds of each run.
+
+    The result has a flat list of all runs for each implementation.
+    """
     return joined_rounds(take_rounds(turns, budget, seed))
 
 
@@ -73,12 +79,12 @@ def joined_rounds(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, 
 
 
 def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, float]:
-    """Return a typical time in seconds of each implementation, comparable with the others'.
+    """Return a typical time of each implementation in seconds, comparable between them.
 
-    One implementation, that of the least median time, is the reference. In each round, the time of
-    an implementation is divided by that of the reference; the result is the median of these
-    quotients, times the median time of the reference. A change of the machine's speed between
-    rounds therefore cancels. ``rounds`` are the results of ``take_rounds``.
+    The implementation with the least median time is the reference. In each round, the time of an
+    implementation is divided by that of the reference; the result is the median of these quotients,
+    times the median time of the reference. Changes of the machine's speed between rounds therefore
+    cancel. ``rounds`` are the results of ``take_rounds``.
     """
     if not rounds:
         return {}
@@ -95,11 +101,11 @@ def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key,
 def clearly_faster(
     rounds: Mapping[Key, Sequence[Sequence[float]]], reference: Key
 ) -> frozenset[Key]:
-    """Return the implementations that are faster than another beyond doubt.
+    """Return the implementations that are significantly faster than ``reference``.
 
-    An implementation is faster if it wins so many rounds that one as slow as ``reference`` would
-    win as many with a probability of at most 5 % (one-sided sign test). Each round counts the
-    median of its runs. ``rounds`` are the results of ``take_rounds``, with those of ``reference``.
+    An implementation counts if it is faster than ``reference`` in so many rounds that an equally
+    fast implementation would achieve this with a probability of at most 5 % (one-sided sign test).
+    A round compares the medians of the runs. ``rounds`` are the results of ``take_rounds``.
     """
     bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
     return frozenset(
@@ -110,7 +116,10 @@ def clearly_faster(
 
 
 def _is_clear(wins: int, rounds: int) -> bool:
-    """Whether so many wins are improbable between equals, by the binomial distribution."""
+    """Whether ``wins`` of ``rounds`` are improbable if both implementations are equally fast.
+
+    The probability is that of the binomial distribution.
+    """
     at_least = sum(math.comb(rounds, count) for count in range(wins, rounds + 1))
     return at_least <= (1 - _CONFIDENCE) * 2**rounds
 

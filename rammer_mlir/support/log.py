@@ -1,4 +1,4 @@
-"""The project's logger: steps of the compiler, and their durations.
+"""The project's logger, for the stages of the compiler and their durations.
 
 Messages have level ``INFO``, progress within a stage ``DEBUG``. They are invisible until an
 application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and a level. On a
@@ -23,9 +23,9 @@ LOGGER.addHandler(logging.NullHandler())
 
 @contextmanager
 def logged_seconds(part: str) -> Generator[None]:
-    """Return a context whose duration in seconds is logged with the name ``part``.
+    """Log the duration of the ``with`` block, in seconds, with the name ``part``.
 
-    Nothing is logged if an error leaves the context.
+    Nothing is logged if the block raises an exception.
     """
     begin = time.perf_counter()
     yield
@@ -44,7 +44,7 @@ def log_progress(stage: str, detail: Callable[[], str]) -> None:
 
 
 def log_cache(message: str) -> None:
-    """Log ``message`` about the cache; ``--explain-cache`` shows only messages of this function."""
+    """Log a message about the cache; ``--explain-cache`` shows only messages logged here."""
     LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
 
 
@@ -66,7 +66,7 @@ _PERIOD = 0.1
 class ProgressLine(logging.Handler):
     """The handler that shows progress in a single line of a terminal.
 
-    Other messages, and closing, clear the line.
+    Other messages clear the line, and so does closing the handler.
     """
 
     def __init__(self, terminal: TextIO) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def escaped_cell(text: str) -> str:
-    """Return text for a cell of a Markdown table: on one line, with escaped bars."""
+    """Return ``text`` as a cell of a Markdown table: on one line, with escaped vertical bars."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -32,7 +32,7 @@ The MLIR bindings are left out, because their own module reports their absence.
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Convert the import error of a missing dependency in the block to an error of one line.
+    """Convert the import error of a missing dependency to a one-line error, within the block.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.
@@ -47,7 +47,7 @@ def told_if_missing() -> Generator[None]:
 
 
 def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
-    """Return the error that a package is not installed.
+    """Return the exception to raise if a package is not installed.
 
     Args:
         name: the name of the package.
@@ -58,7 +58,7 @@ def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
 
 
 def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
-    """Import and return the package or module ``name``, which few users need.
+    """Import and return the optional package or module ``name``.
 
     ``purpose`` and ``advice`` are the use of the package and the remedy, for the error's message.
 
@@ -75,7 +75,7 @@ def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
 
 
 def narrow_floats() -> ModuleType:
-    """Import and return ``ml_dtypes``, which adds narrow float and integer types to NumPy.
+    """Import and return ``ml_dtypes``, the package of narrow float and integer types for NumPy.
 
     Raises:
         MissingPackageError: if it is not installed.

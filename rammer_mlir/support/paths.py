@@ -9,7 +9,7 @@ from rammer_mlir.errors import OptionError
 
 
 def path_of(given: object, what: str) -> Path:
-    """Return a path that a caller has given as a string or a path object.
+    """Return ``given``, a string or a path object, as a ``Path``.
 
     ``what`` names the use of the path in messages.
 

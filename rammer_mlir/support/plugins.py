@@ -76,7 +76,7 @@ class Registry(Generic[T]):
         group: str,
         lazy: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin with the built-in objects.
+        """Create a registry of the built-in objects.
 
         Args:
             noun: the term for an object in messages.
@@ -106,7 +106,7 @@ class Registry(Generic[T]):
         return found
 
     def find(self, name: str) -> T | None:
-        """Return the object named ``name``, None if the name is unknown.
+        """Return the object named ``name``; None if the name is unknown.
 
         Raises:
             OptionError: if the entry point of this name is broken.
@@ -115,7 +115,7 @@ class Registry(Generic[T]):
         return self._load(name) if known is None else known
 
     def known(self, name: str) -> T | None:
-        """Return the built-in or registered object named ``name``, None if there is none.
+        """Return the built-in or registered object named ``name``; None if there is none.
 
         No entry points are read.
         """
@@ -131,7 +131,7 @@ class Registry(Generic[T]):
         return tuple(sorted({*own, *self._registered, *_offers(self.group)}))
 
     def is_built_in(self, name: str) -> bool:
-        """Whether the name is that of a built-in object."""
+        """Whether ``name`` is the name of a built-in object."""
         return name in self._built_in or name in self._lazy
 
     def register(self, name: str, value: object) -> None:
@@ -200,7 +200,7 @@ class Registry(Generic[T]):
 
 
 def refuse(expected: str, found: object) -> NoReturn:
-    """Raise OptionError because a plug-in's object is not valid.
+    """Raise ``OptionError`` because a plug-in's object is not valid.
 
     Args:
         expected: text that describes valid objects.
@@ -236,10 +236,10 @@ def check_plain_name(name: str) -> None:
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:
-    """Check that ``value`` has no attribute with a misspelt name of an optional attribute.
+    """Check that no attribute of ``value`` looks like a misspelt optional attribute.
 
-    Otherwise a misspelt method would silently never be called. ``optional`` has the names of all
-    optional attributes.
+    Without this check, a misspelt method would silently never be called. ``optional`` has the names
+    of all optional attributes.
 
     Raises:
         OptionError: if the name of an attribute is close to that of a missing optional attribute.
@@ -255,7 +255,7 @@ def load_plugin(name: str) -> None:
     """Import the module ``name``, or execute the Python file ``name`` at most once.
 
     Raises:
-        OptionError: if the import or the file raises an exception, with its message.
+        OptionError: if the import or the file raises an exception; has the exception's message.
     """
     try:
         if name.endswith(_FILE_ENDING):
@@ -272,7 +272,7 @@ def load_plugins(names: Sequence[str]) -> None:
     """Load modules or files of plug-ins in order.
 
     Raises:
-        OptionError: if any raises an exception, with its message.
+        OptionError: if a module or file raises an exception; has the exception's message.
     """
     for name in names:
         load_plugin(name)
@@ -301,7 +301,7 @@ def _offers(group: str) -> Offers:
 
 @functools.cache
 def _all_offers() -> Mapping[str, Offers]:
-    """Return the entry points of all groups, by the group's name.
+    """Return the entry points of installed packages: by group, by name, and by package.
 
     If a package is installed twice, its first installation counts.
     """

@@ -1,4 +1,4 @@
-"""Parser of option texts: ``candidates=3 policy=wavefront sizes=4,8`` to typed values."""
+"""Parser of option texts, such as ``candidates=3 policy=wavefront sizes=4,8``, to typed values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOOLS: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": Fals
 def values_of_text(
     owner: str, text: str, kinds: Mapping[str, object], error: type[RammerError]
 ) -> dict[str, object]:
-    """Return the values of options in a text, by name.
+    """Return the values of the options in ``text``, by option name.
 
     Dashes in names stand for underscores.
 

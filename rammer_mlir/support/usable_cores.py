@@ -26,7 +26,7 @@ def usable_cores() -> int:
 def cpu_quota(process: Path = _PROCESS) -> float | None:
     """Return the number of cores granted by a process's control groups, or None without a limit.
 
-    The minimum over the group and its ancestors counts, in both versions of the interface (Linux:
+    The result is the minimum over the group and its ancestors, for cgroup v1 and v2 (Linux:
     ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
 
     Args:
@@ -70,7 +70,7 @@ def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
 
 
 def _quota(folder: Path) -> float | None:
-    """Return the number of cores that a control group's folder grants, None without a limit."""
+    """Return the number of cores that a control group's folder grants; None without a limit."""
     try:
         if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_folder() -> Path:
-    """Return ``rammer-mlir`` beneath ``XDG_CACHE_HOME``, or ``~/.cache`` without it.
+    """Return the folder ``rammer-mlir`` in ``XDG_CACHE_HOME``, or in ``~/.cache`` if that is unset.
 
     Raises:
         RuntimeError: if the user has no home.

@@ -26,7 +26,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 @contextmanager
 def shown_in_one_line(category: type[Warning]) -> Generator[None]:
-    """Print warnings of a category in the block as ``warning: ...``, without a line of source."""
+    """Within the block, print warnings of a category as ``warning: ...``, without source lines."""
     before = warnings.showwarning
 
     def show(

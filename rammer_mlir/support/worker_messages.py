@@ -1,6 +1,6 @@
-"""Messages between a process and its worker, status, length and content, and the worker's loop.
+"""Messages between a process and its worker, and the worker's loop.
 
-Requests have the status 0.
+A message consists of status, length and content. Requests have the status 0.
 """
 
 from __future__ import annotations

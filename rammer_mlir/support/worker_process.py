@@ -1,4 +1,4 @@
-"""Worker processes: children that serve requests, whose crashes and hangs become errors.
+"""Worker processes: child processes that serve requests; their crashes and hangs become errors.
 
 A worker serves the requests of a process sequentially; it is restarted after it dies.
 """
@@ -20,11 +20,11 @@ from rammer_mlir.support.worker_messages import HEADER, Reply
 
 
 class WorkerDied(Exception):
-    """Raised if a worker process ends or has to be killed; the message says how."""
+    """Raised if a worker process ends or has to be killed; the message has the cause."""
 
 
 def can_start_python() -> bool:
-    """Whether this process can start another Python interpreter; a host application cannot."""
+    """Whether this process can start a Python interpreter; false if Python is embedded."""
     if not sys.executable or getattr(sys, "frozen", False):
         return False
     # An application that embeds Python may have the name of any Python on the search path.
@@ -42,7 +42,7 @@ class WorkerProcess:
     """A child process that serves requests; started at its first use, and again after it died."""
 
     def __init__(self, command: list[str]) -> None:
-        """Take the command that starts the child process."""
+        """Store the command that starts the child process."""
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0

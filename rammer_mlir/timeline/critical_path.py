@@ -10,13 +10,13 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the critical path: a vEU's activity (a span), or a part of it.
+    """A segment of the critical path: a vEU's span (an activity), or a part of the span.
 
     Attributes:
         veu: the vEU of the span.
         index: index of the span among those of the vEU.
-        start: begin of the part, in seconds.
-        end: end of the part, in seconds.
+        start: beginning of the segment, in seconds.
+        end: end of the segment, in seconds.
     """
 
     veu: int
@@ -28,8 +28,8 @@ class Segment:
 def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
     """Return the critical path in order of time.
 
-    It is traced back from the span that ended last: to the previous span of the same vEU or, if a
-    barrier had to wait, to the rTask on another vEU whose end it waited for last.
+    The path is traced back from the span that ended last. Each step leads to the previous span of
+    the same vEU or, if a barrier had to wait, to the rTask on another vEU that ended its wait.
     """
     lanes = [_Lane(spans) for spans in timeline.veus]
     last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]
@@ -69,7 +69,7 @@ class _Lane:
             self._done.append(done)
 
     def find(self, steps: int) -> int:
-        """Return the index of the span with the rTask that completes step ``steps`` of the vEU."""
+        """Return the index of the span that contains the vEU's rTask number ``steps``, from 1."""
         return bisect_left(self._done, steps)
 
     def end(self, steps: int) -> float:

@@ -1,4 +1,4 @@
-"""Writing of timelines to files: a page or a trace, which the file's extension selects."""
+"""Writing of timelines to files, as a page or a trace depending on the file's extension."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rammer_mlir.timeline.trace_events import trace_events
 def write_timelines(
     path: str | os.PathLike[str], timelines: Sequence[Timeline], explanation: str = ""
 ) -> None:
-    """Write timelines on a common time axis: a page if the name ends in ``.html``, else a trace.
+    """Write timelines with a common time axis to an HTML page or a Chrome trace.
 
     Args:
-        path: path of the file.
+        path: path of the file; a page if it ends in ``.html``, else a trace.
         timelines: timelines to write.
         explanation: text that a page shows below the timelines; a trace omits it.
 

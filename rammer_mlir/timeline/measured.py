@@ -19,13 +19,13 @@ def measured_timeline(
     modules: Mapping[int, str] | None = None,
     exclusive: Collection[int] = (),
 ) -> Timeline:
-    """Return a timeline of recorded times, whose spans have the names of rOperators.
+    """Return the timeline of a recorded run; its spans have the names of rOperators.
 
     Args:
         program: the schedule whose only launch was executed.
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
         title: heading of the timeline.
-        modules: names of foreign modules, by the number of the rKernel that the module implements.
+        modules: names of the external modules that implement rKernels, by rKernel number.
         exclusive: numbers of rKernels whose rTasks use the whole device.
     """
     (launch,) = program.launches
@@ -50,7 +50,7 @@ class _Named:
 
     Attributes:
         program: the program that has these names.
-        modules: the name of the foreign module by rKernel number.
+        modules: names of the external modules that implement rKernels, by rKernel number.
         exclusive: the numbers of rKernels whose rTasks use the whole device.
     """
 

@@ -46,16 +46,16 @@ def _timeline(timeline: Timeline) -> dict[str, object]:
 
 
 def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
-    """Return the seconds of the parts of rTasks, not of waits, on a timeline's critical path."""
+    """Return the seconds that rTasks, without waits, take on a timeline's critical path."""
     return sum(s.end - s.start for s in path if timeline.veus[s.veu][s.index].kind == "rtask")
 
 
 def _span(span: Span, names: _Numbers) -> list[object]:
-    """Return a span for the page's JSON, as a list of numbers, which is shorter than an object.
+    """Return a span for the page's JSON as a list, which is shorter than an object.
 
-    It has the start and end in microseconds, and the index of the span's name in ``names``. For
-    rTasks, these follow: the index of the rKernel's name, the number of the first rTask, and the
-    count. For a wait, a list of all its vEUs follows, each with a number of steps after it.
+    The list begins with the start and the end in microseconds and the index of the span's name in
+    ``names``. For rTasks, it continues with the index of the rKernel's name, the number of the
+    first rTask, and the count. For a wait, it ends with a flat list of the pairs (vEU, steps).
     """
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":

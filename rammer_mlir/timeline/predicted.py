@@ -14,7 +14,7 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str) -> Timeline:
-    """Return the timeline of a simulated run of a plan, after earlier runs of the same plan.
+    """Return the timeline of a simulated run of a plan that follows earlier runs of this plan.
 
     If vEUs have caches, the time of an rTask depends on the data that earlier rTasks, including
     those of the previous run, left in the caches. ``title`` is the timeline's heading.

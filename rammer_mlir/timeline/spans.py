@@ -22,9 +22,9 @@ class Span:
         kernel: the name of the rKernel; empty if the vEU waits.
         first, count: rTasks ``first .. first + count - 1`` of the rOperator; ``count`` is 0 if the
             vEU waits.
-        waits: pairs of a vEU and the number of rTasks that this vEU must have completed, counted
+        waits: pairs (vEU, steps): the number of rTasks that the vEU must have completed, counted
             over all rPrograms of the run.
-        module: the foreign module that implements the rKernel; empty for the compiler's own code.
+        module: the external module that implements the rKernel; empty for the compiler's own code.
         is_exclusive: whether the rTask uses the whole device, while the other vEUs wait.
     """
 

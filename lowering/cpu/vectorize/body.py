@@ -63,7 +63,8 @@ class Body:
     """The parsed body of a ``linalg.generic``, whose values have numbers called slots.
 
     Slots are given to the block's arguments first, then to captured values and constants, then to
-    the results of operations. With ``contract``, LLVM may fuse a multiplication and an addition.
+    the results of operations. If ``contract`` is true, LLVM may fuse a multiplication and an
+    addition.
     """
 
     def __init__(self, generic: Structured, contract: bool) -> None:
@@ -86,7 +87,7 @@ class Body:
         self.yields = tuple(self.slots[value] for value in generic.yielded)
 
     def _capture(self, operands: Iterable[ir.Value], inside: set[ir.Operation | ir.Block]) -> None:
-        """Assign slots to those of ``operands`` that are defined outside of the body.
+        """Assign slots to the values in ``operands`` that are defined outside of the body.
 
         ``inside`` has the body's block and operations.
         """
@@ -144,9 +145,9 @@ class Body:
 
     @property
     def work(self) -> float:
-        """Estimated cost per point, in simple operations: a division costs 8, an exponential 20.
+        """Estimated cost per point, in multiply-adds; at least 0.5.
 
-        A multiply-add costs 1. The least cost is 0.5.
+        For example, a division costs 8 and an exponential 20.
         """
         names = [instruction.name for instruction in self.instructions]
         total = _work_of(self.instructions)
@@ -170,7 +171,7 @@ class Body:
     def combiners(self) -> list[Combiner] | None:
         """The combiner of each output's reduction, with the permitted fast-math flags.
 
-        None if an output's combiner is unknown or combines booleans.
+        The result is None if an output's combiner is unknown or combines booleans.
         """
         found = find_combiners(self._generic)
         # Boolean lanes, stored as bytes, would need a comparison and an extension in each step.
@@ -275,5 +276,5 @@ def _is_lane_type(element: ir.Type) -> bool:
 
 
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:
-    """Emit a lane-wise selection; return ``when_true`` if ``mask`` is None."""
+    """Emit a lane-wise select between two values; return ``when_true`` if ``mask`` is None."""
     return when_true if mask is None else arith.select(mask, when_true, when_false)

@@ -149,10 +149,10 @@ def _like(kind: ir.Type, number: int) -> ir.Value:
 
 
 def in_words(operand: Operand, terms: int) -> Operand | None:
-    """Emit the view of a factor of bytes as 32-bit words of four bytes; return it, or None.
+    """Emit a view of a factor of bytes as 32-bit words of four bytes; return the view, or None.
 
-    ``terms`` is the number of the loop over the bytes of a word. None if the bytes of a word are
-    not adjacent in memory, or if a stride is not a whole number of words.
+    ``terms`` is the number of the loop over the bytes of a word. The result is None if the bytes of
+    a word are not adjacent in memory, or if a stride is not a whole number of words.
     """
     jumps = [_word(jump.distance) for jump in operand.jumps]
     strides = [0 if d == terms else _word(s) for d, s in enumerate(operand.strides)]
@@ -180,7 +180,7 @@ def in_words(operand: Operand, terms: int) -> Operand | None:
 
 
 def _word(distance: Index) -> int | None:
-    """Return a distance in bytes as words; None if it is dynamic or not a whole number of words."""
+    """Return a distance in bytes as 32-bit words; None if it is dynamic or no whole number."""
     if not isinstance(distance, int) or distance % TERMS:
         return None
     return distance // TERMS

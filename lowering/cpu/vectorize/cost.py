@@ -87,7 +87,7 @@ class TileArrays:
 
     Attributes:
         vector, lanes, vectors: as in ``TilePlan``.
-        count: how many such micro tiles there are.
+        count: the number of micro tiles that are equal to each tile.
         size: points along the vector loop, 1 without one.
         unrolled: whether each loop (a column) is unrolled.
         points: points along each loop (a column) that is unrolled; 1 along the other loops.
@@ -224,9 +224,9 @@ class TileArrays:
         return np.array(table)[np.minimum(rows, self.lanes) - 1]
 
     def _output_cost(self, nest: LoopNest, access: Access) -> Floats:
-        """Return the cycles to store all results of a tile in an output, and to read old values.
+        """Return the cycles to store all results of a tile in an output.
 
-        Old values are read if ``nest.reads_init``.
+        The cycles to read old values are included if ``nest.reads_init``.
         """
         cost = np.asarray(self._store_cost(nest, access), np.float64)
         if nest.reads_init:
@@ -277,7 +277,7 @@ def _transpose_cycles(rows: int, lanes: int) -> float:
 
 
 def _access_cost(nest: LoopNest, access: Access, vector: int | None, lanes: int) -> float:
-    """Return the cost of loading a register without a transpose, relative to an aligned load."""
+    """Return the cost of loading a register, without a transpose, relative to an aligned load."""
     stride = 0 if vector is None else access.strides[vector]
     if stride == 0:
         return 1.0
@@ -380,9 +380,9 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Whether the lines of an operand in aligned rows that a micro tile reads fit in the cache.
+    """Return whether the cache holds all lines that a micro tile reads of an operand.
 
-    False if the operand is not in aligned rows.
+    The result is False if the operand does not have aligned rows.
     """
     if not _has_aligned_rows(nest, access, plan):
         return False
@@ -390,9 +390,9 @@ def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _has_aligned_rows(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
-    """Whether an operand has rows of whole cache lines along the lanes, as packed weights have.
+    """Return whether an operand's rows along the lanes are whole cache lines, as in packed weights.
 
-    All strides but that of the lanes are 0 or multiples of a line.
+    They are if all strides except that along the lanes are 0 or multiples of a line.
     """
     if plan.vector is None or nest.loops[plan.vector].reduction or access.strides[plan.vector] != 1:
         return False

@@ -113,8 +113,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit a loop of dynamic size and its remainder loop; return the final carried values.
 
-        The remainder of the vector loop has masked registers; that of another loop has smaller
-        tiles. ``inside`` emits the body.
+        The remainder of the vector loop has masked registers; the remainder of another loop has
+        smaller tiles. ``inside`` emits the body.
         """
         tile = self._points(loop)
         if tile == 1:
@@ -357,7 +357,7 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the values that all outputs have before a reduction, at the register ``instance``.
+        """Return the value of each output before a reduction, at the register ``instance``.
 
         ``spans`` has the micro tile's part of each loop.
         """

@@ -29,7 +29,7 @@ class Epilogue:
 
 
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
-    """Return the reduction that ``operation`` can be fused into, and the epilogue; else None.
+    """Return the reduction into which ``operation`` can be fused, and the epilogue, or None.
 
     The reduction must directly precede the operation, and all elements of both must have the same
     type. The operation must have exactly one iteration for each result of the reduction. Its output
@@ -56,8 +56,8 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
     """Return the nearest ``linalg.generic`` before ``operation``, in the same block.
 
-    None if ``operation`` is not a generic, or if an operation after the found generic and before
-    ``operation`` accesses memory.
+    The result is None if ``operation`` is not a generic, or if an operation after the found generic
+    and before ``operation`` accesses memory.
     """
     if operation.name != "linalg.generic":
         return None
@@ -79,7 +79,7 @@ def _is_reduction(generic: Structured) -> bool:
 
 
 def _is_elementwise(generic: Structured) -> bool:
-    """Return whether a generic does elementwise arithmetic and only writes its single output."""
+    """Return whether a generic is elementwise arithmetic that never reads its single output."""
     if generic.num_outputs != 1 or not generic.is_elementwise or generic.uses_index:
         return False
     if any(generic.operand_dims(number) is None for number in range(len(generic.maps))):
@@ -117,7 +117,8 @@ def _matching_dims(
 ) -> tuple[int, ...] | None:
     """Return the reduction's dimension for each dimension of the epilogue.
 
-    None if operand ``argument`` does not have exactly the dimensions of the reduction's result.
+    The result is None if operand ``argument`` does not have exactly the dimensions of the
+    reduction's result.
     """
     produced, read = reduction.result_dims(0), generic.operand_dims(argument)
     if produced is None or read is None or tuple(sorted(produced)) != reduction.parallel_loops:

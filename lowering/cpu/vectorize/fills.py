@@ -1,4 +1,4 @@
-"""Fold a ``linalg.fill`` into the reduction after it, whose accumulators start as constants."""
+"""Folding of a ``linalg.fill`` into the reduction after it, as initial value of accumulators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers of a body: which loops can be along the lanes if a body reads computed addresses.
+"""Gathers of a body: the loops that can be along the lanes if a body reads computed addresses.
 
 A body may read elements of captured buffers at indices that it computes, as ``Gather`` and
 ``RoiAlign`` do. If only the last index moves along a loop, by one element per iteration, the lanes
@@ -50,7 +50,8 @@ def _is_one_of(moving: Sequence[int], rising: set[int]) -> bool:
 def _reads_contiguously(load: Instruction, moving: Sequence[int], rising: set[int]) -> bool:
     """Whether only the last index of a gather moves, by one element of memory per iteration.
 
-    ``moving`` are its operands that vary along the loop; ``rising`` are values that increase by 1.
+    ``moving`` has the slots of the operands that vary along the loop, and ``rising`` the slots of
+    the values that increase by 1 per iteration.
     """
     kind = ir.MemRefType(load.operation.operands[0].type)
     strides, _ = kind.get_strides_and_offset()

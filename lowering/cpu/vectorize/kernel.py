@@ -31,9 +31,10 @@ def vectorize_kernels(
 ) -> None:
     """Replace every ``linalg.generic`` on memrefs in ``module`` by loops on vectors.
 
-    A vector has ``vector_bits`` bits. A micro tile uses at most ``registers`` vector registers; 0
-    means all. ``byte_products`` is the instruction for products of 8-bit integers, as in
+    A vector has ``vector_bits`` bits. A micro tile uses at most ``registers`` vector registers, or
+    all if 0. ``byte_products`` is the instruction for products of 8-bit integers, as in
     ``Machine``.
+
     Named linalg ops and ``memref.copy`` must have been generalized before. The results are those of
     the scalar loops, except for the order of sums along the lanes and for fused multiply-adds.
     """

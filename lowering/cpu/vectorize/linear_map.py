@@ -64,7 +64,7 @@ def _share_columns(
     """Replace pairs of values by their sum and difference where that makes the matrix sparser.
 
     A pair's columns are equal in some rows and opposite in others, in at least three nonzero rows
-    in total. Returns the new matrix and the new values, whose product equals the old product.
+    in total. Returns the new matrix and the new values; their product equals that of the old.
     """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)

@@ -17,7 +17,7 @@ _SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper th
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask of the first ``count`` lanes of a register; ``value`` is its emitted vector of i1.
+    """A mask of the first ``count`` lanes of a register; ``value`` is the emitted vector of i1.
 
     If all lanes are valid, ``value`` and ``count`` are None.
     """
@@ -47,7 +47,7 @@ class Scope:
 
 
 def full_mask(lanes: int) -> ir.Value:
-    """Emit a mask of ``lanes`` lanes, all of which are valid."""
+    """Emit a mask of ``lanes`` lanes, all of them valid."""
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(True)))
 
@@ -66,7 +66,7 @@ def make_mask(lanes: int, count: Index | None) -> Mask:
 
 
 def index_vector(lanes: int, stride: Index) -> ir.Value:
-    """Emit the vector ``0, stride, 2 * stride, ...`` of ``lanes`` offsets."""
+    """Emit the vector of ``lanes`` offsets ``0, stride, 2 * stride, ...``."""
     if isinstance(stride, int):
         element = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([lanes], element)
@@ -148,7 +148,7 @@ def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: 
 def store(
     operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit the store of a register's lanes, which are ``stride`` elements apart in memory.
+    """Emit the store of a register whose lanes are ``stride`` elements apart in memory.
 
     Lane 0 is at ``address``. For a stride of 0, ``value`` is a scalar. Lanes outside of ``mask``
     are not written.

@@ -25,7 +25,7 @@ _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 @dataclass(frozen=True)
 class Finish:
-    """An epilogue over the dimensions of a nest, applied to each result before the store.
+    """An epilogue over the dimensions of a nest, applied to each result before it is stored.
 
     ``operands`` are those of the epilogue, its output last. ``argument`` is the number of the
     operand that the nest's result replaces. ``keeps`` tells whether the result itself is stored
@@ -42,7 +42,7 @@ class Nest:
     """The loops, operands and body of a ``linalg.generic``, and its epilogue.
 
     ``sizes``, upper ``bounds`` and ``reduction`` have an element per dimension of the operation.
-    ``loops`` lists the iterated dimensions: neither those of size 1, nor those merged with an
+    ``loops`` lists the iterated dimensions, which excludes those of size 1 and those merged with an
     adjacent dimension. ``outputs`` is the number of outputs. Products of 8-bit integers are read in
     words of four terms if ``byte_products`` names an instruction for them, as in ``Machine``.
     """
@@ -87,7 +87,9 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _read_words(self, byte_products: str) -> None:
-        """Read both factors, which are bytes, as 32-bit words of four adjacent terms if possible.
+        """Read both factors of a product of bytes as words of four adjacent terms if possible.
+
+        A word has 32 bits.
 
         The loop over the terms of a word then has a single iteration.
         """
@@ -101,7 +103,7 @@ class Nest:
             self.body = ByteProductBody(self.generic, byte_products)
 
     def _merge_loops(self) -> None:
-        """Merge each pair of loops over which every operand is contiguous into the inner loop."""
+        """Merge two loops into the inner one wherever every operand is contiguous over both."""
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -134,9 +136,9 @@ class Nest:
 
     @property
     def panels(self) -> dict[int, int]:
-        """The points of a panel, by the dimension along which an operand is stored in panels.
+        """The points of a panel, by the dimension along which operands are stored in panels.
 
-        If several operands are, those of the smallest panel.
+        If several operands have panels along a dimension, the smallest panel counts.
         """
         found: dict[int, int] = {}
         for jump in (jump for operand in self._all_operands for jump in operand.jumps):
@@ -183,9 +185,9 @@ class Nest:
         )
 
     def _lanes_along(self, loop: int) -> tuple[bool, float]:
-        """Return whether registers may lie along a loop, and the work that their lanes share.
+        """Return whether lanes may lie along ``loop``, and the part of the work that they share.
 
-        All work counts as that of each lane if the body does not gather elements.
+        The shared work is 0 unless the body gathers elements; only then is it determined.
         """
         if not self.body.gathers:
             return True, 0.0
@@ -212,7 +214,7 @@ class Nest:
 
 
 def _bits(element: ir.Type) -> int:
-    """Return an element type's width in bits; complex numbers and the like count as 128."""
+    """Return an element type's width in bits; types such as complex numbers count as 128."""
     if isinstance(element, ir.IndexType):
         return 64
     return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128

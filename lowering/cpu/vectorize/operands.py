@@ -29,7 +29,7 @@ class Jump:
 
 @dataclass
 class Operand:
-    """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
+    """An operand: a scalar, or a flat buffer accessed at address ``offset + strides * loops``.
 
     ``value`` is the scalar or the flat ``memref<?xT>``; offset and strides count elements.
     ``strides`` has an element per loop. ``jumps`` are added to the address if panels of a loop's
@@ -92,8 +92,8 @@ def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operan
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
     """Return the linear form of an indexing expression within the first panel of its loop.
 
-    It is valid everywhere if the expression does not index panels. None if the expression neither
-    indexes panels nor is linear.
+    The form is valid everywhere if the expression does not index panels. It is None if the
+    expression neither indexes panels nor is linear.
     """
     place = panel_index(expr)
     if place is None:

@@ -1,9 +1,9 @@
 """Software prefetching of the next panel of a product, or the next piece of a long sum.
 
 Many micro tiles read the same panel of weights; the first of them waits for memory, the others hit
-the cache. So each of them prefetches a part of the next panel, step by step of its sum, into the
-second-level cache: hardware prefetchers stop at page boundaries. Pieces of a long sum
-(``long_reductions``) also prefetch the elements of the image that the next piece reads.
+the cache. In each step of its sum, each micro tile therefore prefetches a part of the next panel
+into the second-level cache, because hardware prefetchers stop at page boundaries. Pieces of a long
+sum (``long_reductions``) also prefetch the elements of the image that the next piece reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECOND_LEVEL = 2
 
 @dataclass(frozen=True)
 class Panel:
-    """The prefetch of an operand's next panel, divided among the micro tiles that share a panel.
+    """The prefetch of an operand's next panel, divided among the tiles that share a panel.
 
     In a panel, a micro tile reads one or more contiguous runs of memory. It prefetches a part of
     each run of the next panel.
@@ -135,7 +135,7 @@ def _ask(operand: Operand, address: Index) -> None:
 
 
 def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
-    """Return the prefetches for the steps of a nest's sum; none if they would not pay."""
+    """Return the prefetches for the steps of a nest's sum; empty if they would not pay."""
     vector = None if plan.vector is None else nest.loops[plan.vector]
     if vector is None or nest.reduction[vector] or not any(nest.reduction[d] for d in nest.loops):
         return []
@@ -171,8 +171,8 @@ class _Tile:
     def panel_ahead(self, operand: Operand) -> Panel | None:
         """Return the prefetch of an operand's next panel.
 
-        None if the operand is not contiguous along the lanes, is not read in panels, or its panels
-        are too small for a gain.
+        The result is None if the operand is not contiguous along the lanes, is not read in panels,
+        or has panels too small for a gain.
         """
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
@@ -248,8 +248,8 @@ class _Tile:
     def rows_ahead(self, operand: Operand) -> Rows | None:
         """Return the prefetch of the scalars of an operand that the next piece of the sum reads.
 
-        None if the sum is not split into pieces, or the innermost reduction loop does not read the
-        operand along whole cache lines.
+        The result is None if the sum is not split into pieces, or the innermost reduction loop does
+        not read the operand along whole cache lines.
         """
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:

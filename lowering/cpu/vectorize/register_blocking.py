@@ -68,7 +68,7 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
 def _tiled(
     nest: LoopNest, candidates: Sequence[_Candidates], numbers: Sequence[int]
 ) -> Iterator[tuple[int, TilePlan, Tiles, float]]:
-    """Yield the plans ``numbers``, in this order: number, plan, micro tiles, and cost in cache."""
+    """Yield (number, plan, micro tiles, cost in cache) of each plan in ``numbers``, in order."""
     starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
     groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
     plans: dict[int, list[tuple[int, TilePlan, Tiles]]] = {}
@@ -121,14 +121,14 @@ class _Candidates:
     registers: Sequence[int]
 
     def plan(self, number: int) -> TilePlan:
-        """Return a plan, without the order of the loops around it."""
+        """Return plan ``number``, without the order of the loops around its micro tile."""
         full = self.nest.reductions[::-1][: int(self._full[number])]
         unroll = self.unrolls[number]
         return TilePlan(self.vector, self.lanes, self.vectors, unroll, full=tuple(full))
 
     @cached_property
     def _points(self) -> Integers:
-        """The points along each loop (a column) that each plan (a row) unrolls; 1 along others."""
+        """The points along each loop (a column) that each plan (a row) unrolls; 1 if none are."""
         found = np.ones((len(self.unrolls), len(self.nest.loops)), np.int64)
         for row, unroll in enumerate(self.unrolls):
             for loop, factor in unroll:
@@ -159,8 +159,8 @@ class _Candidates:
     def _full(self) -> Integers:
         """The number of inner reduction loops that each plan unrolls completely.
 
-        It is 0 if few registers are free besides the plan's: LLVM would keep values that unrolled
-        steps share, such as the common columns of adjacent windows, in registers, and spill.
+        It is 0 if few registers are free besides the plan's. Otherwise LLVM would keep values that
+        unrolled steps share, such as common columns of adjacent windows, in registers, and spill.
         """
         nest, points = self.nest, self._points
         found = np.zeros(len(points), np.int64)

@@ -182,15 +182,15 @@ class Registers:
     def _adjacent_loop(self, operand: Operand, spans: Spans) -> int | None:
         """Return the unrolled loop along which an operand is contiguous.
 
-        None if there is no such loop, if the code is scalar, or if the micro tile has a dynamic
-        number of points along the lanes.
+        The result is None if there is no such loop, if the code is scalar, or if the micro tile has
+        a dynamic number of points along the lanes.
         """
         if self.vector not in spans or spans[self.vector].valid is not None:
             return None
         return next((loop for loop in self.unroll if operand.strides[loop] == 1), None)
 
     def _loaded_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
-        """Return the unrolled loop along which rows are loaded and transposed, or None if none is.
+        """Return the unrolled loop along which rows are loaded and transposed; None without one.
 
         Along that loop, adjacent points are contiguous in memory, while the lanes of a register are
         too far apart for contiguous loads.
@@ -210,7 +210,7 @@ class Registers:
         """Emit the load of a register together with those at adjacent points of loop ``along``.
 
         For each lane, a row of elements along that loop is loaded; the rows are then transposed to
-        registers, of which the register ``instance`` is returned.
+        registers. Return the register ``instance``.
         """
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
@@ -307,7 +307,8 @@ class Registers:
         """Return the unrolled loop along which registers are transposed before their store.
 
         Along that loop, adjacent points of the output are contiguous in memory, and the lanes are
-        not. None if there is no such loop, or it has too few points for a transpose to pay.
+        not. The result is None if there is no such loop, or it has too few points for a transpose
+        to pay.
         """
         along = self._adjacent_loop(operand, spans)
         if along is None or self._vector_stride(operand) == 1:

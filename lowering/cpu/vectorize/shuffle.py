@@ -6,7 +6,7 @@ from rammer_mlir.bindings import ir, vector
 
 
 def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
-    """Emit a register of every ``stride``-th element of consecutive registers, from the first on.
+    """Emit a register with elements 0, ``stride``, ``2 * stride``, ... of consecutive registers.
 
     ``parts`` are ``stride`` consecutive registers of ``lanes`` elements each.
     """
@@ -45,8 +45,8 @@ def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
 def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[ir.Value, ir.Value]:
     """Emit an exchange of half of the lanes of two registers; return both new registers.
 
-    Each lane of ``low`` whose number has the bit ``size``, a power of two, is exchanged with the
-    lane of ``high`` whose number is less by ``size``.
+    ``size`` is a power of two. Each lane of ``low`` whose number has the bit ``size`` is exchanged
+    with the lane of ``high`` whose number is less by ``size``.
     """
     new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
     new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]
@@ -62,7 +62,7 @@ def joined(parts: list[ir.Value]) -> ir.Value:
 
 
 def interleave(registers: list[ir.Value], lanes: int) -> list[ir.Value]:
-    """Emit the interleaving of registers: lane 0 of each register in order, then lane 1 of each.
+    """Emit the interleaving of registers: lane 0 of every register, then lane 1 of every register.
 
     Returns ``len(registers)`` registers of ``lanes`` lanes, which hold the interleaved sequence.
     """

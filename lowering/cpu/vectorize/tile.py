@@ -55,7 +55,7 @@ class Access:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A ``linalg.generic`` as plain data, from which the micro tile is planned.
+    """The data of a ``linalg.generic`` from which the micro tile is planned.
 
     Attributes:
         loops: its loops; their positions are their numbers.
@@ -115,7 +115,7 @@ class TilePlan:
     vectors_outermost: bool = False
 
     def points(self, loop: int) -> int:
-        """Return the number of points of ``loop`` in a micro tile."""
+        """Return the number of points of a micro tile along ``loop``."""
         if loop == self.vector:
             return self.lanes * self.vectors
         for unrolled, factor in self.unroll:

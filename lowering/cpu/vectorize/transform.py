@@ -119,7 +119,7 @@ def _constant_matrix(value: ir.Value) -> Rows | None:
 
 
 def _multiplies_all(nest: Nest) -> bool:
-    """Return whether the body adds the product of all inputs to its only output."""
+    """Return whether the nest's body adds the product of all inputs to its only output."""
     body, inputs = nest.body, len(nest.operands) - nest.outputs
     names = [instruction.name for instruction in body.instructions]
     combiners = body.combiners
@@ -152,7 +152,7 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 
 
 class TransformEmitter(NestEmitter):
-    """Emits a transform: loads all inputs of a point, then multiplies along each dimension."""
+    """Emits a transform: loads of all inputs at a point, then a product along each dimension."""
 
     def __init__(
         self, nest: Nest, transform: Transform, initial: Sequence[ir.Value | None]

@@ -1,4 +1,4 @@
-"""Matrix instructions, by which the lanes of a warp or wave jointly multiply matrices."""
+"""Matrix instructions: the lanes of a warp or wave jointly multiply matrices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit with only those of its element types that are in ``elements``."""
+        """Return the unit restricted to those of its element types that are in ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

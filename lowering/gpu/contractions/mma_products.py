@@ -165,7 +165,7 @@ class MmaProducts:
 
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
-    """Return the distances of a fragment register's elements from those of register 0.
+    """Return the distances from a fragment's elements in register 0 to those in ``register``.
 
     The first is along the rows (or columns) of the result, the second along k, both in elements.
     """

@@ -23,8 +23,8 @@ Offset = tuple[int, ...]
 class _Run:
     """Results that are adjacent in the output's memory.
 
-    ``places`` has the indices of each result along the parallel loops, of which either all or none
-    are inside the output. ``totals`` are the values that are combined with the initial values.
+    ``places`` has the indices of each result along the parallel loops; either all or none of the
+    results are inside the output. ``totals`` are the values to combine with the initial values.
     """
 
     places: Sequence[Sequence[Index]]
@@ -32,7 +32,7 @@ class _Run:
 
 
 class Output:
-    """The output of a contraction: its combined results are stored in runs of adjacent elements."""
+    """Emits the stores of a contraction's combined results to its output."""
 
     def __init__(self, results: Results, plan: ContractionPlan, combiner: Combiner) -> None:
         """Read the output's layout, and emit its dynamic bounds."""
@@ -135,6 +135,6 @@ class Output:
         ]
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
-        """Emit an i1 that tells whether the result at ``at`` is in the output; None if always."""
+        """Emit an i1: whether the result at ``at`` is in the output; None if it always is."""
         sizes = zip(self._loops.sizes, self._partial_loops, at, strict=True)
         return all_below((index, bound) for bound, is_partial, index in sizes if is_partial)

@@ -48,7 +48,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A ``linalg.generic`` as plain data, from which its computation by a block is planned.
+    """The data of a ``linalg.generic`` from which its computation by a block is planned.
 
     Attributes:
         extents: largest number of iterations of each loop.
@@ -69,7 +69,7 @@ class Contraction:
 
     @property
     def innermost(self) -> int:
-        """The last reduction loop with more than one iteration, else the first."""
+        """The last reduction loop with more than one iteration; without such a loop, the first."""
         longer = [loop for loop in self.reduced[1:] if self.extents[loop] > 1]
         return longer[-1] if longer else self.reduced[0]
 
@@ -275,7 +275,7 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """The iterations of the first reduction loop in the part of a chunk that a group computes.
+        """The number of iterations of the first reduction loop that a group computes of a chunk.
 
         A group consists of threads, or of warps with matrix instructions; ``groups`` is their
         number.

@@ -88,7 +88,7 @@ def _can_stage(contraction: Contraction) -> bool:
 
 
 def read_contraction(generic: Structured) -> Contraction | None:
-    """Return a ``linalg.generic`` as a contraction; None if it is not, or has unknown bounds.
+    """Return a ``linalg.generic`` as a contraction; None if it is none or has unknown bounds.
 
     A contraction has a single result that is a reduction over the inputs; all indices are linear.
     """

@@ -25,7 +25,7 @@ class SharedLoads:
         boxes: Sequence[Box],
         bases: Sequence[Index],
     ) -> None:
-        """Begin without loaded elements.
+        """Create an emitter that has not loaded any elements yet.
 
         ``boxes`` are the staged operands, and ``bases`` the index in shared memory of each
         operand's first element.

@@ -1,8 +1,8 @@
 """Copies of operands' boxes from device memory to shared memory, by all threads of a block.
 
 A fetch begins before the computation that it overlaps with, and finishes after it. With
-asynchronous copies, finishing waits for them; otherwise the elements stay in registers in between,
-and finishing stores them.
+asynchronous copies, finishing waits for them; otherwise the elements stay in registers during the
+computation, and finishing stores them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Piece:
         at: indices of the first element in the operand.
         to: index of the first element in shared memory.
         width: number of elements.
-        inside: an i1 that tells whether the elements are inside the operand; None if always.
+        inside: an i1 that tells whether the elements are inside the operand; None if they always
+            are.
         mine: an i1 that tells whether this thread copies the piece; None if every thread does.
     """
 
@@ -113,7 +114,7 @@ class RegisterCopies:
 
 
 class AsyncCopies:
-    """Asynchronous copies (``cp.async``, from sm_80 on), which need no registers in between.
+    """Asynchronous copies (``cp.async``, from sm_80 on) that need no registers.
 
     They copy at least four contiguous bytes of device memory; narrower or strided pieces, and
     temporaries in shared memory, go through registers.
@@ -256,7 +257,7 @@ def _is_cut(box: Box, dimension: int) -> bool:
 def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
     """Emit an i1 that tells whether the operand has an element at ``at``.
 
-    None if the operand contains the whole box.
+    The result is None if the operand contains the whole box.
     """
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))

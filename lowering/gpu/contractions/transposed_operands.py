@@ -20,7 +20,7 @@ from rammer_mlir.passes.ir.structured import (
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
     """Return the plan for an element-wise operation with transposed operands; None if it has none.
 
-    None also if the squares of elements that are transposed do not fit in shared memory.
+    The result is also None if the squares of elements to transpose do not fit in shared memory.
 
     Args:
         generic: the operation, on memrefs.
@@ -47,9 +47,9 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
 
 
 def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
-    """Return the loop along which an operand with map ``map_`` is contiguous, else None.
+    """Return the loop along which an operand with map ``map_`` is contiguous; None without one.
 
-    None also for an operand outside of device memory.
+    The result is also None for an operand outside of device memory.
     """
     if not is_buffer(operand) or operand.type.memory_space is not None or not operand.type.rank:
         return None

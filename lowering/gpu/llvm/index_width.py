@@ -45,7 +45,7 @@ def index_width(module: ir.Module) -> int:
     """Return the number of bits of an index in a module's kernels, 32 or 64.
 
     Args:
-        module: contains a gpu module before its lowering; its kernels' arguments are memrefs.
+        module: contains a gpu module that is not lowered yet, whose kernels have memref arguments.
     """
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and not _has_short_buffers(operation):

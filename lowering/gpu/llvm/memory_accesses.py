@@ -12,7 +12,9 @@ from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes, i
 
 
 def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
-    """Replace memref loads and stores of numbers and vectors by LLVM's, except of private memory.
+    """Replace memref loads and stores by LLVM's, except those of private memory.
+
+    Scalars and vectors of numbers are handled; other accesses are left to upstream's conversion.
 
     Args:
         module: contains a gpu module before its conversion.
@@ -62,7 +64,7 @@ def _store(operation: ir.Operation, pointers: Pointers) -> None:
 def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
     """Return the guaranteed alignment of an access in bytes.
 
-    It is the attribute ``alignment`` of the operation, or without the attribute an element's size.
+    It is the attribute ``alignment`` of the operation, or an element's size without this attribute.
     """
     given = operation.attributes.get("alignment")
     return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value

@@ -48,7 +48,7 @@ class Pointers:
         self._split = IndexSplitter().split
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Emit the base pointer of a memref, to which the memref's offset is not yet added."""
+        """Emit the base pointer of a memref, without the memref's offset."""
         kind, bits = _pointer_type(buffer.type), self._index
         name = str(kind).removeprefix("!llvm.")
         sizes = f", array<{buffer.type.rank} x {bits}>" * 2 if buffer.type.rank else ""
@@ -77,7 +77,7 @@ class Pointers:
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
         """Emit a pointer to the element at index ``place``, from the sum of its two parts.
 
-        Used where the constant part is too large for a load's immediate offset.
+        This is used if the constant part is too large for a load's immediate offset.
         """
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:

@@ -35,7 +35,7 @@ _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
 def contract_floats(module: ir.Module) -> None:
-    """Permit LLVM to contract each product and sum of a module to an fma, which rounds once."""
+    """Permit LLVM to contract products and sums of a module to fma instructions."""
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
         if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
@@ -60,12 +60,12 @@ def call_intrinsics(module: ir.Module) -> None:
 
 
 def check_math(module: ir.Module) -> None:
-    """Raise an error for a math function that needs a library.
+    """Check that no math function needs a library.
 
-    LLVM's code generators would abort the process on it.
+    LLVM's code generators would abort the process on such a function.
 
     Raises:
-        UnsupportedError: naming the function and its type.
+        UnsupportedError: if a function does; names the function and its type.
     """
     for operation in walk(module.operation):
         if operation.name == "arith.remf" or _is_unknown_math(operation.name):
@@ -114,7 +114,7 @@ def gpu_module(module: ir.Module) -> ir.Operation:
 
 
 def define_pause(module: ir.Module, body: str) -> None:
-    """Define the function that a polling thread calls between polls, with ``body`` as MLIR text."""
+    """Define the function that polling threads call between polls; ``body`` is its MLIR text."""
     holder = gpu_module(module)
     block = holder.regions[0].blocks[0]
     for operation in [op.operation for op in block.operations]:
@@ -134,7 +134,7 @@ def _is_pause(operation: ir.Operation) -> bool:
 
 
 def hide_functions(module: ir.Module) -> None:
-    """Make all functions but the kernel internal, so that LLVM removes those without calls."""
+    """Make all functions except the kernel internal, to let LLVM remove those without calls."""
     internal = ir.Attribute.parse("#llvm.linkage<internal>")
     for operation in walk(gpu_module(module)):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):
@@ -147,5 +147,5 @@ def _is_kernel(operation: ir.Operation) -> bool:
 
 
 def gpu_llvm_ir(module: ir.Module) -> str:
-    """Return the LLVM IR text of the gpu module, which must be in the LLVM dialect."""
+    """Return the LLVM IR text of the gpu module; the module must be in the LLVM dialect."""
     return to_llvm_ir(gpu_module(module))

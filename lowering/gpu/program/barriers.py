@@ -57,7 +57,7 @@ def declare_pause() -> None:
 def define_await(layout: KernelLayout) -> None:
     """Define the function ``AWAIT(counters, table, at, n, run)``, which awaits step counters.
 
-    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on.
+    The function waits for the n pairs (vEU, steps) of the task table from position ``at`` on.
     """
     position = ir.IndexType.get()
     kinds = [layout.counters_type, layout.table_type, position, position, i64()]
@@ -87,7 +87,10 @@ def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
 
 
 def paused_after(polls: ir.Value) -> ir.Value:
-    """Emit the pause after a poll, unless the poll is eager; return the number of the next poll."""
+    """Emit the pause after poll number ``polls``, if any; return the number of the next poll.
+
+    The first ``_EAGER_POLLS`` polls have no pause.
+    """
     with when(compare("sge", polls, word(_EAGER_POLLS))):
         call(PAUSE)
     return add(polls, word(1))
@@ -146,7 +149,10 @@ def awaited_step(
 
 
 def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
-    """Emit the address of a vEU's counter, for atomic loads, which the memref dialect lacks."""
+    """Emit the address of a vEU's step counter, for atomic loads.
+
+    The memref dialect has no atomic loads.
+    """
     place = multiply(veu, word(COUNTER_WORDS))
     return element(global_pointer(counters), place, i64())
 

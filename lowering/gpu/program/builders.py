@@ -72,9 +72,9 @@ def load_word(buffer: ir.Value, position: ir.Value) -> ir.Value:
 
 @contextmanager
 def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Value]:
-    """Emit a loop from ``first`` to ``limit``, exclusive, and build its body in the context.
+    """Emit a loop from ``first`` to ``limit``, exclusive; the ``with`` block emits its body.
 
-    Yields the induction variable.
+    Yield the induction variable.
     """
     loop = scf.ForOp(first, limit, step)
     with ir.InsertionPoint(loop.body):
@@ -86,9 +86,9 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Emit a private function ``name``; the ``with`` statement emits its body and its return.
+    """Emit a private function ``name``; the ``with`` block emits its body and its return.
 
-    Yields the function's arguments.
+    Yield the function's arguments.
     """
     kind = ir.FunctionType.get(list(arguments), list(results))
     operation = func.FuncOp(name, kind, visibility="private")
@@ -98,5 +98,5 @@ def function(
 
 
 def call(name: str, *arguments: ir.Value) -> None:
-    """Emit a call of the function ``name``, which has no results."""
+    """Emit a call of the function ``name`` without results."""
     func.CallOp([], name, list(arguments))

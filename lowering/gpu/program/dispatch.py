@@ -93,7 +93,8 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
 class _Fetched:
     """A record in registers: its position in the task table, and its first words.
 
-    A run record has all of its words here; of a barrier, only the first two are of the record.
+    All words of a run record are here. Of a barrier record, only the first two are; the other words
+    are not part of the record's header and are ignored.
     """
 
     position: ir.Value
@@ -101,15 +102,15 @@ class _Fetched:
 
     @property
     def values(self) -> list[ir.Value]:
-        """The position and the words, as the loop carries them."""
+        """The position and the words, in the order of the loop-carried values."""
         return [self.position, *self.words]
 
 
 class _DispatchLoop:
     """The loop over the records of the vEU that the block executes, up to its end record.
 
-    A record is fetched before the wait or the publication that precedes it, so that the latency of
-    the table is hidden.
+    A record is fetched before the wait or the publication that precedes it, to hide the latency of
+    the table.
     """
 
     def __init__(self, frame: KernelFrame) -> None:
@@ -148,7 +149,7 @@ class _DispatchLoop:
         return _Fetched(position, words)
 
     def _run(self, number: int, record: _Fetched) -> _Fetched:
-        """Emit a record's rTasks of rKernel ``number``, and a publication if the record demands it.
+        """Emit a record's rTasks of rKernel ``number``, and a publication if the record has one.
 
         Returns the next record, which is fetched after the rTasks: a record that is live across an
         rKernel takes registers there.

@@ -74,7 +74,7 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 
 
 def _declare(symbol: str, count: int) -> None:
-    """Declare the convergent function ``symbol``, which all threads of a block call together.
+    """Declare the convergent function ``symbol``, called together by all threads of a block.
 
     It takes an i64, two i32 and ``count`` pointers to buffers.
     """

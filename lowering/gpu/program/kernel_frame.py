@@ -85,7 +85,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument for a buffer, which is a pair of its base and number."""
+        """Return the kernel's argument for ``buffer``, a pair of base and number."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
@@ -117,11 +117,14 @@ class KernelFrame:
         call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
 
     def wait(self, at: ir.Value, count: ir.Value) -> None:
-        """Emit the wait for ``count`` pairs (vEU, steps) from ``at`` of the task table on."""
+        """Emit the wait for ``count`` pairs (vEU, steps) of the task table.
+
+        ``at`` is the position of the first pair in the table.
+        """
         call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
 
     def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit the wait for ``count`` pairs from position ``at`` of the task table on.
+        """Emit the wait for ``count`` pairs (vEU, steps) from position ``at`` of the task table.
 
         Returns an i1 that tells whether the watchdog stopped the program.
         """

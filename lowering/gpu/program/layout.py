@@ -47,7 +47,7 @@ class KernelLayout:
 
     @property
     def num_veus(self) -> int:
-        """The number of vEUs, which is the number of blocks."""
+        """The number of vEUs; it equals the number of blocks."""
         return self.program.num_veus
 
     @property

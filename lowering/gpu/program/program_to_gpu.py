@@ -101,7 +101,7 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return the artifact's GPU data, which contains everything but the kernel's code.
+        """Return the GPU data of an artifact: everything except the kernel's code.
 
         ``resources`` are the registers and memory of the kernel, None if only the driver determines
         them. ``summary`` is the schedule as text for users, empty by default.
@@ -201,7 +201,7 @@ def _native(program: Program) -> Program:
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
-    """Return the target with the block size for which rKernels are written, if any are.
+    """Return the target with the block size that rKernels are written for, or unchanged if none is.
 
     Raises:
         TargetError: if they are written for blocks, or for subgroups, of different sizes.

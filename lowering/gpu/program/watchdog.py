@@ -39,8 +39,8 @@ from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 def define_watched_await(layout: KernelLayout) -> None:
     """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
 
-    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and returns an
-    i1 that tells whether the program is stopped.
+    The function waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and
+    returns an i1 that tells whether the program is stopped.
     """
     position = ir.IndexType.get()
     kinds = [
@@ -83,7 +83,7 @@ class _Watch:
     def poll(self, awaited: AwaitedStep) -> None:
         """Emit a loop that polls until the counter has the awaited value, or a wait is too long.
 
-        It ends if this thread has reached the limit of polls, or any thread of the launch has.
+        The wait is too long if any thread of the launch has reached the limit of polls.
         """
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
@@ -110,7 +110,7 @@ class _Watch:
             store_release(word(1), mark, self._scope)
 
     def _claim(self) -> ir.Value:
-        """Emit an atomic increment of the count of late threads; return the count before it."""
+        """Emit an atomic increment of the count of late threads; return the old count."""
         add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
         return llvm.AtomicRMWOp(
             add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8

@@ -1,4 +1,4 @@
-"""Search of a kernel in the LLVM dialect for memory accesses, to call the emulator at each."""
+"""Search for the memory accesses of a kernel in the LLVM dialect, and calls of the emulator."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ def address_word(pointer: ir.Value) -> ir.Value:
 
 
 def call_runtime(function: str, *arguments: ir.Value) -> None:
-    """Emit a call of the runtime's function ``function``, of i64 arguments, without a result."""
+    """Emit a call of the runtime's function ``function``, with i64 arguments and no result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

@@ -69,10 +69,10 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Emit and return all arguments of a call of ``emulator_copy`` but the last, the site.
+    """Emit and return all arguments of a call of ``emulator_copy`` except the site number.
 
-    They are the addresses of the destination, of its buffer, of the source and of its buffer, and
-    then the numbers of bytes to write and to read.
+    They are the addresses of the destination element, the destination buffer, the source element
+    and the source buffer, and then the numbers of bytes to write and to read.
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -90,9 +90,9 @@ def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
 def address_of_element(
     buffer: ir.Value, indices: Sequence[ir.Value], width: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Emit and return the addresses of the element ``buffer[indices]`` and of the first element.
+    """Emit the i64 addresses of the element ``buffer[indices]`` and of the buffer's first element.
 
-    The addresses are i64; ``width`` is the number of bytes of an element.
+    Return both. ``width`` is the number of bytes of an element.
     """
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
@@ -144,7 +144,7 @@ def _end_group() -> None:
 
 
 def _await_copies(pending_groups: Word) -> None:
-    """Emit code that completes a lane's copies except the newest ``pending_groups`` groups."""
+    """Emit code that executes a lane's copies, except the newest ``pending_groups`` groups."""
     lane = current()
 
     def is_due() -> Truth:
@@ -191,11 +191,11 @@ def _forget(address: Word, size: Word) -> None:
 
 
 def _check_nothing(*_: Word) -> None:
-    """Emit nothing: the body of the function ``emulator_check_copy`` without checks."""
+    """Emit nothing; the body of the function ``emulator_check_copy`` for kernels without checks."""
 
 
 def _aligned(address: Word, size: Word, site: Word) -> None:
-    """Emit a check that an address is a multiple of ``size`` bytes, as the hardware requires."""
+    """Emit a check that ``address`` is a multiple of ``size`` bytes, as the hardware requires."""
     with when((address % size).differs(0)):
         fault(Fault.MISALIGNED, site, address, address, size)
 

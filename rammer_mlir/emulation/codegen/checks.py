@@ -62,10 +62,10 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Emit a lane's current clock, which orders the lane's accesses for the race checks.
+    """Emit and return a lane's current clock, an i64 that orders its accesses for the race checks.
 
     It packs the block's phase (the number of its barriers so far, plus 1), the lane's number in the
-    block, and the number of the lane's releases since the last barrier, into a word.
+    block, and the number of the lane's releases since the last barrier.
     """
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
@@ -75,7 +75,7 @@ def _clock(lane: Record) -> Word:
 
 
 def _join(a: Word, b: Word) -> Word:
-    """Emit the join of two clocks of the same block: a clock not older than either of them.
+    """Emit and return the join of two clocks of the same block, which is not older than either.
 
     If the clocks are of different lanes in the same phase (between the same two barriers), the
     result covers all lanes of the block in that phase. This may hide a race, but never reports a
@@ -99,7 +99,7 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Emit a load of the latest clock of block number ``block`` that a lane knows; 0 if none.
+    """Emit and return the latest clock of block number ``block`` that a lane knows; 0 if none.
 
     A lane knows the clocks that it has acquired itself since its last barrier, and the clocks that
     any lane of its block acquired before that barrier.
@@ -115,7 +115,7 @@ def _known_to_current(block: Word) -> Word:
 
 
 def _before(stamp: Word) -> Word:
-    """Emit a word: 1 if an earlier access happens before the running lane's access, else 0.
+    """Emit the value 1 if an earlier access happens before the running lane's access, else 0.
 
     ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
     """
@@ -140,7 +140,7 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Emit a truth value: whether an earlier access is unordered with the running lane's access.
+    """Emit and return whether an earlier access is unordered with the running lane's access.
 
     ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
     The result is false for a stamp of 0, which stands for no access.
@@ -219,9 +219,9 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
     """Emit the check that an access of ``size`` bytes is within the buffer that contains ``base``.
 
-    Return three words: 1 if the access is to the device's memory, else 0; the address that
+    Return three i64 values: 1 if the access is to the device's memory, else 0; the address that
     identified the buffer (``base``, or ``address`` if ``base`` is outside the device's memory); and
-    the address of the buffer's record.
+    the address of the buffer's record, 0 for an access outside the device's memory.
     """
     launch = world()
     inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
@@ -242,7 +242,7 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 
 
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
-    """Emit the check that an atomic operation accesses its buffer inside of its bounds.
+    """Emit the check that an atomic operation is within the bounds of its buffer.
 
     ``base`` is any address inside the buffer, ``address`` the accessed address, ``size`` the number
     of bytes, and ``site`` the number of the operation for messages. Atomics are not checked for
@@ -274,8 +274,9 @@ def _check_cells(
 def _find_counter(address: Word, site: Word, insert: Word) -> Word:
     """Emit a look-up of the atomic counter at ``address`` in the hash table of released clocks.
 
-    Return a word: the index of the counter's clocks plus 1. If the table does not have the counter,
-    it is added if ``insert`` is 1; otherwise the word is 0.
+    Return the index of the counter's clocks plus 1. A counter that is not in the table is added if
+    ``insert`` is 1; otherwise the result is 0. ``site`` is the number of the operation, for
+    messages.
     """
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
@@ -297,15 +298,15 @@ def _find_counter(address: Word, site: Word, insert: Word) -> Word:
 
 
 def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
-    """Emit a store of the clocks that the lane knows for a counter to which it writes atomically.
+    """Emit, for an atomic write to a counter, a store of the clocks that the running lane knows.
 
     Args:
         address: the counter's address.
         site: the number of the operation.
         joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
             for a store, which replaces the stored clocks.
-        ordered: 1 for a write with release order, 0 for a relaxed write, which counts as a release
-            only after a release fence of the lane; otherwise it contributes clocks of 0.
+        ordered: 1 for a write with release order, 0 for a relaxed write. A relaxed write counts as
+            a release if the lane has executed a release fence; else it contributes clocks of 0.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
@@ -321,10 +322,11 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
 
 def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Emit the join of the clocks stored for a counter into the lane's, after an atomic read of it.
+    """Emit, for an atomic read of a counter, the join of its stored clocks into the lane's.
 
-    ``address`` is the counter's, ``site`` the number of the operation. ``ordered`` is 0 for a
-    relaxed read: the join then happens at the lane's next fence.
+    ``address`` is the counter's address, ``site`` the number of the operation. ``ordered`` is 1 for
+    a read with acquire order and 0 for a relaxed read, after which the join happens at the lane's
+    next acquire fence.
     """
     lane = current()
     with when(ordered.equals(0)):
@@ -349,9 +351,9 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _join_at_barrier(block: Word, first: Word) -> None:
-    """Emit, for a barrier of block number ``block``, the join of the clocks its lanes acquired.
+    """Emit, for a barrier of block number ``block``, the join of all clocks its lanes acquired.
 
-    All lanes of the block then know the joined clocks; ``first`` is the address of the record of
+    All lanes of the block then know the joined clocks. ``first`` is the address of the record of
     the block's first lane.
     """
     launch = world()
@@ -367,9 +369,10 @@ def _join_at_barrier(block: Word, first: Word) -> None:
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
-    """Emit the check that ``index`` is below the size of its dimension, as unsigned numbers.
+    """Emit the check that ``index`` is less than ``size``, the size of its dimension.
 
-    A negative index thus is too large. ``dimension`` is the dimension's number, for the message.
+    The comparison is unsigned, so a negative index is too large. ``dimension`` is the dimension's
+    number and ``site`` the operation's number, for the message.
     """
     with when(index >= size):
         fault(Fault.INDEX, site, index, size, dimension)

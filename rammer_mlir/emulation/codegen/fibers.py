@@ -91,10 +91,10 @@ class FiberCode:
 
     Attributes:
         assembly: the source text that defines ``emulator_switch`` and ``emulator_begin``.
-        frame_words: the number of 64-bit words between the first stack pointer of a new stack and
-            the stack's highest address: the frame from which the fiber is resumed first.
+        frame_words: the size, in 64-bit words, of the frame at the highest addresses of a new
+            stack, from which the fiber is first resumed.
         argument, function, resume: the word indices in that frame of the address of the lane's
-            record, the function to run, and ``emulator_begin``.
+            record, of the function to run, and of ``emulator_begin``.
     """
 
     assembly: str

@@ -40,7 +40,7 @@ _REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
 
 @dataclass(frozen=True)
 class FunctionModule:
-    """A module of ``func.func``s, with the name, arguments and workgroup buffers of its kernel."""
+    """A module of ``func.func``s, and the name, arguments and workgroup buffers of its kernel."""
 
     module: ir.Module
     kernel: str
@@ -49,7 +49,7 @@ class FunctionModule:
 
 
 def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
-    """Return a new module in which the functions of a kernel's ``gpu.module`` are ``func.func``s.
+    """Return a new module with the functions of a kernel's ``gpu.module`` as ``func.func``s.
 
     ``kernel`` is the kernel's name. Operations that can fault are added to ``sites``.
 
@@ -187,9 +187,10 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Give a function without a body an empty body if it is ``PAUSE``.
+    """Give the external function ``PAUSE``, called by polling threads, an empty body.
 
-    Polling threads call ``PAUSE`` between polls. Raises UnsupportedError for any other function.
+    Raises:
+        UnsupportedError: for any other function without a body.
     """
     if _symbol(operation) != PAUSE:
         raise UnsupportedError(
@@ -210,7 +211,7 @@ def _allocate_private(block: ir.Block, begin: int) -> None:
 
 
 def _plain(kind: ir.Type) -> ir.Type:
-    """Return a memref, function or pointer type without memory spaces; other types unchanged."""
+    """Return a memref, function or pointer type without memory spaces; return others unchanged."""
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
     if isinstance(kind, ir.FunctionType):
@@ -253,10 +254,13 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
-    """Replace an operation of a GPU dialect by calls of the runtime, or raise UnsupportedError.
+    """Replace an operation of a GPU dialect by operations that use the runtime; ignore others.
 
     ``sites`` assigns a number to an operation that can fault, for fault messages. ``number``
     distinguishes operations with equal locations.
+
+    Raises:
+        UnsupportedError: if the operation cannot be emulated.
     """
     name = operation.name
     if (
@@ -342,7 +346,11 @@ def _is_float(value: ir.Value) -> bool:
 
 
 def _to_word(value: ir.Value) -> ir.Value:
-    """Emit a value's bits as i64, zero-extended; raise UnsupportedError for over 64 bits."""
+    """Emit a value's bits as an i64, zero-extended, and return it.
+
+    Raises:
+        UnsupportedError: if the value has more than 64 bits.
+    """
     bits = element_bytes(value.type) * 8
     if bits > 64:
         raise UnsupportedError(
@@ -372,7 +380,7 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits a shuffle by which a lane reads the value of another lane.
+    """Return a function that emits a lane's read of another lane's value, as a shuffle.
 
     ``lanes`` is the number of lanes of a warp, and ``site`` the number of the operation for faults.
     """
@@ -394,7 +402,11 @@ def _shuffle(operation: ir.Operation, site: int) -> list[ir.Value]:
 
 
 def _subgroup_reduce(operation: ir.Operation, site: int) -> ir.Value:
-    """Emit a reduction over a whole subgroup by shuffles; raise UnsupportedError for clusters."""
+    """Emit a reduction over a whole subgroup by shuffles, and return its result.
+
+    Raises:
+        UnsupportedError: if the operation reduces over clusters of a subgroup.
+    """
     unknown = [n for n in ("cluster_size", "cluster_stride") if n in operation.attributes]
     if unknown and ir.IntegerAttr(operation.attributes[unknown[0]]).value != 1:
         raise UnsupportedError(f"emulation of gpu.subgroup_reduce: found '{unknown[0]}'")

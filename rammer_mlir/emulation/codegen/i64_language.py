@@ -45,7 +45,7 @@ class Truth:
         return Truth(arith.ori(self.value, other.value))
 
     def choose(self, when_true: Word | int, when_false: Word | int) -> Word:
-        """Emit the selection of ``when_true`` if the truth value is 1, else of ``when_false``."""
+        """Emit a select: ``when_true`` if the truth value is 1, else ``when_false``."""
         return Word(arith.select(self.value, word(when_true).value, word(when_false).value))
 
 
@@ -111,7 +111,7 @@ class Word:
 
 
 def word(value: Word | int) -> Word:
-    """Return a word unchanged; emit an integer as a constant word."""
+    """Return ``value`` if it is a word; emit and return a constant word if it is an integer."""
     if isinstance(value, Word):
         return value
     return Word(arith.constant(i64(), value))
@@ -136,7 +136,7 @@ def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
 
 
 class Record:
-    """Consecutive i64 words at an address; ``record[n]`` emits a load or store of word ``n``."""
+    """Consecutive i64 words at an address; getting or setting ``record[n]`` emits an access."""
 
     def __init__(self, address: Word) -> None:
         self.address = address
@@ -191,9 +191,9 @@ def when(condition: Truth) -> Generator[None]:
 
 @contextmanager
 def each(begin: Word | int, end: Word | int) -> Generator[Word]:
-    """Emit a loop for the numbers from ``begin`` to ``end - 1``; the ``with`` block emits its body.
+    """Emit a loop whose body the ``with`` block emits.
 
-    Yield the number of the iteration.
+    Yield the induction variable, which runs from ``begin`` to ``end - 1``.
     """
     loop = scf.ForOp(word(begin).value, word(end).value, word(1).value)
     with ir.InsertionPoint(loop.body):
@@ -205,7 +205,8 @@ def each(begin: Word | int, end: Word | int) -> Generator[Word]:
 def while_(condition: Callable[[], Truth]) -> Generator[None]:
     """Emit a loop that runs while a condition holds; the ``with`` block emits its body.
 
-    ``condition`` is called once and emits the condition, which is evaluated before each iteration.
+    ``condition`` is called once and emits the code that evaluates the condition before each
+    iteration.
     """
     loop = scf.WhileOp([], [])
     before, after = loop.before.blocks.append(), loop.after.blocks.append()
@@ -217,18 +218,18 @@ def while_(condition: Callable[[], Truth]) -> Generator[None]:
 
 
 def call(name: str, *arguments: Word | int) -> Word:
-    """Emit a call of the function ``name``, of i64 arguments, and return its result, an i64."""
+    """Emit a call of the function ``name`` with i64 arguments, and return its i64 result."""
     values = [word(argument).value for argument in arguments]
     return Word(func.CallOp([i64()], name, values).results[0])
 
 
 def perform(name: str, *arguments: Word | int) -> None:
-    """Emit a call of the function ``name``, of i64 arguments, which has no result."""
+    """Emit a call of the function ``name``, which takes i64 arguments and has no result."""
     func.CallOp([], name, [word(argument).value for argument in arguments])
 
 
 def declare(name: str, num_arguments: int) -> None:
-    """Emit a declaration of the function ``name`` of ``num_arguments`` i64 arguments, no result."""
+    """Emit a declaration of the function ``name`` (``num_arguments`` i64 arguments, no result)."""
     kind = ir.FunctionType.get([i64()] * num_arguments, [])
     func.FuncOp(name, kind, visibility="private")
 
@@ -236,10 +237,10 @@ def declare(name: str, num_arguments: int) -> None:
 def define(
     name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
 ) -> None:
-    """Emit the definition of the function ``name`` of ``num_arguments`` i64 arguments.
+    """Emit the definition of the function ``name``, which takes ``num_arguments`` i64 arguments.
 
     ``body`` is called once with the arguments, as words, and emits the function's code. It returns
-    the word that the function returns if ``returns``, else None.
+    the function's i64 result if ``returns``, else None.
     """
     results = [i64()] if returns else []
     function = func.FuncOp(name, ir.FunctionType.get([i64()] * num_arguments, results))

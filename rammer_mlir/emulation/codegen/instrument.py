@@ -1,7 +1,7 @@
 """Insertion of calls of the runtime's checks before memory accesses.
 
-Indices are checked on memrefs, where dimensions are known; bounds of buffers, unwritten memory and
-races in the LLVM dialect, where every access is a load, a store or an atomic operation.
+Indices are checked on memrefs, where dimensions are known. Bounds of buffers, unwritten memory and
+races are checked in the LLVM dialect, where every access is a load, a store or an atomic operation.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return two truth values: whether an operation is an acquire, and whether it is a release.
+    """Return whether an atomic operation is an acquire, and whether it is a release.
 
     Both are False if the operation's scope does not order accesses of different blocks.
     """
@@ -171,7 +171,7 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Insert a check that a vector load's or store's address has the alignment of its attribute."""
+    """Insert a check that the address of a vector load or store has its attribute's alignment."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

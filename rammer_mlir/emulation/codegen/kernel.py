@@ -226,7 +226,7 @@ def _prefix_functions(module: ir.Module) -> None:
 
 
 def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
-    """Emit ``emulator_kernel(lane)``, which loads the kernel's arguments and calls the kernel."""
+    """Emit the function ``emulator_kernel(lane)``, which calls the kernel with its arguments."""
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):
         if ir.StringAttr(operation.operation.attributes["sym_name"]).value == "emulator_kernel":

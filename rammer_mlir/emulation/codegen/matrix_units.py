@@ -28,7 +28,7 @@ _WARP = 32
 
 
 def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit the computation of an ``nvgpu.mma.sync`` by a lane, and return the result's fragment.
+    """Emit one lane's computation of an ``nvgpu.mma.sync``, and return its fragment of the result.
 
     ``exchange`` emits the read of another lane's fragments.
 
@@ -62,7 +62,7 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 
 
 def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
-    """Emit the elements, along k, of rows ``row`` and ``row + 8`` of A, as f32."""
+    """Emit the elements of rows ``row`` and ``row + 8`` of A as f32; return two lists, along k."""
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[ir.Value]]] = [[], []]
     for word in words:  # the first half of k, then the second
@@ -76,7 +76,7 @@ def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.V
 
 
 def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
-    """Emit the elements, along k, of column ``2 * pair + n`` of B, as f32; n is 0 or 1."""
+    """Emit the elements, along k, of column ``2 * pair + n`` of B as f32; ``n`` is 0 or 1."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[ir.Value] = []
@@ -94,7 +94,7 @@ def _element_type(fragment: ir.Value) -> ir.Type:
 
 
 def _packed(fragment: ir.Value, first: int) -> ir.Value:
-    """Emit an i64 of two 32-bit registers of a lane's fragment: ``first`` and ``first + 1``."""
+    """Emit an i64 of the 32-bit registers ``first`` and ``first + 1`` of a lane's fragment."""
     each = ir.VectorType(fragment.type).shape[1]
     kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]

@@ -58,7 +58,7 @@ def current() -> Record:
 
 
 def lane_at(first: Word, number: Word | int) -> Record:
-    """Emit the address of a lane's record: ``number`` records after that at address ``first``."""
+    """Return the lane record ``number`` records after the one at ``first``; emit its address."""
     return Record(first + word(number) * (8 * LANE_WORDS))
 
 
@@ -75,7 +75,7 @@ def _leave() -> None:
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Emit the body of ``emulator_fault``, which stops a launch; arguments are as for ``fault``."""
+    """Emit the body of ``emulator_fault``, which stops a launch. Arguments are as for ``fault``."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -128,7 +128,7 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit a word: 1 if all ``count`` lanes have this status at the operation ``site``, else 0.
+    """Emit the value 1 if all ``count`` lanes have ``status`` at the operation ``site``, else 0.
 
     ``first`` is the address of the first lane's record.
     """
@@ -220,7 +220,10 @@ def _wait(address: Word, site: Word) -> None:
 
 
 def _lane(record: Word) -> None:
-    """Emit the function that runs on a new stack: it calls the kernel for the lane ``record``."""
+    """Emit the body of the function that runs on a new stack and calls the kernel for a lane.
+
+    ``record`` is the address of the lane's record.
+    """
     lane = Record(record)
     perform("emulator_kernel", record)
     with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
@@ -244,7 +247,7 @@ def _resume(record: Word) -> None:
 
 
 def _turn(block_number: Word) -> None:
-    """Emit a loop that resumes a block's lanes until each waits, polls or has ended.
+    """Emit a loop that resumes a block's lanes until each of them waits, polls or has ended.
 
     Each polling lane is resumed once, for one poll.
     """
@@ -323,7 +326,7 @@ def _launch_word(place: Word) -> Word:
 
 
 def _nothing(*_: Word) -> None:
-    """Emit nothing: the body of ``emulator_meet`` for kernels without checks."""
+    """Emit nothing; the body of ``emulator_meet`` for kernels without checks."""
 
 
 def emit_scheduler(fibers: FiberCode) -> None:
@@ -353,5 +356,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit an empty ``emulator_meet``, which barriers call, for kernels without checks."""
+    """Emit an empty ``emulator_meet``, the function that barriers call, for unchecked kernels."""
     define("emulator_meet", 2, _nothing)

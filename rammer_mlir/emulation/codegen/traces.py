@@ -50,9 +50,9 @@ def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
 
 
 def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
-    """Return the pointer that an operation accesses, and the number of bytes; None if not traced.
+    """Return the pointer that an operation accesses and the number of bytes; None if not traced.
 
-    For a copy, an i64 with the source's address takes the place of the pointer.
+    For a copy, the first element is the source's address, an i64, instead of a pointer.
     """
     if operation.name == "llvm.call":
         return _copy_source(operation)
@@ -92,5 +92,5 @@ def _trace(address: Word, access: Word) -> None:
 
 
 def emit_trace() -> None:
-    """Emit the runtime's function that records an access unless the trace is full."""
+    """Emit the runtime's function that records an access, unless the trace is full."""
     define("emulator_trace", 2, _trace)

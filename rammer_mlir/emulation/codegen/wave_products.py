@@ -24,7 +24,7 @@ _EACH = 4
 
 
 def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit the computation of a matrix instruction by a lane, and return the lane's four results.
+    """Emit one lane's computation of a matrix instruction, and return the lane's four results.
 
     ``exchange`` emits the read of another lane's elements.
     """
@@ -50,7 +50,7 @@ def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 def _line(
     fragment: ir.Value, line: ir.Value, element: ir.Type, exchange: Exchange
 ) -> list[ir.Value]:
-    """Emit all elements, along k, of row ``line`` of A or column ``line`` of B, as f32."""
+    """Emit the elements, along k, of row ``line`` of A or column ``line`` of B, extended to f32."""
     word = llvm.bitcast(i64(), fragment)
     found: list[ir.Value] = []
     for part in range(LANES // _LINES):

@@ -26,8 +26,8 @@ class EmulatedDriver:
     """An emulated GPU with the interface of a driver.
 
     A program's GPU code only identifies a kernel; the kernel's native code for the CPU runs
-    instead. Streams execute work immediately, so that ordering streams has no effect, except while
-    a stream is captured.
+    instead. Streams execute work immediately unless they are being captured, so ordering streams
+    has no effect.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class EmulatedDriver:
         resources: Multiprocessors | None = None,
         registers: int = 0,
     ) -> None:
-        """Begin without allocations.
+        """Create a driver without allocations.
 
         Args:
             chip: LLVM's name of the emulated GPU, such as ``sm_80``.
@@ -112,7 +112,7 @@ class EmulatedDriver:
     def resident_blocks(self, kernel: object, threads: int) -> int:
         """Return the number of blocks of ``threads`` lanes that are resident on the whole device.
 
-        If the driver was made without the device's ``resources``, it is greater than any grid.
+        If the driver was made without the device's ``resources``, the number exceeds any grid.
         """
         if self._resources is None:
             # A number of blocks that no grid reaches.
@@ -122,7 +122,7 @@ class EmulatedDriver:
     def allocate(self, num_bytes: int) -> int:
         """Allocate host memory and return its address.
 
-        Each byte is 0xCD at first, so that reads of unwritten memory show up.
+        Each byte is initially 0xCD, to make reads of unwritten memory noticeable.
         """
         if self._left is not None and num_bytes > self._left - self.used_bytes:
             raise out_of_memory(self.name, num_bytes, self._left - self.used_bytes)
@@ -224,7 +224,7 @@ class EmulatedDriver:
         return time.perf_counter()
 
     def seconds_between(self, begin: object, end: object) -> float:
-        """Return the seconds on the host between two events, which do not predict a GPU's time."""
+        """Return the seconds of host time between two events; they do not predict a GPU's time."""
         assert isinstance(begin, float) and isinstance(end, float)
         return end - begin
 

@@ -77,7 +77,7 @@ class PlacedBuffer:
         offset: the offset of its first byte in the device's memory, in bytes.
         num_bytes: the buffer's size in bytes.
         element_bytes: the size of an element in bytes, for indices in messages.
-        unwritten: whether contents are undefined at first, so that reading them is a fault.
+        unwritten: whether the contents are initially undefined; reading them is then a fault.
     """
 
     name: str
@@ -103,7 +103,7 @@ class DeviceMemory:
         """Add the buffer ``name`` of ``num_bytes`` bytes, and return its offset in bytes.
 
         ``element_bytes`` is the size of an element, for messages; ``unwritten`` tells whether the
-        contents are undefined, so that reading them is a fault.
+        contents are initially undefined, which makes reading them a fault.
         """
         offset = self.num_bytes
         placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
@@ -142,7 +142,7 @@ def launch(
             the launch counts as hung.
 
     Raises:
-        EmulationError: at the kernel's first fault, naming kernel, block, lane, buffer and index.
+        EmulationError: if the kernel faults; names kernel, block, lane, buffer and index.
         InputError: if the arguments do not fit the kernel.
         OptionError: if the grid is too large.
     """
@@ -283,7 +283,7 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, by the ``World`` word that holds the table's address.
+        """Return new tables for the checks, keyed by the ``World`` index of the table's address.
 
         Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT`` of the launch's record. ``base``
         is the address of the device memory.

@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 
 
 class NamedBuffer(Protocol):
-    """A buffer in the emulated device's memory, as fault messages need it."""
+    """The properties of a buffer in the emulated device's memory that fault messages need."""
 
     @property
     def name(self) -> str:
@@ -109,10 +109,10 @@ class _Report:
         return f"block {self._word(World.FAULT_BLOCK)}, lane {self._word(World.FAULT_LANE)}"
 
     def _place(self, address: int, base: int) -> str:
-        """Return the buffer that contains ``base`` and the index of ``address`` in it, as text.
+        """Return, as text, the buffer that contains ``base`` and the index of ``address`` in it.
 
-        An example is ``x at index 70 of 64``: an index outside of the buffer also counts from its
-        beginning.
+        An example is ``x at index 70 of 64``; an index outside of the buffer also counts from its
+        beginning. If ``base`` is in no buffer, the text says so.
         """
         start = self._word(World.REGION)
         for buffer in self._buffers:
@@ -169,7 +169,7 @@ class _Report:
     def _stuck(self) -> str:
         """Return the message for a barrier that not all lanes of a block reach.
 
-        It tells for each lane the operation at which it waits or that it exited.
+        For each lane, it names the operation at which the lane waits, or says that the lane exited.
         """
         block = self._word(World.FAULT_BLOCK)
         lanes = self._of_block(block)
@@ -247,7 +247,7 @@ def _spell(site: Site) -> str:
 
 
 def _lanes(numbers: list[int]) -> str:
-    """Return lanes as text with ranges: ``lanes 0-3, 7``."""
+    """Return ascending lane numbers as text with ranges, such as ``lanes 0-3, 7``."""
     ranges: list[str] = []
     first = last = numbers[0]
     for number in [*numbers[1:], -2]:

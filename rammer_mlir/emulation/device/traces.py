@@ -30,8 +30,9 @@ class Trace:
     """The accesses of a launch in order of time.
 
     Attributes:
-        accesses: the loads, stores and copies in the kernel's code; their index is their number.
-        records: a row for each execution by a lane, of the words of ``TraceRecord``.
+        accesses: the loads, stores and copies in the kernel's code, indexed by access number.
+        records: uint64 [executions, words], a ``TraceRecord`` for each execution of an access by a
+            lane.
         shared: the first address of shared memory, which follows all other memory.
         full: whether accesses were dropped because there were too many.
     """
@@ -48,7 +49,7 @@ class WarpAccesses:
 
     Attributes:
         access: the load, store or copy in the kernel's code.
-        executions: the number of executions; the lanes of a warp execute it together, as one.
+        executions: the number of executions by warps; lanes that execute it together count once.
         lanes: the number of participating lanes, summed over executions.
         sectors: the number of sectors that are accessed, summed over executions.
         needed: the fewest sectors that could contain the accessed elements, summed over executions.
@@ -62,7 +63,7 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Return the sectors of device memory that each load, store or copy accesses, for whole warps.
+    """Return, for each load, store or copy, the sectors of device memory that warps access with it.
 
     The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
     of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
@@ -108,9 +109,9 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return, for each instruction in ascending order, the number of its distinct values.
+    """Return, for each instruction number in ascending order, the count of its distinct values.
 
-    ``instruction`` has the number of the instruction that each element of ``values`` belongs to.
+    ``instruction`` has, for each element of ``values``, the number of its instruction.
     """
     pairs = np.unique(np.stack((instruction.astype(np.uint64), values), axis=1), axis=0)
     return np.unique(pairs[:, 0], return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""Open graphs for execution by a Python function, which a vEU calls while holding the GIL."""
+"""Opening of graphs that a Python function executes, called by a vEU that holds the GIL."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def constant_array(constant: GraphConstant) -> Numbers:
 
 
 def array_at(tensor: GraphTensor, address: int) -> Numbers:
-    """Return an array on the memory of a tensor at ``address``, without a copy."""
+    """Return a NumPy array that views the memory of a tensor at ``address``."""
     memory: Any = (ctypes.c_uint8 * num_bytes(tensor)).from_address(address)
     return np.ctypeslib.as_array(memory).view(dtype_of(tensor)).reshape(tensor.shape)
 
@@ -66,7 +66,7 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
-    """Return the inputs of a graph that are weights, by name, as arrays on their memory.
+    """Return the inputs of a graph that are weights, by name, as arrays that view their memory.
 
     ``host`` supplies the addresses of the weights.
     """
@@ -75,7 +75,7 @@ def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
 
 
 def opened(graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
-    """Return the entry by which compiled code runs a graph through a Python function.
+    """Return an entry by which compiled code runs a graph through the Python function ``run``.
 
     Args:
         graph: the graph, whose inputs and outputs are the buffers that compiled code passes.

@@ -1,4 +1,4 @@
-"""Open graphs for execution by C function calls on a vEU, without the Python interpreter."""
+"""Opening of graphs that a vEU executes by C function calls, without the Python interpreter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def operands_of(graph: Graph) -> dict[int, GraphTensor]:
 def native_entry(
     host: EntryHost, calls: CallList, made: ExitStack, message_of: Callable[[int], str]
 ) -> OpenEntry:
-    """Return the entry by which compiled code executes a call list.
+    """Return an entry by which compiled code executes the call list ``calls``.
 
     Args:
         host: supplies the address of ``RUN_CALLS`` of the compiled program.

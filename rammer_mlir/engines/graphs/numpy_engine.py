@@ -1,4 +1,4 @@
-"""The engine ``numpy``, which evaluates graphs operator by operator: a slow reference."""
+"""The engine ``numpy``: a slow reference that evaluates graphs operator by operator."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KNOWN: Mapping[str, Evaluator] = {**EVALUATORS, **OPERATORS}
 
 
 class NumPyEngine:
-    """Evaluates each operator of a graph on NumPy arrays, in the element types of its operands."""
+    """An engine that evaluates each operator of a graph on NumPy arrays of its operands' types."""
 
     name: ClassVar[str] = "numpy"
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Return the entry that runs a module's graph, after a check that all operators are known.
+        """Check that all operators of a module's graph are known; return the entry that runs it.
 
         Raises:
             TargetError: if an operator is unknown; the message names the first.

@@ -19,9 +19,9 @@ Array = NDArray[Any]
 
 
 def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
-    """Return the windows of an image that is padded with ``border``.
+    """Return the sliding windows of image ``x``, padded with ``border``, as one array.
 
-    Their shape is [N, C, *positions, *kernel]. ``op`` has the padding, strides and dilations.
+    The array's shape is [N, C, *positions, *kernel]. ``op`` has the padding, strides and dilations.
     """
     rank = len(kernel)
     pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
@@ -60,7 +60,7 @@ def _matmul_integer(op: Operation) -> Array:
 
 
 def _quantize(op: Operation) -> Array:
-    """Return the quantized input: rounded half to even, saturated to the zero point's type."""
+    """Return the quantized input, rounded half to even and saturated to the zero point's type."""
     zero = op.input(2)
     limits = np.iinfo(zero.dtype)
     moved = np.rint(op.input(0) / op.input(1)) + zero.astype(np.float32)
@@ -133,9 +133,9 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return an evaluator that calls ``compute`` with the first operand and some attributes.
+    """Return an evaluator that calls ``compute`` with the first operand and attribute values.
 
-    ``names`` are the names of the attributes, in the order of the arguments.
+    ``names`` are the names of these attributes, in the order of the arguments.
     """
 
     def evaluate(op: Operation) -> Array:

@@ -1,4 +1,4 @@
-"""Serialize JSON graphs as ONNX models, for engines whose libraries read ONNX.
+"""Serialization of JSON graphs as ONNX models, for engines whose libraries read ONNX.
 
 The few messages that a graph needs are encoded field by field as protocol buffers, so that the
 package `onnx` need not be installed where programs run.
@@ -134,7 +134,7 @@ def _value_info(tensor: GraphTensor) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number in groups of seven bits, the lowest group first (a protocol buffers varint).
+    """Return a number encoded as a varint of protocol buffers: 7 bits per byte, lowest first.
 
     Negative numbers are encoded as 64-bit numbers.
     """

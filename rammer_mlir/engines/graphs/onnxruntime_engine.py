@@ -34,7 +34,7 @@ THREADS = thread_option("threads that compute a region, that of its vEU included
 
 
 class OnnxRuntimeEngine:
-    """Runs graphs in ONNX Runtime, by a session for each."""
+    """An engine that runs graphs in ONNX Runtime, with a session for each graph."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -135,7 +135,7 @@ class Session:
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Return the calls that bind an input, or an output if ``is_output``, to its buffer."""
+        """Describe how an input, or an output if ``is_output``, is bound to its buffer."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()

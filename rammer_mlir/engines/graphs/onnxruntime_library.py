@@ -1,4 +1,4 @@
-"""ONNX Runtime's C API: a table of functions, to which newer versions only append."""
+"""ONNX Runtime's C API: a table of functions that newer versions only extend at its end."""
 
 from __future__ import annotations
 

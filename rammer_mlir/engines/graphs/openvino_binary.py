@@ -26,7 +26,7 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return the model at an address, an ``ov_compiled_model_t``, in OpenVINO's binary form.
+    """Return the ``ov_compiled_model_t`` at address ``compiled`` in OpenVINO's binary form.
 
     Raises:
         OpenVinoError: if the library fails.
@@ -81,9 +81,12 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the graph without operators, and for the models their sizes and the first's offset.
+    """Return the graph without operators, the sizes of the models, and the first model's offset.
 
-    Sizes and offset are in bytes. Raises TargetError for content of another form or version.
+    Sizes and offset are in bytes of the module's content.
+
+    Raises:
+        TargetError: if the content has another form or version.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

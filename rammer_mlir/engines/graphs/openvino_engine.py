@@ -53,7 +53,7 @@ takes half of that time.
 
 
 class OpenVinoEngine:
-    """Runs graphs in OpenVINO, by a compiled model and a single inference request for each."""
+    """An engine that runs each graph in OpenVINO, by a compiled model and one inference request."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -70,9 +70,9 @@ class OpenVinoEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Compile a module's graph, or import the model in a module of the form ``binary``.
+        """Compile a module's graph, or import its model if the module's form is ``binary``.
 
-        Returns the entry that runs it.
+        Return the entry by which compiled code runs the model.
 
         Raises:
             TargetError: if OpenVINO refuses the graph or the model.
@@ -112,7 +112,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _as_target_error(host: EntryHost) -> Generator[None]:
-    """Convert an OpenVinoError in a ``with`` block to a TargetError with a one-line message."""
+    """Convert an OpenVinoError in the ``with`` block to a TargetError with a one-line message."""
     try:
         yield
     except OpenVinoError as error:
@@ -180,7 +180,7 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of the compiled model at an address; closing ``made`` frees it.
+        """Create a request of the model at address ``compiled``; closing ``made`` frees it.
 
         Raises:
             OpenVinoError: if the library fails.
@@ -193,7 +193,7 @@ class Request:
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return the calls that bind an input, or an output if ``is_output``, to its buffer."""
+        """Describe how an input, or an output if ``is_output``, is bound to its buffer."""
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)

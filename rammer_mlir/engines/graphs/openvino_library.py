@@ -17,7 +17,7 @@ class OpenVinoLibrary:
     """The functions of OpenVINO's library."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Set ``find``, which returns the address of a symbol, 0 if there is none."""
+        """Store ``find``, a function that returns the address of a symbol, 0 if there is none."""
         self._find = find
 
     def address(self, function: str) -> int:
@@ -32,7 +32,7 @@ class OpenVinoLibrary:
         return found
 
     def call(self, function: str, *arguments: Argument) -> None:
-        """Call ``ov_{function}``, which returns a status.
+        """Call the function ``ov_{function}``, which must return a status.
 
         Raises:
             OpenVinoError: if the status is an error.
@@ -44,7 +44,7 @@ class OpenVinoLibrary:
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
         """Call ``ov_{function}``, which creates an object; return the object's address.
 
-        ``arguments`` come before the pointer to the result, ``behind`` after it.
+        ``arguments`` are the arguments before the pointer to the result, ``behind`` those after it.
 
         Raises:
             OpenVinoError: if it fails.

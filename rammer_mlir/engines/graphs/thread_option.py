@@ -12,7 +12,7 @@ MOST_THREADS = 1024
 
 
 def thread_option(help_text: str) -> ModuleOption:
-    """Return the option ``threads``, which both a code generator and its engine declare.
+    """Return the option ``threads``, to be declared by a code generator and its engine.
 
     Its value is a number of threads, by default 1, or ``all`` for a thread per vEU. With ``all``,
     the code generator gives regions the grain ``device``. ``help_text`` describes the option to
@@ -22,6 +22,6 @@ def thread_option(help_text: str) -> ModuleOption:
 
 
 def num_threads(host: EntryHost) -> int:
-    """Return how many threads compute a region: the value of ``threads``, or the number of vEUs."""
+    """Return how many threads compute a region: option ``threads``, or all vEUs for ``all``."""
     given = host.options["threads"]
     return host.num_veus if given == ALL_THREADS else int(given)

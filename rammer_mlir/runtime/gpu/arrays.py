@@ -28,7 +28,7 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
-        """Allocate the tensor, uninitialized; work on ``stream`` will write it."""
+        """Allocate an uninitialized tensor that work on ``stream`` will write."""
         self.spec, self.stream = spec, stream
         self._driver = driver
         self.memory = DeviceMemory(driver, spec.num_bytes)
@@ -95,12 +95,12 @@ class DeviceArray:
 
 
 def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed | None:
-    """Return ``value`` as a borrowed tensor if it is in device memory; None if in host memory.
+    """Return ``value`` as a borrowed tensor if it is in device memory, None if in host memory.
 
-    Later work of ``stream`` waits for the work that writes the tensor.
+    Later work on ``stream`` waits for the work that writes the tensor.
 
     Raises:
-        InputError: if it is on another device, or is not dense and of the specified type.
+        InputError: if it is on another device, not dense, or not of ``spec``'s shape and dtype.
     """
     if isinstance(value, DeviceArray):
         driver.order(value.stream, stream)

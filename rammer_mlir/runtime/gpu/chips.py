@@ -7,14 +7,14 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def check_chip(image: GpuImage, chip: str, device: str) -> None:
-    """Raise an error for a program that the device's chip cannot run.
+    """Check that a device's chip can run a program.
 
     A cubin runs on its compute capability and later minor versions of the same major version; PTX
     on all later capabilities (CUDA programming guide, application compatibility); an hsaco only on
     its chip. ``device`` is the device's name in the message.
 
     Raises:
-        TargetError: naming the program's chip and the device's chip.
+        TargetError: if it cannot; names the program's chip and the device's chip.
     """
     if not _runs(image, chip):
         raise TargetError(

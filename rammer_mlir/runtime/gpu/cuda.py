@@ -66,10 +66,10 @@ _NVIDIA = Vendor(
 
 
 class CudaDriver(VendorDriver):
-    """An NVIDIA GPU, used in its primary context, which other packages in the process share.
+    """An NVIDIA GPU, used in the primary context that all packages in the process share.
 
     An upload from pageable memory returns once the driver has copied the array to a staging buffer,
-    so that the array may change afterwards.
+    so the array may change afterwards.
     """
 
     vendor = _NVIDIA

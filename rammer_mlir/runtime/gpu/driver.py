@@ -113,7 +113,7 @@ class Driver(Protocol):
     def resident_blocks(self, kernel: object, threads: int) -> int:
         """Return how many blocks of ``threads`` threads of the kernel can be resident at once.
 
-        0 if the device has no cooperative launches.
+        The result is 0 if the device has no cooperative launches.
         """
         ...
 
@@ -122,7 +122,7 @@ class Driver(Protocol):
         ...
 
     def free(self, address: int) -> None:
-        """Free device memory that ``allocate`` returned."""
+        """Free the device memory at ``address``, which ``allocate`` returned."""
         ...
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
@@ -148,7 +148,7 @@ class Driver(Protocol):
         ...
 
     def stream_of(self, handle: int) -> object:
-        """Return the driver's stream object for a native handle, as other packages provide it."""
+        """Return the driver's stream object for ``handle``, another package's native handle."""
         ...
 
     def stream_handle(self, stream: object) -> int:

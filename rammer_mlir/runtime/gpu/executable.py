@@ -41,7 +41,7 @@ class CapturedRun:
         self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
         inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
     ) -> None:  # fmt: skip
-        """Store the graph with the memory that it uses, and the executable's lock."""
+        """Store the graph, the tensors that it reads and writes, and the executable's lock."""
         self._lock = lock
         self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
         self.outputs = dict(outputs)
@@ -339,11 +339,11 @@ class GpuExecutable(CompiledModel):
         self._image = self._description = replace(self._image, constants=constants)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Raise OptionError: vEUs of a GPU record no times, from which a file could be written."""
+        """Raise ``OptionError``: a GPU's vEUs record no times, so there is no timeline to write."""
         self.record(feeds, os.fspath(path))
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
-        """Raise OptionError: vEUs of a GPU record no times, and emulated times mean nothing.
+        """Raise ``OptionError``: a GPU's vEUs record no times, and emulated times mean nothing.
 
         Raises:
             OptionError: always.

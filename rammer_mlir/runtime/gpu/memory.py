@@ -1,4 +1,4 @@
-"""Device memory that is freed when nothing refers to it."""
+"""Device memory that is freed when the object that owns it is no longer referenced."""
 
 from __future__ import annotations
 

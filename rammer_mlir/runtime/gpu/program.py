@@ -132,7 +132,7 @@ class DeviceProgram:
         return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
-        """Return descriptions such as ``input 'x'`` by kernel argument such as ``input0``."""
+        """Return a dict from kernel arguments such as ``input0`` to texts such as ``input 'x'``."""
         signature = self.image.signature
         specs: dict[Base, tuple[TensorSpec, ...]] = {
             "input": signature.inputs,

@@ -174,7 +174,7 @@ class VendorDriver(ABC):
         return ()
 
     def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the vendor's flags for creating an event, which records its time if ``timed``."""
+        """Return the vendor's flags for creating an event that records its time if ``timed``."""
         del timed
         return ()
 

@@ -13,11 +13,11 @@ from rammer_mlir.programs.records import Program, RunRecord
 
 
 def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
-    """Raise ``TargetError`` if the wait of a vEU has timed out.
+    """Raise ``TargetError`` if a vEU waited longer than the watchdog's limit.
 
     Args:
         image: the program.
-        watch: content of the watchdog's buffer after a run: int64 words, by ``WatchWord``.
+        watch: the watchdog's buffer after a run, indexed by ``WatchWord``.
     """
     if not watch[WatchWord.CLAIMS]:
         return
@@ -41,7 +41,7 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
 def _step(program: Program, veu: int, step: int) -> str:
     """Return the name of the rOperator whose rTask is step ``step`` of a vEU.
 
-    Steps count from 1. For a larger number of steps than the vEU has, return a text that says so.
+    Steps count from 1. If the vEU has fewer steps, the text says that there is no such rTask.
     """
     done = 0
     for record in program.launches[0].veus[veu]:
@@ -53,9 +53,10 @@ def _step(program: Program, veu: int, step: int) -> str:
 
 
 def _waiting(program: Program, veu: int, position: int) -> str:
-    """Return a text that names the rOperator after a vEU's barrier.
+    """Return a text that names the first rOperator after a barrier of vEU ``veu``.
 
-    ``position`` is the barrier's position in the task table.
+    ``position`` is the barrier's position in the task table. If no rOperator follows, the text is
+    "its end".
     """
     later = (
         placed.record
