@@ -1,4 +1,4 @@
-"""The passes from the `linalg` to the `program` stage, and pipelines that mix them with MLIR's."""
+"""Passes from the `linalg` to the `program` stage, and pipelines of them and MLIR's passes."""
 
 from __future__ import annotations
 

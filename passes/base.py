@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError, PassError
 
 
 class Form(Enum):
-    """A form of the entry function and of the functions that it calls, which a pass may require."""
+    """A form of a module's functions that a pass may require, such as static tensors."""
 
     TENSORS = "static tensors, and scalars, in one block"
     TENSORS_ALONE = "static tensors in one block"
@@ -28,7 +28,7 @@ class Pass(ABC):
 
     A subclass is a frozen dataclass: its fields are its options in a textual pipeline (types
     ``int``, ``bool``, ``str``, ``float`` and ``list`` or ``tuple`` of them, each with a default),
-    the first line of its docstring is its help.
+    and the first line of its docstring is its help text.
     """
 
     name: ClassVar[str]
@@ -57,10 +57,10 @@ class Pass(ABC):
 
 
 def check_least(own: Pass, least: int, *names: str) -> None:
-    """Check that options of a pass are not too small.
+    """Check that each option of the pass ``own`` in ``names`` is at least ``least``.
 
     Raises:
-        OptionError: if the field of one of these names is less than ``least``.
+        OptionError: if an option is less than ``least``; the message names the option.
     """
     for name in names:
         found = getattr(own, name)
@@ -90,9 +90,9 @@ class DiagnosticError(OperationError):
 
 
 class FindingsError(OperationError):
-    """One error for all findings of a check, each of which is an error at its own operation.
+    """An error that combines all errors that a check found, each at its own operation.
 
-    Its location is that of the first finding, and its message joins the messages of all findings.
+    Its location is that of the first error, and its message joins the messages of all errors.
     """
 
     def __init__(self, findings: Sequence[OperationError]) -> None:

@@ -65,15 +65,15 @@ def run_pipeline(
         passes: the passes written in Python that the text may name, besides registered ones.
         instrumentation: hooks that are called before and after every pass; MLIR's passes, even
             nested ones, then run one by one.
-        verify_each: verify after every pass; else before the first, after the last, and after
-            registered passes.
+        verify_each: whether to verify the module after every pass; if False, it is only verified
+            before the first pass, after the last, and after registered passes.
         statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes in this
             form.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), a pass or option is unknown, a
             pass of MLIR fails, or the module is not valid after a pass.
-        RammerError: any error of our passes.
+        RammerError: if one of our passes fails.
     """
     with module.context, ir.Location.unknown(), remembered_readings():
         dialects.register(module.context)
@@ -94,7 +94,7 @@ def add_pipeline(
     """Add a pipeline of our passes and MLIR's to a pass manager of the bindings.
 
     The manager may have other passes, IR printing, timing and its own verifier; our passes appear
-    there under their names. The dialect has to be registered in the manager's context.
+    there under their names. The `rtask` dialect has to be registered in the manager's context.
 
     Args:
         manager: a pass manager for ``builtin.module``, or one for any operation that runs on a
@@ -132,8 +132,8 @@ def run_without_threads(manager: passmanager.PassManager, module: ir.Module) -> 
     context meanwhile.
 
     Raises:
-        PassError: if `rtask` operations remain, which MLIR's threads must not verify; then
-            multithreading stays off.
+        PassError: if `rtask` operations remain, which MLIR's threads must not verify;
+            multithreading then remains off.
         MLIRError: if a pass or a verifier fails.
     """
     context = module.context
@@ -192,12 +192,13 @@ def _check_context(context: ir.Context) -> None:
 
 
 def _run_own(own: Pass, module: ir.Module) -> None:
-    """Run one of our passes or of a user's.
+    """Check the options of a pass written in Python and the module's form, then run the pass.
 
     Raises:
-        RammerError: an error of the pass.
-        PassError: for another exception of a pass from outside of this package, with the pass's
-            name; in our own it is an internal error.
+        RammerError: if the pass or a check raises one.
+        PassError: if a pass from outside of this package raises any other exception; the message
+            names the pass. Such an exception of our own pass is an internal error and propagates
+            unchanged.
     """
     try:
         own.check_options()
@@ -290,9 +291,9 @@ def _verify(module: ir.Module, when: str) -> None:
 
 
 class MlirError(PassError):
-    """An error inside MLIR: its message is the first diagnostic, ``diagnostics`` has all of them.
+    """An error of MLIR; the message is the first diagnostic, ``diagnostics`` is the list of all.
 
-    The argument ``what`` names the failed step and begins the message.
+    The argument ``what`` names the failed step; the message begins with it.
     """
 
     def __init__(self, what: str, error: ir.MLIRError) -> None:

@@ -24,9 +24,9 @@ def create_pass(kind: type[Pass], options: str) -> Pass:
 
 
 def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
-    """Return all options of a pass in pipeline syntax, ``a=1 b=2``, with the values of ``given``.
+    """Return all options of a pass and their values in pipeline syntax, such as ``a=1 b=2``.
 
-    Without ``given``, the values are the defaults.
+    The values are those of the pass ``given``; if it is None, they are the defaults.
     """
     return " ".join(
         f"{field.name.replace('_', '-')}="

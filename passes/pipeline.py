@@ -43,7 +43,7 @@ def parse_pipeline(text: str) -> PipelineNode:
 
     Raises:
         PassError: if the text is malformed (with the column of the first invalid character), or its
-            outermost operation is another one.
+            outermost operation is neither of these.
     """
     parser = _Parser(text)
     root = parser.node()
@@ -54,10 +54,10 @@ def parse_pipeline(text: str) -> PipelineNode:
 
 
 class PipelineError(PassError):
-    """A pipeline's text is malformed, or names an unknown pass or option.
+    """An error: a pipeline's text is malformed, or names an unknown pass or option.
 
     Attributes:
-        column: the 1-based column of the text.
+        column: the 1-based column of the error in the text.
         reason: the message without the column.
     """
 

@@ -26,7 +26,7 @@ _ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a pipeline that runs at once: a pass of ours, or consecutive passes of MLIR.
+    """A part of a pipeline that runs as a unit: a pass of ours, or consecutive passes of MLIR.
 
     Attributes:
         text: the passes in pipeline syntax, without the outermost operation.
@@ -52,7 +52,7 @@ class Step:
 def plan_pipeline(
     text: str, passes: Sequence[type[Pass]] = PASSES, *, leaf_by_leaf: bool = False
 ) -> list[Step]:
-    """Return the steps of a pipeline in order; a context of MLIR has to be active.
+    """Return the steps of a pipeline in order; an MLIR context has to be current.
 
     Args:
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
@@ -78,7 +78,7 @@ def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
     """Return a ``builtin.module(...)`` pipeline of passes, each nested in an operation it accepts.
 
-    ``flags`` has the name of each pass and its options in pipeline syntax, in order of execution.
+    ``flags`` lists pairs of a pass's name and its options in pipeline syntax, in execution order.
     """
     with ir.Context():
         texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
@@ -99,9 +99,9 @@ def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> st
 
 
 def close_pass_name(name: str, own: Iterable[str]) -> str | None:
-    """Return the pass of MLIR, or of the names ``own``, whose name is most similar to ``name``.
+    """Return the name of a pass of MLIR, or a name in ``own``, that is most similar to ``name``.
 
-    None if no name is similar.
+    Return None if no name is similar.
     """
     return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
 

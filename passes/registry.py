@@ -161,7 +161,8 @@ def register_pass(kind: type[Pass]) -> None:
         register_pass(CountFunctions)
 
     Raises:
-        OptionError: if it is not a pass, has options of other types, or its name is taken.
+        OptionError: if ``kind`` is not a pass, has an option of an unsupported type, or its name is
+            taken.
     """
     EXTENSION_PASSES.register(str(getattr(kind, "name", "")), kind)
 

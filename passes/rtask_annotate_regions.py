@@ -1,4 +1,4 @@
-"""`rtask-annotate-regions`: operations that code generators support become regions, one by one."""
+"""`rtask-annotate-regions`: each operation that a code generator supports becomes a region."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from rammer_mlir.passes.regions.units import Unit
 class AnnotateRegions(Pass):
     """Mark composites and single operations that a code generator supports with ``rtask.region``.
 
-    ``codegens`` are in the order of priority: an operation goes to the first that supports it. The
-    name of a composite begins with that of its code generator; if that is not among ``codegens``,
-    the composite is dissolved into single operations. Existing marks stay.
+    ``codegens`` are in the order of priority: an operation is marked for the first code generator
+    that supports it. The name of a composite begins with that of its code generator; if that is not
+    among ``codegens``, the composite is dissolved into single operations. Existing ``rtask.region``
+    marks are kept.
     """
 
     name: ClassVar[str] = "rtask-annotate-regions"
@@ -42,7 +43,10 @@ class AnnotateRegions(Pass):
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
 
     def run(self, module: ir.Module) -> None:
-        """Mark the units of the entry function that a code generator supports as regions."""
+        """Mark each unit of the entry function that a code generator supports as a region.
+
+        A unit is a composite or a single operation.
+        """
         codegens = [find_codegen(name) for name in self.codegens]
         graph = RegionGraph.of(module)
         foreign = [unit for unit in graph.units if self._is_foreign(unit)]

@@ -1,4 +1,4 @@
-"""`rtask-apply-costs`: a registered cost function annotates every `rtask.kernel` with seconds."""
+"""`rtask-apply-costs`: every `rtask.kernel` gets the seconds that a cost function predicts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class ApplyCosts(Pass):
-    """Annotate each rKernel's description with the seconds of the cost function ``costs``.
+    """Annotate each `rtask.kernel` with the seconds predicted by the cost function ``costs``.
 
-    The function predicts them for ``device``, a name or a file, with ``num-veus`` vEUs. If it
-    returns None for an rKernel, the device's model decides, as without this pass.
+    ``costs`` is the name of a registered function. It predicts the times on ``device``, a name or a
+    file, with ``num-veus`` vEUs. If it returns None for an rKernel, the rKernel gets no seconds,
+    and the device's cost model predicts its time, as without this pass.
     """
 
     name: ClassVar[str] = "rtask-apply-costs"

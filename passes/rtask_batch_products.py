@@ -24,11 +24,11 @@ class BatchProducts(Pass):
     """Multiply matrices of few rows by the same weights as one matrix of up to ``rows`` rows.
 
     Products that depend on each other, like those of a recurrent layer's states, are not batched.
-    Neither are products with weights of fewer than ``bytes`` bytes, which are read again from the
-    first-level cache. If ``device``, a name or a file, is given, products are batched only if
-    reading a weight takes ``num_veus`` of its vEUs at least as long as two multiply-adds with it.
-    On other devices, whose vEUs keep the weights in private memories, batching gains nothing, and
-    products would wait for rows that could be multiplied earlier.
+    Products with weights of fewer than ``bytes`` bytes are not batched either, because such weights
+    stay in the first-level cache. If ``device``, a name or a file, is given, products are batched
+    only if its ``num-veus`` vEUs need at least as much time to read a weight as for two
+    multiply-adds with it. On other devices, whose vEUs keep the weights in private memories,
+    batching gains nothing and delays products until all rows of the batch are known.
     """
 
     name: ClassVar[str] = "rtask-batch-products"
@@ -47,7 +47,8 @@ class BatchProducts(Pass):
     def run(self, module: ir.Module) -> None:
         """Batch the products of the entry function and sort the block topologically.
 
-        The module stays unchanged if no batch has two products, or if the device gains nothing.
+        The module stays unchanged if no batch has several products, or if ``device`` reads weights
+        fast.
         """
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return
@@ -70,9 +71,9 @@ class BatchProducts(Pass):
 
 
 def _is_slow_to_read(device: Device) -> bool:
-    """Whether reading an f32 weight takes at least as long as two multiply-accumulates by it.
+    """Whether reading an f32 weight takes at least as long as two multiply-adds with it.
 
-    Both times are those of all vEUs of the device together.
+    Both times are for all vEUs of the device working together.
     """
     most = device.bytes_per_second * device.num_veus
     reading = 4 / min(device.total_bytes_per_second, most)

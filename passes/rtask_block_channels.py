@@ -19,15 +19,15 @@ class BlockChannels(Pass):
 
     A convolution then loads and stores whole registers, and reads sixteen channels of a pixel from
     one cache line instead of from sixteen pages (NCHWc, as in Liu et al., *Optimizing CNN Model
-    Inference on CPUs*, USENIX ATC 2019). ``linalg.pack`` and ``linalg.unpack`` into such blocks, by
-    which regions exchange activations, are eliminated or become copies.
+    Inference on CPUs*, USENIX ATC 2019). Where regions exchange activations by ``linalg.pack`` and
+    ``linalg.unpack`` with such blocks, these operations are eliminated or become copies.
     """
 
     name: ClassVar[str] = "rtask-block-channels"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Store activations of the entry function in blocks of channels where contractions gain."""
+        """Store activations of the entry function in channel blocks where contractions benefit."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         blocker = ChannelBlocker(choose_layouts(operations, weights), weights)

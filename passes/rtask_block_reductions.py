@@ -1,4 +1,4 @@
-"""`rtask-block-reductions`: products of 8-bit integers add adjacent terms by fours."""
+"""`rtask-block-reductions`: contractions of 8-bit integers sum groups of four adjacent terms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEWEST = 8
 
 @dataclass(frozen=True)
 class BlockReductions(Pass):
-    """Store four adjacent terms of the sums of a contraction of 8-bit integers side by side.
+    """Store the operands of 8-bit contractions in groups of four terms of a sum.
 
     Processors have instructions that multiply four unsigned by four signed bytes and add the
     products to an i32 (x86's VNNI). The reduction loop that is innermost in the data is split by

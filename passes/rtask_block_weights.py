@@ -37,11 +37,11 @@ _LEAST_BYTES = 2
 class BlockWeights(Pass):
     """Store weights in consecutive panels, each with 16, 32 or 48 output channels innermost.
 
-    A tile of a contraction then reads its weights as one contiguous stream. In rows of all channels
-    it would read a few channels of every row, each on another page, which defeats prefetching.
-    ``width`` is the preferred number of channels, 16 or 32: those that a register tile computes. A
-    register tile that reads half of each row of a panel uses half of the sets of the first-level
-    cache.
+    A tile of a contraction then reads its weights as one contiguous stream. From weights in rows of
+    all channels, it would read a few channels of every row, each on a different page, which defeats
+    prefetching. ``width`` is the preferred number of channels, 16 or 32: as many as a register tile
+    computes. If a register tile reads only half of each row of a panel, it uses only half of the
+    sets of the first-level cache.
     """
 
     name: ClassVar[str] = "rtask-block-weights"
@@ -50,7 +50,7 @@ class BlockWeights(Pass):
     width: int = WIDEST_PANEL
 
     def check_options(self) -> None:
-        """Raise OptionError unless panels of the preferred width exist."""
+        """Raise an OptionError if ``width`` is not a supported panel width."""
         if self.width not in PANEL_WIDTHS:
             raise OptionError(f"{self.name}: width: expected 16 or 32 channels, found {self.width}")
 
@@ -85,10 +85,10 @@ class _Weight:
         op: the contraction.
         operand: the number of the contraction's operand that holds the weights.
         lane: the contraction's loop over the output channels.
-        layout: the place of the panels among the dimensions of the weights: before the first
+        layout: the layout of the weights in panels; the dimension of panels stands before the first
             reduction dimension.
-        loops: the loops over the output channels of all operations of the function, which are tiled
-            together; None if the operations cannot be tiled together.
+        loops: the loops over the output channels of all operations of the function that are tiled
+            together; None if they cannot be tiled.
     """
 
     argument: int
@@ -102,8 +102,8 @@ class _Weight:
 def _find_weight(computation: Computation, constant: set[int], width: int) -> _Weight | None:
     """Return the weights of the function's first contraction with more than ``width`` channels.
 
-    ``constant`` has the numbers of the function's arguments with values known at compile time. None
-    if no contraction has such weights.
+    ``constant`` contains the numbers of those arguments whose values are known at compile time.
+    Return None if no contraction has such weights.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
@@ -125,9 +125,9 @@ def _find_weight(computation: Computation, constant: set[int], width: int) -> _W
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the set of loops that are tiled together with loop ``loop`` of operation ``index``.
+    """Return the class of loops that are tiled together with loop ``loop`` of operation ``index``.
 
-    None if the loop cannot be tiled.
+    Return None if the loop cannot be tiled.
     """
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)
@@ -136,9 +136,9 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
     """Return the number of the loop over the output channels of a contraction's weights.
 
-    ``position`` is the operand number of the weights. The output channels are their last dimension
-    before the ``trailing`` last ones. None unless the loop is parallel, indexes no other input, and
-    its dimension follows a reduction dimension.
+    ``position`` is the operand number of the weights. The output channels are the last dimension
+    before the ``trailing`` last dimensions. Return None unless the loop is parallel, indexes no
+    other input, and its dimension follows a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -164,9 +164,9 @@ def _split(
 ) -> bool:
     """Split the loops over output channels into loops over panels and within panels.
 
-    The panels have the width ``preferred``, or another one that divides the channels. The function
-    and its calls are changed. Return False, and leave everything unchanged, if no panel width
-    divides the channels or a loop cannot be split.
+    The panels have the width ``preferred``, or another supported width that divides the channels.
+    The function and its calls are changed. Return False, and leave everything unchanged, if no
+    panel width divides the channels or a loop cannot be split.
     """
     extent = weight.op.extents[weight.lane]
     width = next((w for w in (preferred, *_WIDTHS) if extent % w == 0), None)
@@ -188,11 +188,11 @@ def _pad(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> None:
-    """Store the weights in panels of a width, the last padded with zeros; the loops are unchanged.
+    """Store the weights in panels of ``width`` channels, the last panel padded with zeros.
 
-    The contraction indexes the weights by panel and position in the panel. The function and
-    ``calls`` stay unchanged if the weights have several uses, or if an element of the result takes
-    fewer than ``_LEAST_BYTES`` bytes.
+    The loops are unchanged: the contraction indexes the weights by panel and by position in the
+    panel. The function and ``calls`` stay unchanged if the weights have several uses, or if the
+    element type of the result has fewer than ``_LEAST_BYTES`` bytes.
     """
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
@@ -223,8 +223,8 @@ def _pad(
 class _Panel:
     """The layout of weights in panels.
 
-    ``layout`` is the place of the panels among the dimensions of the weights, ``width`` the number
-    of output channels of a panel.
+    ``layout`` has the positions of the dimensions of panels and of columns, ``width`` is the number
+    of output channels in a panel.
     """
 
     layout: Panels

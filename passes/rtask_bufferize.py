@@ -42,8 +42,8 @@ class Bufferize(Pass):
 
     rKernels are specialized to the strides of their arguments. Each intermediate is a separate
     ``memref.alloc``; `rtask-plan-memory` places them in the arena once the schedule is known. With
-    ``prefer-external``, rOperators that an external rKernel can compute lose their other
-    candidates, as by `rtask-prefer-external`, before these are bufferized.
+    ``prefer-external``, the other candidates of rOperators that an external rKernel can compute are
+    removed before they are bufferized, as `rtask-prefer-external` does.
     """
 
     name: ClassVar[str] = "rtask-bufferize"
@@ -245,7 +245,7 @@ def _view(root: ir.Value, layout: Layout) -> ir.Value:
 
 
 def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit the rKernel ``old`` as the function ``name`` on memrefs of the types ``signature``."""
+    """Emit a version of the rKernel ``old`` on memrefs: function ``name`` of type ``signature``."""
     if len(old.operation.regions[0].blocks):
         _bufferized_kernel(old, name, signature)
         return

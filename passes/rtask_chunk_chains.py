@@ -27,11 +27,11 @@ class ChunkChains(Pass):
     """Compute chains of products of run-time values in chunks that fit into ``cache`` bytes.
 
     The scores of an attention are written by a product, read and written by a softmax, and read by
-    another product. Head by head, they stay in a core's second-level cache. Chains are cut along a
-    dimension that is a parallel loop of each rOperator, without overlaps, and only if all operands
-    that every chunk reads whole are small in comparison. Weights are not: chains with large weights
-    are left as they are. The rOperators of a chunk have an attribute, by which `rtask-schedule`
-    starts chunks in turns.
+    another product. If each head is computed separately, its scores stay in a core's second-level
+    cache. A chain is cut along a dimension that is a parallel loop of each rOperator, and only if
+    its chunks do not overlap and the operands that every chunk reads whole are small compared to
+    the intermediates. Chains with large weights are therefore not cut. An attribute of the
+    rOperators identifies their chunk: `rtask-schedule` limits the number of chunks in progress.
     """
 
     name: ClassVar[str] = "rtask-chunk-chains"

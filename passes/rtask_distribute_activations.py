@@ -19,7 +19,8 @@ class DistributeActivations(Pass):
     """Apply an elementwise function to the parts of a concatenation instead of the whole.
 
     The producers of the parts then apply it to values in registers, which saves a read and a write
-    of the whole. This pays if most of the parts have no other readers.
+    of the whole. An operation is moved only if nothing else reads the whole, and more than half of
+    its elements are in parts without other readers.
     """
 
     name: ClassVar[str] = "rtask-distribute-activations"

@@ -17,7 +17,7 @@ _LARGE_SPLAT = 1024
 
 @dataclass(frozen=True)
 class ExternalizeConstants(Pass):
-    """Move dense constants to arguments, so that operators that differ in them share code."""
+    """Turn dense constants into arguments; operators that differ only in them then share code."""
 
     name: ClassVar[str] = "rtask-externalize-constants"
     takes: ClassVar[Form | None] = Form.TENSORS

@@ -13,9 +13,9 @@ from rammer_mlir.scheduling.supersteps import fold
 
 @dataclass(frozen=True)
 class FoldVeus(Pass):
-    """Let ``num-veus`` vEUs run the rTasks of all vEUs; programs must not have barriers.
+    """Redistribute the rTasks of all vEUs to ``num-veus`` vEUs; programs must not have barriers.
 
-    Each vEU runs the rTasks of several vEUs in sequence.
+    Each of the remaining vEUs runs the rTasks of several original vEUs in sequence.
     """
 
     name: ClassVar[str] = "rtask-fold-veus"

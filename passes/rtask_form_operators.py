@@ -40,11 +40,11 @@ class FormOperators(Pass):
     Each call of a function with ``rtask.codegen``, which is a region for a foreign code generator,
     becomes an rOperator. The ``boundary`` selects the operations to fuse among those that can be
     fused. With ``none``, no operations are fused. With ``parallelism``, operations are fused unless
-    that loses parallelism and leaves fewer than ``enough`` independent rTasks. With ``inputs``,
+    fusion reduces parallelism and leaves fewer than ``enough`` independent rTasks. With ``inputs``,
     operations are fused while an rOperator reads at most ``inputs`` different tensors (F_max of
-    Dali, 0 for any number). With ``cost``, fusion minimizes the sum of all rOperators' predicted
-    times on ``num-veus`` vEUs of the ``device``, a name or a file; with ``per-operator``, each is a
-    separate launch.
+    Dali; 0 for any number). With ``cost``, fusion minimizes the sum of all rOperators' predicted
+    times on ``num-veus`` vEUs of the ``device``, a name or a file; with ``per-operator``, each
+    rOperator is a separate launch.
     """
 
     name: ClassVar[str] = "rtask-form-operators"

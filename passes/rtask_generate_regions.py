@@ -39,11 +39,11 @@ _MOST_RTASKS, _MOST_SCRATCH = 1 << 20, 1 << 40
 class GenerateRegions(Pass):
     """Ask each region's code generator for an external rKernel that computes the region.
 
-    If a code generator has no function ``generate``, or returns None, the host compiles the region.
-    The code is stored in an ``rtask.module``; ``rtask.generated`` on the region's function
-    describes the rKernel, which becomes a candidate in `rtask-tile` besides the host's rKernels.
-    ``target`` is the target of the code, as ``--target`` names it. ``options`` are for code
-    generators and engines, for example ``openvino.threads=2&iree.seconds=60``.
+    If a code generator has no method ``generate``, or the method returns None, the host compiles
+    the region. The code is stored in an ``rtask.module``; ``rtask.generated`` on the region's
+    function describes the rKernel, which becomes a candidate in `rtask-tile` besides the host's
+    rKernels. ``target`` is the target of the code, as ``--target`` names it. ``options`` are for
+    code generators and engines, for example ``openvino.threads=2&iree.seconds=60``.
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
@@ -90,8 +90,9 @@ def _generate(
 ) -> None:
     """Attach the code that a code generator returns for each of its regions.
 
-    A method ``prepare`` of the code generator is called once before. ``given`` has the values of
-    options by full name, ``owner.option``. A region for which it returns None stays unchanged.
+    A method ``prepare`` of the code generator is called once before the first region. ``given``
+    maps full names of options, ``owner.option``, to values. A region for which it returns None
+    stays unchanged.
     """
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None

@@ -56,8 +56,8 @@ class HoistZeroPoints(Pass):
     the sign bit of each element of the left one is inverted, which adds or subtracts 128 and is
     corrected like a zero point.
 
-    A contraction stays as it is if it has fewer than 8 terms, or if scaled sums of its terms might
-    not fit in an i32.
+    A contraction remains unchanged if its sums have fewer than 8 terms, or if scaled sums of its
+    terms might not fit in an i32.
     """
 
     name: ClassVar[str] = "rtask-hoist-zero-points"
@@ -110,7 +110,7 @@ class _Rewriter:
     def _is_parallel(self, zero: Zero | Scale, loops: Sequence[int]) -> bool:
         """Whether a zero point or scale is the same for all terms of each sum of the contraction.
 
-        ``zero`` belongs to a factor of the contraction. ``loops`` has the loop that indexes each
+        ``zero`` belongs to a factor of the contraction. ``loops`` lists the loop that indexes each
         dimension of this factor; it is empty if windows index the factor.
         """
         return not zero.dims or bool(
@@ -165,9 +165,9 @@ class _Rewriter:
     def _left_bytes(self) -> ir.Value:
         """Emit the left factor of the new contraction, as i8 without subtraction of the zero point.
 
-        If one factor has to change its signedness, the sign bits of this factor are inverted. Its
-        reshapes and paddings are applied; padding elements are zero points, since the difference is
-        zero there.
+        If both factors are signed or both unsigned, the sign bits of the left factor are inverted.
+        Its reshapes and paddings are applied; padding elements are zero points, since the
+        difference is zero there.
         """
         value, zero = self.left.value, self.left.zero
         point = None if zero is None else zero.number
@@ -272,7 +272,7 @@ class _Rewriter:
         """Emit the sums of ``left``, the left factor, along the reduction loops.
 
         Dimensions that a single reduction loop indexes, such as channels, are summed first, and
-        windows then. Return the sums as an operand of an elementwise operation.
+        windows then. Return the sums as the operand of an elementwise operation.
         """
         op = self.found.op
         exprs = list(op.maps[self.found.left].results)

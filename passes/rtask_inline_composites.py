@@ -13,7 +13,7 @@ from rammer_mlir.passes.ir.inlining import inline_calls
 
 @dataclass(frozen=True)
 class InlineComposites(Pass):
-    """Inline the calls of composites, so that the host can compile their regions."""
+    """Inline the calls of composites in regions, so that the host can compile the regions."""
 
     name: ClassVar[str] = "rtask-inline-composites"
 

@@ -24,7 +24,7 @@ from rammer_mlir.passes.tiling.generated import GENERATED, generated_module
 
 @dataclass(frozen=True)
 class InlineRegions(Pass):
-    """Inline the calls of regions, so that the host chooses layouts and fuses.
+    """Inline the calls of regions, so that the host chooses their layouts and fuses operations.
 
     ``regions`` names functions with ``rtask.codegen``; without names, regions without generated
     code are inlined. The pass runs directly after outlining and code generation.
@@ -66,7 +66,7 @@ class InlineRegions(Pass):
 def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
     """Erase functions of composites that no region calls, and code that no region refers to.
 
-    ``known`` has all functions of the module by name.
+    ``known`` maps names to all functions of the module.
     """
     regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
     called = {name for region in regions for name in _callees(region)}

@@ -22,10 +22,10 @@ class InsertCopies(Pass):
     """Copy tensors that views, concatenations or results cannot use in place.
 
     Afterwards, strides can express every view, and every concatenated or returned tensor is
-    computed directly in its final buffer. Generated rKernels of regions take dense operands only:
-    operands that are strided, or not aligned as they need, are copied. The entry function's
-    attribute ``rtask.placed`` prevents passes from merging equal rOperators whose results have
-    different places.
+    computed directly in its final buffer. Generated rKernels of regions take only dense, aligned
+    operands: operands that are strided, or that lack the required alignment, are copied. The entry
+    function's attribute ``rtask.placed`` prevents passes from merging equal rOperators whose
+    results have different places.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
@@ -78,10 +78,10 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
     """Copy the operands and results of an rOperator that are not dense or not aligned.
 
-    Alignment means a multiple of ``alignment`` bytes. An operand is copied before the rOperator; a
-    result is computed in a temporary buffer and copied to its place. The storage of copies and of
-    temporary buffers is added to ``placement``, since computing all anew for each rOperator takes
-    minutes if there are thousands.
+    Aligned means that the address is a multiple of ``alignment`` bytes. An operand is copied before
+    the rOperator; a result is computed in a temporary buffer and copied to its place. The storage
+    of copies and of temporary buffers is added to ``placement``, since recomputing the placement
+    for each rOperator would take minutes if there are thousands.
     """
 
     def is_off(value: ir.Value) -> bool:

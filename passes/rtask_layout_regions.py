@@ -16,19 +16,19 @@ from rammer_mlir.passes.regions.region import Layouts, region_of
 
 @dataclass(frozen=True)
 class LayoutRegions(Pass):
-    """Exchange activations in blocks of channels with regions whose code generator supports them.
+    """Exchange activations in channel blocks with regions whose code generator supports blocks.
 
     Without this pass, regions read and write the layouts of the model, and convert them internally.
-    The entry function packs and unpacks values in blocks: between two regions both operations
-    cancel, and `rtask-block-channels` lets the host use the blocks directly. Functions of regions
-    that are called with different layouts are cloned.
+    With it, the entry function packs values into blocks and unpacks them: between two regions, both
+    operations cancel, and `rtask-block-channels` lets the host use the blocks directly. Functions
+    of regions that are called with different layouts are cloned.
     """
 
     name: ClassVar[str] = "rtask-layout-regions"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Ask the code generators for layouts; pack and unpack the regions' values for them."""
+        """Ask the code generators for layouts; pack and unpack values of regions accordingly."""
         outlined = (f for f in functions(module) if CODEGEN in f.operation.attributes)
         regions = {symbol_name(function): function for function in outlined}
         layouts = {name: _layouts(module, function) for name, function in regions.items()}
@@ -61,7 +61,7 @@ def _callee(op: ir.OpView) -> str:
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
     """Redirect a call to ``function``, pack its operands, and unpack its results for their users.
 
-    ``layout`` has the blocked dimension of each operand and result in blocks.
+    ``layout`` gives the dimension along which each operand or result is stored in blocks.
     """
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():
@@ -83,7 +83,7 @@ def _store_in_blocks(value: ir.Value, dim: int) -> None:
 
 
 class _Changed:
-    """The clones of regions' functions that take and return blocks of channels, made on demand."""
+    """Clones, made on demand, of regions' functions that take and return blocks of channels."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module, self._symbols = module, ir.SymbolTable(module.operation)
@@ -115,7 +115,7 @@ class _Changed:
 def _change(function: ir.Operation, layout: Layouts) -> None:
     """Change a function's signature to blocks, with unpacks at its beginning and packs at its end.
 
-    ``layout`` has the blocked dimension of each argument and result in blocks.
+    ``layout`` gives the dimension along which each argument or result is stored in blocks.
     """
     block = function.regions[0].blocks[0]
     *_, end = block.operations

@@ -1,4 +1,4 @@
-"""`rtask-legalize`: tensor programs of other producers become the stage `linalg`."""
+"""`rtask-legalize`: tensor programs of other producers are lowered to the stage `linalg`."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ _GENERAL = ("linalg-generalize-named-ops", "linalg-inline-scalar-operands", *_SI
 
 @dataclass(frozen=True)
 class Legalize(Pass):
-    """Lower tensor programs of other producers to linalg on static tensors, or refuse them.
+    """Lower tensor programs of other producers to linalg on static tensors, or reject them.
 
-    Public functions are rewritten in place. All remaining operations that cannot be compiled are
-    refused in one error, each at its location.
+    Public functions are rewritten in place. A single error reports all operations that cannot be
+    compiled, each with its location.
     """
 
     name: ClassVar[str] = "rtask-legalize"

@@ -1,4 +1,4 @@
-"""`rtask-match-composites`: operations that a code generator computes as one become composites."""
+"""`rtask-match-composites`: operations that a code generator computes together are marked."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from rammer_mlir.passes.regions.units import Unit
 class MatchComposites(Pass):
     """Mark matches of code generators' patterns with ``rtask.composite``.
 
-    ``table`` names code generators, whose patterns are tried together; of overlapping matches,
-    those of the higher priority, then larger, then later matches are taken. ``script`` is a file
-    with a transform script, which runs first: operations that it annotates become composites.
+    ``table`` names code generators, whose patterns are tried together. Of overlapping matches, the
+    one of the highest priority is taken, then the largest, then the last. ``script`` is a file with
+    a transform script, which runs first: operations that it annotates become composites.
     """
 
     name: ClassVar[str] = "rtask-match-composites"
@@ -46,7 +46,7 @@ class MatchComposites(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Mark matches of patterns in the entry function as composites; existing marks stay."""
+        """Mark matches of patterns in the entry function as composites; keep existing marks."""
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))
@@ -65,7 +65,7 @@ class MatchComposites(Pass):
 
 
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
-    """Return non-overlapping matches of patterns among the units that have a single reading."""
+    """Return non-overlapping matches of patterns; only units with exactly one reading take part."""
     readings = [_only_reading(unit) for unit in units]
     known = [reading for reading in readings if reading is not None]
     return find_composites(ReadingGraph(known, _used_elsewhere(units)), patterns)
@@ -76,7 +76,7 @@ def _only_reading(unit: Unit) -> Reading | None:
 
 
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
-    """Return the values that the block returns or that a unit without a single reading uses.
+    """Return the values that the block returns, or that a unit without exactly one reading uses.
 
     A composite must not hide these values inside itself.
     """

@@ -1,4 +1,4 @@
-"""`rtask-merge-operators`: operators with a common input become one (IOS section 3)."""
+"""`rtask-merge-operators`: operators with a common input are merged (IOS section 3)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class MergeOperators(Pass):
     """Compute convolutions or products with the same input as one operation, and split the result.
 
-    Kernels of convolutions are padded with zeros to the common hull of their windows; subsequent
-    biases and activations are merged as well. Operators are merged if that multiplies the
-    arithmetic by at most ``growth``: 1 merges only kernels of equal size. With ``device``, a name
-    or a file, only operators are merged that form a stage of the policy `ios` whose predicted time
-    on ``num-veus`` vEUs decreases.
+    The filters of convolutions are padded with zeros to the smallest window that contains their
+    windows; subsequent biases and activations are merged as well. Operators are merged if that
+    increases the arithmetic at most by the factor ``growth``: 1 merges only filters of equal size.
+    With ``device``, a name or a file, operators are merged only if they form a stage of the policy
+    `ios` and the merge reduces the predicted time of the stage on ``num-veus`` vEUs.
     """
 
     name: ClassVar[str] = "rtask-merge-operators"

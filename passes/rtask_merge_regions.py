@@ -1,4 +1,4 @@
-"""`rtask-merge-regions`: neighbouring regions of one code generator become one."""
+"""`rtask-merge-regions`: neighbouring regions of a code generator are merged."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rammer_mlir.passes.regions.region_graph import MOST_REGION_VALUES, RegionGr
 class MergeRegions(Pass):
     """Merge neighbouring regions of a code generator, without cycles between regions.
 
-    A region has at most ``operands`` inputs and results. Neighbours are regions of which one reads
-    a result of the other. With ``siblings``, regions with a common source or reader are neighbours
-    too; without, they stay separate and can run at the same time.
+    A region has at most ``operands`` inputs and results. Two regions are neighbours if one reads a
+    result of the other. With ``siblings``, regions with a common source or reader are neighbours
+    too; without it, such regions remain separate and can run at the same time.
     """
 
     name: ClassVar[str] = "rtask-merge-regions"

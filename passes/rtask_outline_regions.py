@@ -25,8 +25,8 @@ class OutlineRegions(Pass):
     """Move each region into a function with ``rtask.codegen``, and each composite into another.
 
     Equal regions share a function, and so do equal composites. Composites outside of regions are
-    dissolved into single operations. Paddings before a region's operations stay outside, if its
-    code generator has ``pads_apart``.
+    dissolved into single operations. If the code generator has ``pads_apart``, paddings of the
+    region's inputs are left outside.
     """
 
     name: ClassVar[str] = "rtask-outline-regions"
@@ -126,7 +126,7 @@ class _Call:
 
 
 def _without_pads(unit: Unit) -> Unit:
-    """Return the unit without its ``tensor.pad`` operations on values from outside of the unit."""
+    """Return a unit without its ``tensor.pad`` operations on values from outside of the unit."""
     inside = set(unit.operations)
 
     def is_pad(op: ir.Operation) -> bool:

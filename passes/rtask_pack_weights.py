@@ -73,9 +73,9 @@ def _channels_last(op: Structured, position: int) -> list[int] | None:
     """Return the permutation of operand ``position`` that puts its output channels innermost.
 
     The output channels are the last parallel loop that indexes no other input. The permuted order
-    is: all other parallel loops, the reduction loops, the output channels. None if the operand has
-    this order already or fewer than ``_FEWEST_LANES`` output channels, or if any of its loops does
-    not index exactly one dimension.
+    is: all other parallel loops, the reduction loops, the output channels. Return None if the
+    operand has this order already or fewer than ``_FEWEST_LANES`` output channels, or if any of its
+    loops does not index exactly one dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if None in dims or len(set(dims)) != len(dims):

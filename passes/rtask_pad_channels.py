@@ -1,4 +1,4 @@
-"""`rtask-pad-channels`: activations are padded with channels to whole blocks."""
+"""`rtask-pad-channels`: the channels of activations are padded to whole blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class PadChannels(Pass):
-    """Pad activations with channels, computed by zero weights, to a multiple of a block.
+    """Pad the channels of activations to whole blocks; zero weights compute the added channels.
 
     `rtask-block-channels` can then store such activations in blocks too.
     """
@@ -121,7 +121,7 @@ class _Padder:
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
         """Return a weight with zeros after each run of channels.
 
-        A run is the channels of one operand of a concatenation. ``grown`` has the number of runs
+        A run is the channels of one operand of a concatenation. ``grown`` lists the number of runs
         along each dimension of the weight; 0 for a dimension without padding.
         """
         shape: list[int] = []
@@ -155,7 +155,8 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
     """Emit an initial tensor of type ``kind``.
 
-    It is filled with the scalar that fills ``value``, or is empty if no fill computes ``value``.
+    It is filled with the scalar that fills ``value``; if no fill computes ``value``, it is a
+    ``tensor.empty``.
     """
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
@@ -164,10 +165,10 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Emit the removal of the padding channels of ``new``, and return the value of ``old``'s type.
+    """Emit operations that remove the padding channels of ``new``, and return their result.
 
-    The result is a slice, or a concatenation of slices if the channels are those of several
-    concatenated values. ``padded`` describes the padding.
+    The result has the type of ``old``. It is a slice, or a concatenation of slices if the channels
+    are those of several concatenated values. ``padded`` describes the padding.
     """
     shape = shape_of(old)
     shape[padded.dim] = padded.own
@@ -182,7 +183,7 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return the number of runs along each dimension of an operand; 0 for one without padding.
+    """Return the number of runs along each dimension of an operand; 0 if it has no padding.
 
     A run is the channels of one operand of a concatenation, followed by padding.
 

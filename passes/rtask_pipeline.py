@@ -24,8 +24,9 @@ class Pipeline(Pass):
 
     A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of the
     last result are concatenated in place. Windows of convolutions make the parts overlap, and the
-    overlap is computed twice. Chains are chosen to lower the memory in use in the order of the
-    rOperators, from the highest peak on, until intermediates fit into ``memory`` bytes.
+    overlap is computed twice. The memory in use is that of the rOperators executed in their order.
+    Chains are chosen to lower it, at the highest peak first, until intermediates fit into
+    ``memory`` bytes.
     """
 
     name: ClassVar[str] = "rtask-pipeline"

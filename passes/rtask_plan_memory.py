@@ -57,7 +57,7 @@ class PlanMemory(Pass):
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
     """Set a byte offset in the arena as an attribute of each buffer's ``memref.alloc``.
 
-    ``offsets`` has the offset of each buffer by the buffer's number in ``roots``.
+    ``offsets`` maps the number of each buffer in ``roots`` to the buffer's offset.
     """
     for number, offset in offsets.items():
         owner = roots[number].owner
@@ -79,7 +79,7 @@ def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
 
 
 def _erase_with_views(op: ir.Operation) -> None:
-    """Erase a buffer's operation, and first the views of the buffer, which have no other users."""
+    """Erase a buffer's operation after the views of the buffer; both must have no other users."""
     for result in op.results:
         for use in list(result.uses):
             _erase_with_views(use.owner.operation)

@@ -1,4 +1,4 @@
-"""`rtask-print-designs`: each rOperator's mapping of loops to hardware by a design search."""
+"""`rtask-print-designs`: prints how a design search maps each rOperator's loops to hardware."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 class PrintDesigns(Pass):
     """Print how many designs each rOperator has, and the cheapest design, on standard error (Dali).
 
-    A design maps the iterations of each loop to rTasks, lanes, both, or a serial loop; on a CPU,
-    lanes are elements of vectors. Equal rOperators share a function and are printed once. The
-    machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
+    A design maps the iterations of each loop to rTasks, to lanes, to both, or to a serial loop; on
+    a CPU, lanes are elements of vectors. Equal rOperators share a function and are printed once.
+    The machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
     units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, the
     search also decides whether a value that is broadcast or read more than once is stored,
     recomputed, or written to memory before a barrier. The module is unchanged.

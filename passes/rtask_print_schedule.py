@@ -1,4 +1,4 @@
-"""`rtask-print-schedule`: a module's rPrograms as readable tables."""
+"""`rtask-print-schedule`: prints a module's rPrograms as readable tables."""
 
 from __future__ import annotations
 

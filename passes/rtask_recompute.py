@@ -23,11 +23,11 @@ _MOST_ROUNDS = 4
 class Recompute(Pass):
     """Clone rOperators before late readers, so that intermediates fit into ``memory`` bytes.
 
-    Values that are only stored for later readers are dropped, the cheapest to recompute first
-    (Dali; checkpoints of Chen et al., 2016). The limit applies to the bytes in use in the order of
-    the rOperators; `rtask-schedule` with the same ``memory`` keeps to it. If intermediates cannot
-    fit, the choice with the lowest peak is taken. Results are bitwise equal: a clone calls the same
-    rKernels.
+    Values that are only kept for later readers are discarded and recomputed, those that are
+    cheapest to recompute first (Dali; checkpoints of Chen et al., 2016). The limit applies to the
+    bytes in use when the rOperators are executed in their order; `rtask-schedule` with the same
+    ``memory`` observes it. If intermediates cannot fit, the choice with the lowest peak is taken.
+    Results are bitwise equal: a clone calls the same rKernels.
     """
 
     name: ClassVar[str] = "rtask-recompute"

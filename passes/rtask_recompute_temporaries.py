@@ -15,11 +15,11 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic
 class RecomputeTemporaries(Pass):
     """Clone the elementwise operations of rOperators for each of their readers.
 
-    Otherwise, a value that is read more than once is a temporary of its rTask. After this pass,
-    `linalg-fuse-elementwise-ops` finds one reader for each operation and fuses them. This is the
-    ablation of Dali's table 1, without temporaries. Results of reductions and products stay
-    temporaries, and so do values whose clones would give an rOperator more than ``growth`` times
-    its operations.
+    Without this pass, a value that is read more than once is a temporary of its rTask. After this
+    pass, `linalg-fuse-elementwise-ops` finds one reader for each operation and fuses them. This
+    corresponds to the ablation without temporaries in table 1 of Dali. Results of reductions and
+    products remain temporaries, and so do values whose clones would increase the number of an
+    rOperator's operations by more than the factor ``growth``.
     """
 
     name: ClassVar[str] = "rtask-recompute-temporaries"

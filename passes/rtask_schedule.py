@@ -28,12 +28,12 @@ from rammer_mlir.scheduling.supersteps import supersteps
 class Schedule(Pass):
     """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
 
-    Costs are those of ``device``, a name or a file; if it only supports global synchronization,
-    rPrograms are supersteps. With ``per-operator``, each operator becomes a separate rProgram, as a
-    baseline. If intermediates have to fit into ``memory`` bytes, operators wait for the operators
-    whose memory they reuse; 0 is no limit. Without a limit, as many chunks of a chain
-    (`rtask-chunk-chains`) are in progress at a time as there are vEUs; where that occupies all
-    vEUs, each vEU computes whole chunks.
+    Costs are those of ``device``, a name or a file; if the device only supports global
+    synchronization, each rProgram is a superstep. With ``per-operator``, each operator becomes a
+    separate rProgram, as a baseline. If intermediates have to fit into ``memory`` bytes, operators
+    wait for the operators whose memory they reuse; 0 is no limit. Without a limit, at most
+    ``num-veus`` chunks of a chain (`rtask-chunk-chains`) are in progress at a time; if whole chunks
+    occupy all vEUs evenly, each vEU computes whole chunks.
     """
 
     name: ClassVar[str] = "rtask-schedule"
@@ -97,6 +97,6 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 
 
 def _chunks(operators: Sequence[ir.OpView]) -> dict[int, Chunk]:
-    """Return the chunk of each rOperator that belongs to one, by the rOperator's number."""
+    """Return, by number, the chunk of each rOperator that belongs to a chunk."""
     found = {number: chunk_of(op.operation) for number, op in enumerate(operators)}
     return {number: chunk for number, chunk in found.items() if chunk is not None}

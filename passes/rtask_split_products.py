@@ -1,4 +1,4 @@
-"""`rtask-split-products`: products that are read row by row are computed a few rows at a time."""
+"""`rtask-split-products`: products whose rows are read separately are split by rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitProducts(Pass):
-    """Cut products with weights into products of ``rows`` rows, where results are read row by row.
+    """Cut products with weights into parts of ``rows`` rows if separate slices read their rows.
 
-    Recurrent layers project the inputs of all steps at once, and each step reads its rows. In
-    parts, the first steps need not wait for the last rows, nor a layer for the last step of the
-    previous layer; and the parts share an rKernel, so that a program's code is the same for
-    sequences of any length. Parts are of equal size: if the rows do not divide evenly, the last
-    part recomputes some rows of the previous part.
+    Recurrent layers project the inputs of all steps by a single product, and each step reads its
+    rows. If the product is cut into parts, the first steps need not wait for the last rows, and a
+    layer need not wait for the last step of the previous layer. The parts share an rKernel, so that
+    a program's code is the same for sequences of any length. Parts are of equal size: if the rows
+    do not divide evenly, the last part recomputes some rows of the previous part.
     """
 
     name: ClassVar[str] = "rtask-split-products"

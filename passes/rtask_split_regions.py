@@ -1,4 +1,4 @@
-"""`rtask-split-regions`: regions are cut to their code generators' limits, and kept if they pay."""
+"""`rtask-split-regions`: regions are cut to fit limits, and dissolved if they gain too little."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 class SplitRegions(Pass):
     """Cut regions that exceed a limit, and return regions that gain too little to the host.
 
-    The code generator's limits apply, and ``operations``, ``bytes`` and ``values``, 0 for no limit.
-    A region has at most 95 inputs and results: the dialect allows 96 operands of an operation, and
-    the scratch memory of the region's code is one of them.
-    Of all cuts along the order of operations, the cut with the least time for launches and
+    The limits are those of the code generator and ``operations``, ``bytes`` and ``values``; 0 is no
+    limit. A region has at most 95 inputs and results: the dialect allows 96 operands of an
+    operation, and the scratch memory of the region's code is one of them. A region is cut into
+    consecutive operations. Of all such cuts, the cut with the least predicted time for launches and
     transfers on ``device``, a name or a file, with ``num-veus`` vEUs is taken. Regions with fewer
     than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has one)
     stay on the host, and so do regions for which the code generator's method ``worth`` returns

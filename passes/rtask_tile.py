@@ -41,9 +41,10 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class Limit:
-    """The maximum bytes that an rTask may access.
+    """A limit on the bytes that an rTask may access.
 
-    ``memory`` is the maximum, 0 for no limit; ``op`` is the operation that the error names.
+    ``memory`` is the maximum in bytes, 0 for no limit; ``op`` is the operation at which the error
+    is reported.
     """
 
     memory: int
@@ -87,14 +88,15 @@ class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
     No rTask accesses more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
-    tiles are chosen by its times for ``num-veus`` vEUs, in which sums of products of the types
-    ``matrix-elements`` take the time of matrix instructions. Without a device, they are for cores
-    of a CPU: the rTasks of the coarsest rKernel execute at most ``work`` scalar operations where
-    that is possible, except where it has ``enough`` rTasks and smaller ones would read many more
-    bytes in total. Functions that many rOperators call get an additional candidate, for rTasks that
-    fill gaps. Registered ``providers`` may offer more rKernels, for the ``target``. On a CPU,
-    ``design`` ``search`` searches for the tiling that moves the fewest bytes in rTasks of the size
-    that ``greedy`` refinement finds.
+    tiles are chosen by the times that the device description predicts for ``num-veus`` vEUs; matrix
+    instructions are assumed for sums of products of the types ``matrix-elements``. Without a
+    device, tiles are chosen for cores of a CPU: the rTasks of the coarsest rKernel execute at most
+    ``work`` scalar operations where that is possible, unless there are at least ``enough`` rTasks
+    and smaller rTasks would read many more bytes in total. Functions that many rOperators call get
+    an additional candidate with small rTasks, which fill gaps in schedules. Registered
+    ``providers`` may offer more rKernels for the ``target``. On a CPU, the ``design`` ``search``
+    finds the tiling that moves the fewest bytes with rTasks of the size that ``greedy`` refinement
+    finds.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -112,7 +114,10 @@ class Tile(Pass):
     matrix_elements: tuple[str, ...] = ()
 
     def check_options(self) -> None:
-        """Raise OptionError for a small number, an unknown design, or a design with a device."""
+        """Raise an OptionError if a number is too small or ``design`` is not valid.
+
+        Only the design ``greedy`` can be combined with a device.
+        """
         check_least(self, 1, "candidates", "num_veus", "work")
         check_least(self, 0, "memory", "enough")
         if self.design not in _DESIGNS:
@@ -186,7 +191,7 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 
 
 def _separate_results(function: ir.OpView) -> None:
-    """Clone the producer of a value that the function returns more than once.
+    """Clone the producer of each value that the function returns more than once.
 
     Each result then has a separate value and a separate buffer.
     """
@@ -237,7 +242,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has made for a function.
+    """Yield the name of the rKernel that a code generator has generated for a region's function.
 
     Yield nothing if there is no such rKernel.
     """
@@ -248,7 +253,7 @@ def _generated(function: ir.OpView) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The providers that are asked for rKernels, and the target for which the rKernels are."""
+    """The providers to ask for rKernels, and the target of these rKernels."""
 
     providers: Sequence[KernelProvider]
     target: str
@@ -273,8 +278,8 @@ class _Wanted:
     """Criteria for the choice of tiles.
 
     Attributes:
-        aims: targets of an rTask's work, coarse to fine.
-        candidates: the number of rKernels.
+        aims: the targets of the work per rTask, from coarse to fine.
+        candidates: the maximum number of rKernels per function.
         memory: maximum bytes that an rTask may access, 0 for no limit.
         device: the device; None for cores of a CPU.
         design: ``greedy`` or ``search``.
@@ -301,7 +306,11 @@ class _Wanted:
 def _tilings(
     computation: Computation, wanted: _Wanted, cost: Callable[[Tiling], TileCost], element: str
 ) -> list[Tiling]:
-    """Return the tilings; matrix instructions on ``element`` compute most of the operations."""
+    """Return the tilings of the candidate rKernels of a computation, from coarse to fine.
+
+    ``element`` is the element type of the matrix instructions that perform most of the operations;
+    empty if there are none. ``cost`` returns the cost of an rTask of a tiling.
+    """
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
@@ -320,8 +329,9 @@ def _tilings(
 def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
     """Return the element type on which matrix instructions compute most of a computation.
 
-    It is one of ``elements``, which the target's instructions multiply; f32 is multiplied as tf32.
-    Empty if there is no such type, or if a factor has fewer rows or columns than a matrix.
+    It is one of ``elements``, the types of the target's matrix instructions, which multiply f32 as
+    tf32. The result is empty if there is no such type, or if a factor has fewer rows or columns
+    than the matrices of an instruction.
     """
     main = max(computation.generics, key=lambda op: op.operations, default=None)
     if main is None or not main.matrix_element:
@@ -336,7 +346,7 @@ def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
-    """Return a limit on the bytes of an rTask, so that the values it reads twice stay in L1.
+    """Return a limit on the bytes of an rTask, such that values which it reads twice stay in L1.
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials.
     ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share

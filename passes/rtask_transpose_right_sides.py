@@ -1,4 +1,4 @@
-"""`rtask-transpose-right-sides`: products read their right sides in the faster layout."""
+"""`rtask-transpose-right-sides`: products read their right operands in the faster layout."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ _FEWEST_COLUMNS = 32
 
 @dataclass(frozen=True)
 class TransposeRightSides(Pass):
-    """Copy transposed right sides of products with many rows; read those of few rows directly.
+    """Copy transposed right operands of products with many rows; do without copies for few rows.
 
-    A product reads a right side that is known at run time, such as the keys of an attention, once
-    for some of its rows. If the elements of a column are adjacent in memory, each element of the
+    The right side of a product is its right operand; this pass concerns right sides that are known
+    only at run time, such as the keys of an attention. A product reads its right side once for each
+    group of its rows. If the elements of a column are adjacent in memory, each element of the
     result needs a sum over a register's lanes, or each load a transpose. A transposing copy avoids
-    both, and costs as much as several rows of the product; more if it leaves a core's caches. One
-    AVX-512 core needs, in us with and without a copy, for rows x inner x columns of f32: 50 and 13
-    for 1x512x256, 45 and 23 for 8x512x256, 56 and 122 for 256x64x256, 407 and 555 for 200x1024x128,
-    2417 and 1297 for 64x1024x1024.
+    both, and costs as much as several rows of the product, or more if it does not fit into a core's
+    caches. One AVX-512 core needs, in us with and without a copy, for rows x inner x columns of
+    f32: 50 and 13 for 1x512x256, 45 and 23 for 8x512x256, 56 and 122 for 256x64x256, 407 and 555
+    for 200x1024x128, 2417 and 1297 for 64x1024x1024.
 
-    Copies are in panels of ``width`` columns where that divides their number, so that a tile reads
-    contiguous memory instead of a part of each row. A right side of at least ``least`` bytes is
-    copied in panels for a product of at least ``packed`` rows even if it is not transposed. The
-    same core needs, in ms without a copy and with one in panels of 32: 10.1 and 8.1 for 4 products
-    of 1024x1024x128, 13.9 and 10.6 for 4 of 1024x128x1024, 37.1 and 26.4 for 256x2048x2048.
+    Copies are stored in panels of ``width`` columns if ``width`` divides the number of columns, so
+    that a tile reads contiguous memory instead of a part of each row. A right side of at least
+    ``least`` bytes is copied in panels for a product of at least ``packed`` rows even if it is not
+    transposed. The same core needs, in ms without a copy and with one in panels of 32: 10.1 and 8.1
+    for 4 products of 1024x1024x128, 13.9 and 10.6 for 4 of 1024x128x1024, 37.1 and 26.4 for
+    256x2048x2048.
 
     A product of at most ``few`` rows, or with a right side of more than ``most`` bytes, reads the
     source of a transposing copy. A product of at least ``many`` rows gets a copy of a transposed

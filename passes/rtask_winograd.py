@@ -1,4 +1,4 @@
-"""`rtask-winograd`: convolutions with fewer multiplications, by Winograd's minimal filtering."""
+"""`rtask-winograd`: convolutions are computed by Winograd's minimal filtering if it is faster."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rammer_mlir.passes.winograd.tiles import EXPAND
 
 @dataclass(frozen=True)
 class Winograd(Pass):
-    """Compute 3x3 convolutions of unit stride as F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
+    """Compute 3x3 convolutions of unit stride by F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
 
     A large image is cut into strips, and each rTask transforms a strip, multiplies it and
     transforms it back. For many channels, the three steps are separate rOperators, so that the
     transformed weights are read once (Lavin and Gray, *Fast Algorithms for Convolutional Neural
-    Networks*). ``tile`` forces tiles of 2 or 4 rows and columns, ``form`` forces ``strips`` or
-    ``operators``, wherever that is possible.
+    Networks*). ``tile`` forces tiles of 2 or 4 rows and columns (0: the faster); ``form`` forces
+    ``strips`` (a single rOperator) or ``operators`` (three), wherever that is possible.
     """
 
     name: ClassVar[str] = "rtask-winograd"
@@ -93,7 +93,7 @@ class Winograd(Pass):
 def _erase_unused_padding(value: ir.Value) -> None:
     """Erase the padding, or the reshape of a padding, that computes ``value``, if it is unused.
 
-    Otherwise, the border of the padded image would still be filled.
+    If it were kept, the border of the padded image would still be filled.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or any(True for _ in value.uses):

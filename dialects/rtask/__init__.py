@@ -32,9 +32,9 @@ definition.
 def register(context: ir.Context) -> None:
     """Load the dialect into a context, unless it is loaded already.
 
-    May be called from several threads at once. Turns the context's multithreading off, and it has
-    to stay off: MLIR verifies functions in parallel, and its threads would wait for Python's lock
-    to enter our verifiers, while the caller holds that lock and waits for them.
+    May be called from several threads at once. Multithreading of the context is disabled and must
+    stay disabled: MLIR verifies functions in parallel, and its threads would wait for Python's
+    global lock to call our verifiers, while the caller holds that lock and waits for the threads.
     """
     with _LOADING:
         context.enable_multithreading(False)

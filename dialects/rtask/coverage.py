@@ -16,8 +16,9 @@ def first_miscovered(
     """Return the first element that is not in exactly one of the boxes.
 
     The indicator function of a box has a mixed difference that is +1 or -1 at its corners and 0
-    elsewhere. The boxes cover the array exactly once if and only if their differences add up to
-    that of the array itself. This costs O(n log n) for n boxes, regardless of the array's size.
+    elsewhere. The boxes cover the array exactly once if and only if their differences add up to the
+    difference of the box that is the whole array. This costs O(n log n) for n boxes, regardless of
+    the array's size.
 
     Args:
         starts: (boxes, rank) int64, the first element of each box.
@@ -25,8 +26,8 @@ def first_miscovered(
         shape: the array's extent in each dimension.
 
     Returns:
-        The indices of the first of these elements in row-major order, and the number of boxes that
-            cover it; None if the boxes cover each element once.
+        The indices of the first element, in row-major order, that is in no box or in several boxes,
+            and the number of boxes that contain it; None if each element is in exactly one box.
     """
     if 0 in shape:
         return None

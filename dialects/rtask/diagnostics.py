@@ -1,4 +1,4 @@
-"""Access to attributes in verifiers, and the report of the first broken rule.
+"""Access to attributes in verifiers, and diagnostics for the first broken rule.
 
 MLIR runs these verifiers before the verifiers that IRDL derives from an operation's declaration, so
 they cannot assume that an attribute or region is present.
@@ -26,10 +26,10 @@ class Broken(Exception):
 
 
 def verified(check: Callable[[], None]) -> bool:
-    """Call ``check``; return whether it found all rules to hold.
+    """Call ``check``; return True if it finds no broken rule.
 
-    ``check`` raises ``Broken`` for a broken rule, which becomes a diagnostic of MLIR at the
-    operation.
+    ``check`` raises ``Broken`` for a broken rule. The error is then emitted as a diagnostic of MLIR
+    at the operation, and the result is False.
     """
     try:
         check()
@@ -88,7 +88,7 @@ def symbols(op: ir.Operation, key: str) -> list[str]:
 
 
 def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
-    """Return the operations in the body of ``op``, which has one block.
+    """Return the operations in the only block of ``op``, after checking their names.
 
     Raises:
         Broken: if ``op`` has not exactly one region with one block, or an operation inside it has a

@@ -20,8 +20,8 @@ class BufferEffects(ir.MemoryEffectsOpInterface):
     """The memory effects of rOperators and runs: they read and write all operands on memrefs.
 
     On tensors there are no effects, unless the function has the attribute ``rtask.placed``. All
-    memref operands count as written, although each ``rtask.kernel`` lists the written ones, because
-    looking it up at each query would search the module.
+    memref operands count as written: the ``rtask.kernel`` lists those that really are, but looking
+    it up at each query would search the module.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The attribute ``external`` of ``rtask.kernel``: the foreign function that is the rKernel."""
+"""The attribute ``external`` of ``rtask.kernel``: a foreign function as its implementation."""
 
 from __future__ import annotations
 
@@ -32,13 +32,16 @@ _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
 @dataclass(frozen=True)
 class External:
-    """The function that is an rKernel: ``module`` is an ``rtask.module`` that defines ``symbol``.
+    """A foreign function that implements an rKernel.
 
-    It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
-    input and output, all dense in row-major order, and returns 0 if it succeeds. A function with
-    state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
-    Inputs and outputs begin at multiples of ``alignment`` bytes. If its ``grain`` is ``device``, it
-    has a single rTask, which runs alone on the device.
+    ``module`` is the name of the ``rtask.module`` that defines the function ``symbol``.
+
+    The function is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start
+    of each input and output, all dense in row-major order, and returns 0 if it succeeds. If
+    ``has_state``, a state is opened once, and the function is called as ``int32_t (void *state,
+    int64_t rtask, void **arguments)``. Inputs and outputs begin at multiples of ``alignment``
+    bytes. If the ``grain`` is ``device``, the rKernel has a single rTask, which runs alone on the
+    device.
 
     On a GPU, all threads of the block that runs the rTask call ``void symbol(int64_t rtask, int32_t
     thread, int32_t threads, void *argument0, ...)``.

@@ -49,8 +49,8 @@ def check_types(
 ) -> None:
     """Check that the types ``got`` are the types ``expected``, except for layout offsets.
 
-    For the message, ``name`` is the function that has the expected types, and ``what`` is the word
-    for a value of these types.
+    The message contains ``name``, the name of the function that has the expected types, and
+    ``what``, the noun for a value of these types.
 
     Raises:
         Broken: at ``op``, if the number of types or a type differs.

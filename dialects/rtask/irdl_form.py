@@ -22,11 +22,11 @@ def irdl_text() -> str:
 
 
 def portable_asm(module: ir.Module, *, enable_debug_info: bool = False) -> str:
-    """Return a module as text in the generic form, with the sizes of operand and result groups.
+    """Return a module as text in the generic form, with the sizes of operand and result segments.
 
-    IRDL gives all values of a group one type, so each operand of an rOperator is a separate group,
-    and IRDL requires the groups' sizes. The verifiers of this package hide the sizes; other tools
-    need them in the text. ``enable_debug_info`` prints locations.
+    IRDL gives all values of a segment the same type, so each operand of an rOperator is a separate
+    segment, and IRDL requires the sizes of the segments. The verifiers of this package remove the
+    sizes; other tools need them in the text. If ``enable_debug_info``, locations are printed.
     """
     with module.context, ir.Location.unknown():
         copy = module.operation.clone(ip=False)

@@ -45,14 +45,15 @@ class KernelOp(RTask.Operation, name="kernel"):
     ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
     synchronizations; it performs ``operations`` arithmetic operations and moves ``bytes`` bytes.
-    The optional ``seconds`` are its measured times with data hot in a core's cache, cold, and far
-    (after many more bytes). ``reads`` and ``writes`` list, per argument, the box that rTask ``d0``
-    accesses (see ``Access``). The optional ``updates`` lists boxes that it may both read and write.
-    Boxes of updates need not cover the argument and may overlap; rOperators that update the same
-    buffer do so in the order of their ids. The optional ``external`` names a foreign function as
-    the implementation (see ``External``); the function is then a declaration. The optional
-    ``matrix_element`` (f16, bf16 or tf32) is the type of the elements that matrix instructions
-    multiply in most of the operations.
+    The optional ``seconds`` are three measured times of an rTask: with its data in the core's cache
+    (hot), after reads of 16 MiB (cold), and after reads of 128 MiB (far) of other data. ``reads``
+    and ``writes`` list, per argument, the box that rTask ``d0`` accesses (see ``Access``). The
+    optional ``updates`` lists boxes that the rTask may both read and write. These boxes need not
+    cover the argument and may overlap; rOperators that update the same buffer do so in the order of
+    their ids. The optional ``external`` names a foreign function as the implementation (see
+    ``External``); the rKernel's function is then a declaration. The optional ``matrix_element``
+    (f16, bf16 or tf32) is the element type of the matrix instructions that perform most of the
+    operations.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -67,7 +68,7 @@ class KernelOp(RTask.Operation, name="kernel"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether the counts, the function and the accesses are valid, and tiles cover the outputs.
+        """Whether counts, function and accesses are valid, and ``writes`` cover their outputs.
 
         A broken rule becomes a diagnostic.
         """

@@ -2,8 +2,8 @@
 
 IRDL gives all values of a variadic operand one type, unless each value is a separate segment, and
 then requires the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which clutter the
-text. MLIR verifies traits before IRDL's own verifier, and region invariants after it, so the
-segment sizes are present only in between.
+text. MLIR calls ``verify_invariants`` before IRDL's own verifier, and ``verify_region_invariants``
+after it: the former adds the attributes, and the latter removes them.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""``rtask.module``: foreign code, which is linked with ours or which an engine runs."""
+"""``rtask.module``: foreign code that is linked with the compiled program or run by an engine."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
@@ -28,15 +28,15 @@ OPTIONS = "options"
 
 
 class ModuleOp(RTask.Operation, name="module"):
-    """Foreign code, with which functions of external rKernels are linked.
+    """Foreign code that defines the functions of external rKernels.
 
     ``form`` is the format of ``code``: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
     bytes of a relocatable object, ``ptx`` PTX and ``cuda`` CUDA source; ``graph`` a graph in JSON
     and ``binary`` opaque bytes, both for the engine named by ``engine``. The attribute ``external``
-    of an ``rtask.kernel`` refers to its symbol. The optional ``objects`` are relocatable objects
-    that the code calls. The optional ``needs`` lists packages that must be installed where the code
-    runs, each a dictionary of the strings ``package``, ``version``, ``library`` and ``extra``. The
-    optional ``options`` is a dictionary of strings for the engine.
+    of an ``rtask.kernel`` refers to the module's symbol. The optional ``objects`` are relocatable
+    objects that the code calls. The optional ``needs`` lists packages that must be installed where
+    the code runs, each a dictionary of the strings ``package``, ``version``, ``library`` and
+    ``extra``. The optional ``options`` is a dictionary of strings for the engine.
     """
 
     sym_name: ir.StringAttr

@@ -12,17 +12,18 @@ OPERATOR_ID = "operator_id"
 class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
     """An rOperator: a set of independent, equal rTasks (RAMMER section 3.1).
 
-    On tensors it has operands and results; ``kernels`` names its computation on whole tensors, or,
-    once tiled, its candidate rKernels. On memrefs it has no results, writes into its last operands
-    and has an ``operator_id``, a number that its ``rtask.run``s repeat. On tensors it has no memory
-    effects until ``rtask-insert-copies``; on memrefs it reads and writes its operands.
+    On tensors it has operands and results; ``kernels`` names the function that computes it on whole
+    tensors, or, after tiling, its candidate rKernels. On memrefs it has no results, writes into its
+    last operands and has an ``operator_id``, the number by which each ``rtask.run`` of its rTasks
+    refers to it. On tensors it has no memory effects until ``rtask-insert-copies``; on memrefs it
+    reads and writes its operands.
     """
 
     kernels: ir.ArrayAttr
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether all values are tensors or all memrefs, and all rKernels exist with these types.
+        """Whether all values are tensors or all are memrefs, and the rKernels accept their types.
 
         A broken rule becomes a diagnostic.
         """

@@ -77,7 +77,7 @@ def _section(operation: type[ir.OpView]) -> Iterator[str]:
 
 
 def _fields(operation: type[ir.OpView]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the type, in words, of each attribute and region of an operation."""
+    """Yield the name of each attribute and region of an operation, with its type described."""
     hints: dict[str, Any] = get_type_hints(operation)
     for field in operation.__annotations__:
         kind = hints[field]

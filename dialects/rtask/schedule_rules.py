@@ -17,7 +17,7 @@ Items = Sequence[Sequence[ir.Operation]]
 def check_barriers(items: Items) -> None:
     """Check that every wait is for an existing rTask of another vEU of the rProgram.
 
-    ``items`` has a list for each vEU: its runs and barriers, in order.
+    ``items`` contains, for each vEU, the list of its runs and barriers in order.
 
     Raises:
         Broken: at the first invalid barrier.
@@ -68,7 +68,7 @@ class _Kernel:
 def check_runs(program: ir.Operation, items: Items) -> None:
     """Check the rKernel, the ids and the operand types of every run of an rProgram.
 
-    ``items`` has a list for each vEU of ``program``: its runs and barriers, in order.
+    ``items`` contains, for each vEU of ``program``, the list of its runs and barriers in order.
 
     Raises:
         Broken: at the first invalid run.

@@ -1,1 +1,1 @@
-"""Layouts of activations: channels in blocks, and padded to whole blocks."""
+"""Layouts of activations: channels stored in blocks, and padded to whole blocks."""

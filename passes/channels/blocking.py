@@ -18,17 +18,19 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitLoops:
-    """The new loop numbers of a generic, some of whose loops are split into two loops.
+    """The numbers of a generic's loops after some of them are split into two loops.
 
     A split loop becomes a block loop over blocks of 16 iterations, and a point loop over the
-    iterations (points) of a block. Point loops of parallel loops follow the last parallel loop,
-    those of reductions are innermost: consecutive iterations then read consecutive channels of the
-    same pixel.
+    iterations (points) of a block. Point loops of parallel loops follow the last parallel loop;
+    point loops of reductions are innermost: consecutive iterations then read consecutive channels
+    of the same pixel.
 
     Attributes:
-        blocks: for each old loop, the number of its new loop; for a split loop, of its block loop.
-        points: for each old loop that is split, the number of its point loop.
-        kinds: True for each new loop that is parallel.
+        blocks: for each old loop, the number of its new loop; for a split loop, the number of its
+            block loop.
+        points: the number of the point loop of each old loop that is split, by the old loop's
+            number.
+        kinds: for each new loop, True if it is parallel, False if it is a reduction.
     """
 
     blocks: dict[int, int]
@@ -39,7 +41,7 @@ class SplitLoops:
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
         """Return the loop numbers after the old loops ``loops`` are split.
 
-        ``parallel`` has True for each old loop that is parallel.
+        ``parallel`` tells of each old loop whether it is parallel.
         """
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
@@ -57,7 +59,8 @@ class SplitLoops:
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
         """Return the index expressions of an indexing map in the new loops.
 
-        A split loop is replaced by its loop over blocks; the caller adds the loop over points.
+        In place of a split loop, the expressions use its block loop; the caller adds the point
+        loop.
         """
         dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
         renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
@@ -71,7 +74,7 @@ class SplitLoops:
 
 
 class ChannelBlocker:
-    """Rewrites the operations of an MLIR block for values in blocks of channels.
+    """The rewriter of an MLIR block's operations for values in blocks of channels.
 
     Call ``rewrite`` for each operation in order, then ``finish``.
     """
@@ -103,7 +106,7 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit copies of blocked values in the plain layout, for operations that read this layout.
+        """Emit copies in the plain layout of blocked values that other operations read.
 
         Then erase the old operations, which computed the plain values.
         """
@@ -183,8 +186,8 @@ class ChannelBlocker:
         """Return the initial tensor of a generic's result, and the index expressions of the result.
 
         The old initial tensor ``value`` is empty or a fill; an empty tensor or fill of the new
-        shape is emitted. ``map_`` is the result's old indexing map, ``loops`` has the new loops.
-        ``result`` is the blocked layout of the result, None for the plain layout with split
+        shape is emitted. ``map_`` is the result's old indexing map, ``loops`` describes the new
+        loops. ``result`` is the blocked layout of the result, None for the plain layout with split
         dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
@@ -206,7 +209,7 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a weight with dimensions in the order of the new loops, and its index expressions.
+        """Return a weight, transposed to the order of the new loops, and its index expressions.
 
         The weight is transposed at compile time. Its dimensions follow the order of the loops that
         index them: parallel loops, then reductions, then the points of blocks of output channels,
@@ -405,7 +408,7 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
 
 
 def _divide(copy: ir.Operation, dim: int) -> None:
-    """Divide the offset and size of the slice ``copy`` along ``dim`` by the block size, 16."""
+    """Divide the offset and the size of the slice ``copy`` along ``dim`` by 16, the block size."""
     for name in ("static_offsets", "static_sizes"):
         numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
         numbers[dim] //= BLOCK

@@ -1,4 +1,4 @@
-"""Finds the image (the data operand) of a convolution whose layout a copy may change."""
+"""Finds the image (the data operand) of a convolution, if a copy may change its layout."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Image:
     """The image of a convolution.
 
     Attributes:
-        value: the convolution's operand; if a ``tensor.pad`` that does not pad the channels
-            computes the operand, the source of the ``tensor.pad`` instead. Dimension 1 has the
-            channels.
+        value: the convolution's operand, with the channels as dimension 1; if a ``tensor.pad`` that
+            does not pad the channels computes the operand, the source of the ``tensor.pad``
+            instead.
         channels: the number of the image's channels.
         window: the number of elements of the convolution's window, rows times columns.
-        is_depthwise: whether each channel of the result is computed from the same channel of the
-            image only; False if the convolution sums over all channels.
+        is_depthwise: whether each channel of the result is computed only from the same channel of
+            the image; if False, the convolution sums over all channels.
     """
 
     value: ir.Value
@@ -50,8 +50,9 @@ def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
 def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
     """Return operand ``number`` of a convolution as its image; None if it cannot be the image.
 
-    An image has the batch, the channels and a window along each other dimension. ``dims`` has the
-    number of the loop that indexes each dimension of the convolution's result.
+    The first dimension of an image is the batch, the second is the channels, and a window runs
+    along each other dimension. ``dims`` lists the loops that index the dimensions of the
+    convolution's result.
     """
     found = [plain_dim(expr) for expr in op.maps[number].results]
     if len(found) != len(dims) or found[0] != dims[0] or found[1] is None:

@@ -61,8 +61,8 @@ def choose_layouts(
 class _Blocking:
     """The propagation rules of blocked layouts.
 
-    The loops of a generic along blocked values are split into blocks and points. ``weights`` are
-    the values known at compile time.
+    Each loop of a generic over a blocked dimension is split into a block loop and a point loop.
+    ``weights`` are the values known at compile time.
     """
 
     weights: Container[ir.Value]
@@ -72,8 +72,8 @@ class _Blocking:
     ) -> Part[Blocked] | None:
         """Return the loops of a generic to split and its blocked results.
 
-        Return None if the generic cannot compute on blocked values. ``values`` has the layouts of
-        all blocked values; results in ``refused`` keep the plain layout.
+        Return None if the generic cannot compute on blocked values. ``values`` maps each blocked
+        value to its layout; results in ``refused`` keep the plain layout.
         """
         loops = changed_loops(op, values, self.weights, _divides, refused)
         if not loops or not _splittable(op, loops, self.weights):
@@ -91,7 +91,8 @@ class _Blocking:
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
         """Return the blocked layout of the result of a reshape, slice, pad or concatenation.
 
-        ``operands`` has the blocked layout of each operand. None if the result cannot be blocked.
+        ``operands`` lists the blocked layout of each operand. Return None if the result cannot be
+        blocked.
         """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
@@ -99,11 +100,11 @@ class _Blocking:
     def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return how to eliminate a ``linalg.pack`` or ``linalg.unpack``.
+        """Return the rewrite that eliminates a ``linalg.pack`` or ``linalg.unpack``.
 
         If a pack's operand is a blocked value, its blocked form replaces the pack. The operand of
-        an unpack becomes the blocked form of the unpack's result. None for any other pack, for an
-        unpack whose result is in ``refused``, and for any other operation.
+        an unpack becomes the blocked form of the unpack's result. Return None for any other pack,
+        for an unpack whose result is in ``refused``, and for any other operation.
         """
         dim = packed_dim(op)
         if dim is None:
@@ -119,8 +120,9 @@ class _Blocking:
     ) -> Blocked | None:
         """Return the layout to which a plain operand of a concatenation can be converted.
 
-        It is the common layout of the concatenation's blocked operands. None if they have different
-        layouts, or if the channels of ``value``, the plain operand, are no multiple of a block.
+        It is the common layout of the concatenation's blocked operands. Return None if they have
+        different layouts, or if the number of channels of ``value``, the plain operand, is no
+        multiple of the block size.
         """
         layouts = {values[other] for other in op.operation.operands if other in values}
         if len(layouts) != 1 or not is_convertible(value, self.weights):
@@ -129,14 +131,15 @@ class _Blocking:
         return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def gainful(self, op: Structured) -> tuple[ir.Value, Blocked] | None:
-        """Return the image of a convolution to copy into blocks, and its blocked layout, or None.
+        """Return the image of a convolution that should be copied into blocks, and its new layout.
 
-        The convolution is one of 8-bit integers, or depthwise. In blocks, a dot-product instruction
-        reads four 8-bit channels of a pixel. In a depthwise convolution, each register has 16
-        channels of a pixel: it is full for short rows too, and loaded once for each element of the
-        window without shuffles. That saves more time than the copy costs, from windows of nine
-        elements on: an image of 16x128x7x7 with a window of 7x7 takes 181 us
-        instead of 792 us on an AVX-512 core, 1x32x112x112 with 3x3 takes 336 us instead of 441 us.
+        Return None unless ``op`` is a convolution of 8-bit integers, or a depthwise convolution
+        with a window of at least nine elements. In blocks, a dot-product instruction reads four
+        8-bit channels of a pixel. In a depthwise convolution, each register has 16 channels of a
+        pixel: it is full even if rows are short, and is loaded once for each element of the window,
+        without shuffles. From windows of nine elements on, this saves more time than the copy
+        costs: an image of 16x128x7x7 with a window of 7x7 takes 181 us instead of 792 us on an
+        AVX-512 core, 1x32x112x112 with 3x3 takes 336 us instead of 441 us.
         """
         image = find_image(op, self.weights)
         if image is None or not _divides(image.channels):

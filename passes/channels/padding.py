@@ -59,8 +59,8 @@ class Padded:
     Attributes:
         dim: the padded dimension.
         own: the number of channels of a run without its padding channels.
-        fills: the numbers that elements of padding channels may have; an empty set stands for
-            unknown integers.
+        fills: the numbers that may occur in padding channels; an empty set stands for unknown
+            integers.
         runs: the number of consecutive runs of ``own`` channels, each followed by its padding
             channels; above 1 for a concatenation of padded values.
     """
@@ -96,10 +96,10 @@ def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) ->
 def runs_along(
     op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
 ) -> dict[int, int] | None:
-    """Return the number of runs (``Padded.runs``) by padded loop; None if operands disagree on it.
+    """Return the number of runs (``Padded.runs``) along each padded loop, by the loop's number.
 
-    ``loops`` has the numbers of the loops over padded dimensions, ``values`` the padding of each
-    padded value.
+    Return None if operands have different numbers of runs along a loop. ``loops`` contains the
+    numbers of the loops over padded dimensions, ``values`` maps each padded value to its padding.
     """
     runs: dict[int, int] = {}
     for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
@@ -116,7 +116,7 @@ def runs_along(
 class _Padding:
     """The propagation rules of padding channels.
 
-    The loops of a generic along padded values run over the padding channels too, and its results
+    Loops of a generic over padded dimensions also run over the padding channels, and its results
     are padded. ``weights`` are the module's weights.
     """
 
@@ -128,7 +128,7 @@ class _Padding:
         """Return the padded loops and results of a generic.
 
         Return None if the generic cannot compute on padded values, for example because a result
-        that would be padded is in ``refused``. ``values`` has the padding of all padded values.
+        that would be padded is in ``refused``. ``values`` maps each padded value to its padding.
         """
         loops = changed_loops(op, values, self.weights, partial(_worth_padding, op), refused)
         runs = runs_along(op, loops, values)
@@ -158,7 +158,7 @@ class _Padding:
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
         """Return the padding of the result of a slice, pad or concatenation of padded operands.
 
-        ``operands`` has the padding of each operand. None if the result cannot be padded.
+        ``operands`` lists the padding of each operand. Return None if the result cannot be padded.
         """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
@@ -166,10 +166,10 @@ class _Padding:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
     ) -> Padded | None:
-        """Return the padding with zeros for ``value``, a plain operand of a concatenation.
+        """Return the zero padding for ``value``, a plain operand of a concatenation.
 
-        The operand becomes a run of the same length as the runs of the padded operands. None if its
-        number of channels is not that length, or if a copy may not convert it.
+        The operand becomes a run of the same length as the runs of the padded operands. Return None
+        if its number of channels is not that length, or if a copy cannot convert it.
         """
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
@@ -178,10 +178,10 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
-        """Return the image of a convolution of 8-bit integers, and its padding; else None.
+        """Return the image to pad of a convolution of 8-bit integers, and its padding.
 
-        The padded image can be stored in blocks of channels, which makes the convolution faster.
-        Padding alone makes no other operation faster.
+        Return None for any other operation, and if padding costs too much. The padded image can be
+        stored in blocks of channels, which makes the convolution faster.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
@@ -197,8 +197,8 @@ class _Padding:
     ) -> bool:
         """Whether the loops ``loops`` of a generic may run over padding channels too.
 
-        Every operand that the loops index has to be padded, a weight, or a fresh initial tensor;
-        reductions over padding channels have to multiply by a weight.
+        Every operand that the loops index has to be padded, a weight, or an initial tensor that is
+        empty or a fill; reductions over padding channels have to multiply by a weight.
         """
         reductions = {loop for loop in loops if not op.parallel[loop]}
         if reductions and not self._multiplies_by_zeros(op, reductions):
@@ -231,7 +231,7 @@ class _Padding:
     def _input_fills(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> list[Fills]:
-        """Return for each input the numbers that the generic reads in padding channels.
+        """Return, for each input, the set of numbers that the generic reads in padding channels.
 
         ``loops`` are the padded loops. The set of an input is empty if its numbers are unknown.
         """
@@ -258,8 +258,8 @@ def _worth_padding(op: Structured, channels: int) -> bool:
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     """Return the padding channels of the result of a ``tensor.pad``.
 
-    They may also contain the number that the ``tensor.pad`` inserts. None if it pads the channels
-    themselves, or inserts a float that is not constant.
+    Their contents include the number that the ``tensor.pad`` inserts. Return None if it pads the
+    channels themselves, or inserts a float that is not constant.
     """
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
@@ -279,8 +279,8 @@ def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     """Return the padding of a concatenation's result; None if it cannot have padding channels.
 
     All operands need the same padded dimension and run length. If they are concatenated along this
-    dimension, the result has the runs of all operands, provided that an operand also has another
-    reader.
+    dimension, the result has the runs of all operands; at least one operand then has to have
+    another reader.
     """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):

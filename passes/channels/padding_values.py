@@ -1,4 +1,4 @@
-"""The possible contents of padding channels: at most ``_MOST_FILLS`` known numbers, or any integer.
+"""The possible contents of padding channels: up to ``_MOST_FILLS`` known numbers, or any integer.
 
 They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
 operations are evaluated on these numbers (``body_values``). Floats have to be known, since infinity
@@ -51,9 +51,9 @@ def held_fills(weight: ConstantArgument) -> Fills:
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
     """Return the possible contents of padding channels for each result of an operation.
 
-    ``inputs`` has the possible contents of each input; an empty set stands for unknown contents.
-    Results of integers may have unknown contents too, and then get empty sets. Return None if the
-    contents of a result of floats are unknown or not finite.
+    ``inputs`` lists the possible contents of each input; an empty set stands for unknown contents.
+    An integer result with unknown contents gets an empty set. Return None if the contents of a
+    float result are unknown or not finite.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
@@ -65,7 +65,7 @@ def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
 
 
 def _computes_integers(op: Structured) -> bool:
-    """Whether all results are integers, computed without divisions, which may trap."""
+    """Whether all results are integers that are computed without divisions, which may trap."""
     kinds = (ir.RankedTensorType(value.type).element_type for value in op.outputs)
     names = [inner.operation.name for inner in op.body]
     divides = any(name.startswith(("arith.div", "arith.rem")) for name in names)
@@ -80,8 +80,8 @@ def sums_products(op: Structured) -> bool:
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
     """Whether an operation sums products that are all zero for padding output channels.
 
-    They are zero if one of the inputs, the weight, is zero in these channels. ``inputs`` has the
-    possible numbers of each input in padding channels.
+    They are zero if an input, the weight, is zero in these channels. ``inputs`` lists the possible
+    numbers of each input in padding channels.
     """
     return (
         sums_products(op)
@@ -113,9 +113,9 @@ def _number(scalar: ir.Value) -> float | None:
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
     """Return the possible numbers of each result, by evaluating the body on all combinations.
 
-    ``inputs`` has the possible numbers of each input. A reduction's results are fed back as
-    accumulators until a fixpoint. None if the numbers of a result are unknown, not finite, or more
-    than ``_MOST_FILLS``.
+    ``inputs`` lists the possible numbers of each input. The results of a reduction are fed back as
+    accumulators until a fixpoint. Return None if the numbers of a result are unknown, not finite,
+    or more than ``_MOST_FILLS``.
     """
     found: list[set[float]] = []
     for number in range(op.num_outputs):

@@ -36,12 +36,12 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The rewrite of an operation whose operands get another layout: blocks or padding channels.
+    """The rewrite of an operation whose operands get a new layout: blocks or padding channels.
 
     Attributes:
         loops: for a ``linalg.generic``, the numbers of its loops over changed dimensions, which are
             split into blocks or extended over padding channels; empty for other operations.
-        results: the new layout of each result that changes, by the result's number.
+        results: the new layout of each changed result, by the result's number.
         pays: whether the operation is faster with the new layouts.
     """
 
@@ -54,7 +54,7 @@ class Part(Generic[C]):
 class Changes(Generic[C]):
     """The new layouts of values, and the operations to rewrite for them.
 
-    A value with a new layout that no rewritten operation computes is converted by a copy.
+    If no rewritten operation computes a value with a new layout, a copy converts the value.
 
     Attributes:
         values: the change (blocking or padding of a dimension) of each value that changes.
@@ -73,55 +73,56 @@ class Rules(Protocol[C]):
     ) -> Part[C] | None:
         """Return how to rewrite a ``linalg.generic`` for operands with new layouts.
 
-        ``values`` has the change of layout of each value; results in ``refused`` may not change.
-        None if the generic cannot read the changed operands.
+        ``values`` maps each changed value to its change of layout; results in ``refused`` may not
+        change. Return None if the generic cannot read the changed operands.
         """
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
         """Return the change of layout of the result of a reshape, slice, pad or concatenation.
 
-        ``operands`` has the change of each operand. None if the operation cannot read changed
-        operands.
+        ``operands`` lists the change of each operand. Return None if the operation cannot read
+        changed operands.
         """
         ...
 
     def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return how to rewrite an operation that makes or reverts a change of layout.
+        """Return how to rewrite an operation that itself makes or reverts a change of layout.
 
-        An example is a ``linalg.pack``. None for any other operation. ``values`` has the change of
-        layout of each value that changes; results in ``refused`` keep their layout.
+        An example is ``linalg.pack``. Return None for any other operation. ``values`` maps each
+        changed value to its change of layout; results in ``refused`` keep their layout.
         """
         ...
 
     def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
         """Return the change of layout that a copy can apply to an operand of a concatenation.
 
-        ``op`` is the concatenation, ``value`` the operand, and ``values`` has the changes of the
-        other operands. None if ``value`` cannot be converted.
+        ``op`` is the concatenation, ``value`` the operand, and ``values`` contains the changes of
+        the other operands. Return None if ``value`` cannot be converted.
         """
         ...
 
     def gainful(self, op: Structured) -> tuple[ir.Value, C] | None:
         """Return an operand of a generic that is worth copying into another layout, and the change.
 
-        The generic then becomes faster by more than the copy costs. None if there is no such
+        The copy makes the generic faster by more than it costs. Return None if there is no such
         operand.
         """
         ...
 
     def is_free(self, value: ir.Value, change: C) -> bool:
-        """Whether the change of the value costs nothing, so that no operation has to benefit."""
+        """Whether the change of the value costs nothing, so that it is worthwhile in any case."""
         ...
 
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
     """Return which values of a block get the new layout, and which operations to rewrite for them.
 
-    The layout propagates through the block by ``rules``. ``operations`` are those of an MLIR block
-    in order. A change of layout that costs something is left out if no operation benefits from it.
+    The layout propagates through the block by ``rules``. ``operations`` are the operations of an
+    MLIR block in order. A change of layout that costs something is left out if no operation
+    benefits from it.
     """
     # Facts about the generics are read several times, while the operations stay as they are.
     facts = [Structured(op) if is_generic(op) else None for op in operations]
@@ -140,8 +141,8 @@ def _conversions(
     """Return the plain values to convert by copies with their new layouts, and all changes.
 
     A plain value is converted if a concatenation can then read and compute the new layout, or if a
-    generic becomes faster. The second result has all changes of layout of the block. ``facts`` has
-    the facts about each generic of ``operations``, and None for each other operation.
+    generic becomes faster. The second result has all changes of layout of the block. ``facts``
+    lists, for each of ``operations``, the facts about it if it is a generic, else None.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, facts, rules, {}, frozenset())
@@ -163,8 +164,9 @@ def _converted_operands(
 ) -> dict[ir.Value, C]:
     """Return the operands of a concatenation to convert by copies, each with its new layout.
 
-    These are all of its plain operands. Empty if they have more than half of the result's elements,
-    or if any of them cannot be converted. ``values`` has the changes of the other operands.
+    These are all of its plain operands. The result is empty if they have more than half of the
+    concatenation's elements, or if any of them cannot be converted. ``values`` contains the changes
+    of the other operands.
     """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
@@ -220,8 +222,8 @@ def _useless(
 ) -> set[ir.Value]:
     """Return the values whose change of layout makes no operation faster.
 
-    A change is useful if an operation that reads the value benefits, or an operation that uses it
-    indirectly through other changed values. Values whose change is free are left out.
+    A change is useful if an operation benefits that reads the value, directly or indirectly through
+    other changed values. Values whose change is free are left out.
     """
     pay: set[ir.Value] = set()
     for op in reversed(operations):
@@ -244,10 +246,10 @@ def changed_loops(
     suits: Callable[[int], bool],
     refused: Container[ir.Value],
 ) -> frozenset[int]:
-    """Return the loops of a generic that run over dimensions in a new layout, by number.
+    """Return the numbers of a generic's loops that run over dimensions with a new layout.
 
-    The layout is in blocks of channels or with padding channels. Empty if the generic cannot read
-    values in this layout.
+    The new layout has blocks of channels or padding channels. The result is empty if the generic
+    cannot read values in this layout.
 
     Args:
         op: the generic.
@@ -274,10 +276,10 @@ def changed_loops(
 def _output_channels(
     op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the loop over the output channels of a contraction of f32 or i8 with a weight.
+    """Return the number of the loop over the output channels of a contraction with a weight.
 
-    None for any other operation, for a number of channels for which ``suits`` returns False, and if
-    channels are the innermost dimension of the result.
+    The elements have to be f32 or i8. Return None for any other operation, for a number of channels
+    for which ``suits`` returns False, and if channels are the innermost dimension of the result.
     """
     if not op.is_contraction or op.num_outputs != 1:
         return None
@@ -300,7 +302,7 @@ def _output_channels(
 
 
 def _does_the_same_everywhere(op: Structured) -> bool:
-    """Whether a generic's body depends on its scalar operands alone.
+    """Whether a generic's body depends on scalars only: its arguments and captured scalars.
 
     It then contains no ``linalg.index`` and captures no tensors.
     """
@@ -326,7 +328,7 @@ def trailing_elements(value: ir.Value, dim: int) -> int:
 def slice_along(op: ir.OpView, dim: int) -> tuple[int, int, int] | None:
     """Return the offset, size and stride of a ``tensor.extract_slice`` along dimension ``dim``.
 
-    None if the slice is rank-reducing.
+    Return None if the slice is rank-reducing.
     """
     operation = op.operation
     if len(shape_of(operation.results[0])) != len(shape_of(operation.operands[0])):

@@ -20,14 +20,14 @@ EXTENSIONS = {"arith.extsi": False, "arith.extui": True}
 
 @dataclass(frozen=True)
 class ByteProduct:
-    """A contraction of unsigned with signed 8-bit integers, of which one factor is a weight.
+    """A contraction of unsigned with signed 8-bit integers; one of the two factors is a weight.
 
     Attributes:
         op: the contraction.
         data, weight: the operand numbers of the data and of the weight: 0 and 1, or 1 and 0.
         inner: the number of the reduction loop that indexes the last dimension of the data and a
             dimension of the weight.
-        lane: the number of the last loop that indexes the weight and not the data.
+        lane: the number of the last loop that indexes the weight but not the data.
         loops: the number of the loop that indexes each dimension of the weight.
     """
 
@@ -40,9 +40,9 @@ class ByteProduct:
 
 
 def find_byte_product(op: Structured, weights: Container[ir.Value]) -> ByteProduct | None:
-    """Return an operation as a contraction of 8-bit data with an 8-bit weight, or None.
+    """Return the contraction of 8-bit data with an 8-bit weight that an operation computes.
 
-    None for any other operation. ``weights`` are the values known at compile time.
+    Return None for any other operation. ``weights`` are the values known at compile time.
     """
     if not multiplies_bytes(op):
         return None

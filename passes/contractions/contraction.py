@@ -53,8 +53,8 @@ def multiplies_and_adds(op: ir.OpView) -> bool:
 def terms_of(expr: ir.AffineExpr) -> Terms | None:
     """Return the coefficients of a linear index expression, by the number of the loop dimension.
 
-    For example, ``2 * d0 + d3`` gives ``{0: 2, 3: 1}``. None for an expression of another form,
-    such as a constant.
+    For example, ``2 * d0 + d3`` gives ``{0: 2, 3: 1}``. Return None for an expression of another
+    form, such as a constant.
     """
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}

@@ -70,10 +70,10 @@ class Convolution(Contraction):
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
-    """Return the convolution that an operation computes from constant weights, or None.
+    """Return the convolution with constant weights that an operation computes, or None.
 
-    None if the operation is no convolution of floats of a 4-dimensional image by weights, if its
-    initial tensor is not zero, or if its loops have another order than batch, filters, rows,
+    Return None if the operation is no convolution of a 4-dimensional image of floats with weights,
+    if its initial tensor is not zero, or if its loops have another order than batch, filters, rows,
     columns, reductions.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
@@ -115,9 +115,10 @@ class _Axis:
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
     """Return the window of the index expression ``stride * d[parallel] + d[loop]``, or None.
 
-    ``terms`` has the coefficients of the index expression of an image's rows or columns,
+    ``terms`` contains the coefficients of the index expression of an image's rows or columns,
     ``parallel`` is the number of the loop over the result's rows or columns. A window of one
-    element has no ``d[loop]``. None for any other expression, such as that of a dilated window.
+    element has no ``d[loop]``. Return None for any other expression, such as that of a dilated
+    window.
     """
     if terms is None or terms.get(parallel, 0) < 1:
         return None
@@ -132,7 +133,8 @@ def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
 def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axis) -> bool:
     """Whether the loops run over images, filters, rows, columns, channels, and then the window.
 
-    ``terms`` has the coefficients of the index expressions of the image, the weight and the result.
+    ``terms`` lists the coefficients of the index expressions of the image, the weight and the
+    result.
     """
     image, kernel, out = terms
     window = [axis.loop for axis in (rows, columns) if axis.loop is not None]

@@ -21,7 +21,7 @@ _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
 
 @dataclass(frozen=True)
 class Product(Contraction):
-    """A matrix times weights, and the elementwise operations on its result.
+    """A matrix product with weights as right factor, and elementwise operations on its result.
 
     Attributes:
         is_transposed: whether the weights have the shape [columns of the result, inner dimension]
@@ -63,8 +63,8 @@ class Product(Contraction):
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     """Return the product of a matrix and constant weights that an operation computes, or None.
 
-    None if the operation is no matrix product of floats, if its right factor is no weight, if
-    its left factor is a weight, or if its initial tensor is not zero.
+    Return None if the operation is no matrix product of floats, if its right factor is no weight,
+    if its left factor is a weight, or if its initial tensor is not zero.
     """
     if not is_generic(op) or not multiplies_and_adds(op):
         return None

@@ -14,7 +14,7 @@ from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_gener
 
 @dataclass(frozen=True)
 class RightSide:
-    """The right side of a product, which is known at run time only.
+    """The right side of a matrix product, if its value is known at run time only.
 
     Attributes:
         op: the product, with one reduction loop.
@@ -37,26 +37,26 @@ class RightSide:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the result that are computed from each element of the operand."""
+        """The number of rows of the result to which each element of the operand contributes."""
         others = set(self.op.parallel_loops) - set(self.loops)
         return prod(self.op.extents[loop] for loop in others)
 
     @property
     def num_bytes(self) -> int:
-        """The size in bytes of one matrix of the operand, without batch dimensions."""
+        """The size in bytes of a single matrix of the operand, without its batch dimensions."""
         size = element_bytes(ir.RankedTensorType(self.value.type).element_type)
         return size * self.op.extents[self.inner] * self.op.extents[self.column]
 
     @property
     def is_transposed(self) -> bool:
-        """Whether the elements of a column are adjacent in memory."""
+        """Whether elements of the same column are adjacent in memory."""
         return self.loops[-1] == self.inner
 
     def source_of_transpose(self) -> tuple[ir.Value, tuple[int, ...]] | None:
-        """Return, if the operand is a transposing copy, the copied value and the value's loops.
+        """Return the value of which the operand is a transposing copy, and the value's loops.
 
-        The loops are the numbers of the product's loops along each dimension of the copied value.
-        None if the operand is no transposing copy.
+        The second result lists the product's loops that index the dimensions of the copied value.
+        Return None if the operand is no transposing copy.
         """
         owner = self.value.owner
         if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -70,7 +70,7 @@ class RightSide:
     def read_directly(self, source: ir.Value, loops: tuple[int, ...]) -> None:
         """Make the product read ``source`` instead of the operand.
 
-        ``loops`` has the number of the product's loop that indexes each dimension of ``source``.
+        ``loops`` lists the numbers of the product's loops that index the dimensions of ``source``.
         """
         self._read(source, [ir.AffineExpr.get_dim(loop) for loop in loops])
 
@@ -87,9 +87,9 @@ class RightSide:
     ) -> None:
         """Emit a copy in panels of ``width`` columns, and make the product read the copy.
 
-        A panel has the columns' elements of all rows, row by row. ``width`` divides the number of
-        columns. The copy is made of ``source``, of which ``loops`` index the dimensions; by
-        default, of the operand.
+        A panel has ``width`` elements of each row, row after row. ``width`` divides the number of
+        columns. The copy is made from ``source``, whose dimensions the product's loops ``loops``
+        index; by default, it is made from the operand.
         """
         value = self.value if source is None else source
         read = self.loops if loops is None else tuple(loops)
@@ -124,10 +124,10 @@ class RightSide:
 
 
 def find_right_side(op: Structured, weights: Container[ir.Value]) -> RightSide | None:
-    """Return the right side of a matrix product, if it is known at run time only.
+    """Return the right side of the matrix product ``op``, if it is known at run time only.
 
-    None for any other operation, and if the right side is one of ``weights``, the values known at
-    compile time.
+    Return None for any other operation, and if the right side is one of ``weights``, the values
+    known at compile time.
     """
     dims = [found for n in range(len(op.maps)) if (found := op.operand_dims(n)) is not None]
     is_product = (

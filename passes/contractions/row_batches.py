@@ -1,4 +1,4 @@
-"""Chooses products with the same weights to merge into one product with the rows of all of them.
+"""Chooses products with the same weights to merge into a single product with all of their rows.
 
 An unrolled recurrent layer multiplies the input of each step by the same weights. These products
 are independent, so several can be merged, which reads the weights only once (Appleyard et
@@ -19,15 +19,15 @@ from rammer_mlir.passes.ir.structured import captured_values
 def choose_batches(
     operations: Sequence[ir.OpView], products: Sequence[Product], most_rows: int
 ) -> list[list[int]]:
-    """Return batches of products, and the other operations, in an order that respects dependences.
+    """Return batches of products, and all other operations, in an order that keeps dependences.
 
-    An element of the result is a list of operation numbers: those of the products of a batch, or
-    the number of a single operation that is in no batch.
+    Each element of the result is a list of operation numbers: the products of a batch, or a single
+    operation that is in no batch.
 
     Args:
         operations: the operations of an MLIR block in order; their positions are their numbers.
         products: the products among them that may become parts of a batch.
-        most_rows: maximum number of rows of a batch; a product with more than half as many rows
+        most_rows: maximum number of rows of a batch; a product with more than half of this number
             is not batched.
     """
     alike: dict[object, list[Product]] = {}

@@ -1,4 +1,4 @@
-"""Finds the slices that read a matrix, each slice the same number of consecutive rows."""
+"""Finds the slices that read a matrix, if each reads the same number of consecutive rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix, each of them ``rows`` consecutive rows, called a step.
+    """The slices that read a matrix; each reads a step, which is ``rows`` consecutive rows.
 
     Attributes:
-        view: the ``tensor.expand_shape`` between the matrix and the slices, whose first dimension
-            counts the steps; None if the slices read the matrix itself.
+        view: the ``tensor.expand_shape`` of the matrix that the slices read, with the steps as its
+            first dimension; None if the slices read the matrix itself.
         slices: the ``tensor.extract_slice`` operations.
         steps: the number of the step that each slice reads, from 0.
         num_steps: the number of steps in the matrix.
@@ -32,8 +32,8 @@ class RowReaders:
 def find_row_readers(matrix: ir.Value) -> RowReaders | None:
     """Return the slices that read a matrix, directly or through one ``tensor.expand_shape``.
 
-    Each slice has to read exactly one index of the first dimension of its operand. None if the
-    matrix has another reader, or no reader.
+    Each slice has to read exactly one index of the first dimension of its operand. Return None if
+    the matrix has another reader, or no reader.
     """
     users = _users(matrix)
     view = users[0] if len(users) == 1 and users[0].name == "tensor.expand_shape" else None
@@ -56,7 +56,7 @@ def _users(value: ir.Value) -> Sequence[ir.Operation]:
 def _step(user: ir.Operation) -> int | None:
     """Return the only index of the first dimension that the slice ``user`` reads.
 
-    None if the operation is no static slice or reads several indices.
+    Return None if the operation is no static slice or reads several indices.
     """
     if user.name != "tensor.extract_slice" or len(user.operands) > 1:
         return None

@@ -14,9 +14,9 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 def split_product(product: Product, readers: RowReaders, steps: int) -> None:
     """Replace a product by several products, each for some consecutive rows of the result.
 
-    The slices in ``readers`` read ``readers.rows`` rows each, a step. Each new product computes
-    ``steps`` steps. If ``steps`` does not divide the number of all steps, the last product overlaps
-    its predecessor.
+    A step is the ``readers.rows`` rows that a slice in ``readers`` reads. Each new product computes
+    ``steps`` steps. If ``steps`` does not divide the total number of steps, the last product
+    recomputes some steps of its predecessor.
     """
     last = (product.chain or (product.op,))[-1].operation
     # The last part overlaps its predecessor where the steps do not divide evenly: parts of equal
@@ -37,8 +37,9 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
     """Emit a product and its elementwise operations for some of the rows; return the result.
 
-    The rows are those of ``steps`` steps from number ``begin`` on; a step is ``readers.rows`` rows.
-    If the slices in ``readers`` read an expanded shape of the product, the result is expanded too.
+    The rows are those of the ``steps`` steps that begin with step number ``begin``; a step is
+    ``readers.rows`` rows. If the slices in ``readers`` read an expanded shape of the product, the
+    result is expanded too.
     """
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]

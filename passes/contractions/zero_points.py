@@ -17,7 +17,7 @@ from rammer_mlir.passes.ir.traversal import constant_integer
 
 @dataclass(frozen=True)
 class Zero:
-    """A zero point, which is subtracted from each element of a factor.
+    """A zero point that is subtracted from each element of a factor.
 
     Attributes:
         value: a tensor of i8, which is broadcast to the factor.
@@ -33,7 +33,7 @@ class Zero:
     def number(self) -> int | None:
         """The 8 bits of the zero point read as a signed integer, -128 to 127.
 
-        None if it is not constant, or differs between elements.
+        It is None if it is not constant, or differs between elements.
         """
         constant = defined_by(self.value, "arith.constant")
         if constant is None:
@@ -47,7 +47,7 @@ class Zero:
 
 @dataclass(frozen=True)
 class Scale:
-    """A scale, by which each element of a factor is multiplied.
+    """A scale that multiplies each element of a factor.
 
     Attributes:
         value: a tensor of f32, which is broadcast to the factor.
@@ -100,9 +100,9 @@ class ByteDifferences:
 
 
 def find_byte_differences(op: Structured, weights: Container[ir.Value]) -> ByteDifferences | None:
-    """Return an operation as a contraction of 8-bit integers minus zero points, or None.
+    """Return the contraction of 8-bit integers minus zero points that an operation computes.
 
-    None for any other operation. Either factor may lack a zero point. ``weights`` are the values
+    Return None for any other operation. A factor may have no zero point. ``weights`` are the values
     known at compile time.
     """
     factors = _read_factors(op)
@@ -130,11 +130,11 @@ def _read_factors(op: Structured) -> tuple[ByteFactor, ByteFactor] | None:
 
 
 def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None:
-    """Return an operand of a contraction as 8-bit integers, perhaps minus a zero point.
+    """Return the 8-bit integers and the zero point from which a contraction's operand is computed.
 
-    ``is_unsigned`` tells whether the contraction's body extends the operand from an unsigned i8;
-    None if the body does not extend it, because another operation computes the difference. Return
-    None for any other operand.
+    ``is_unsigned`` tells whether the contraction's body extends the operand from an unsigned i8; it
+    is None if the body does not extend the operand, because another operation computes the
+    difference. Return None for an operand that is not computed from 8-bit integers.
     """
     if is_unsigned is not None:
         return ByteFactor(value, (), is_unsigned)
@@ -157,8 +157,9 @@ def _is_view(operation: ir.Operation) -> bool:
 def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFactor | None:
     """Return the factor that an elementwise operation computes, followed by ``views``.
 
-    The operation subtracts a zero point from a tensor of i8 and may multiply by a scale; ``views``
-    are the reshapes and zero paddings of its result. None if the operation computes something else.
+    The operation subtracts a zero point from a tensor of i8 and may multiply the difference by a
+    scale; ``views`` are the reshapes and zero paddings of its result. Return None if the operation
+    computes something else.
     """
     body = _read_body(op)
     if body is None:
@@ -185,10 +186,10 @@ def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFac
 def _dims_after(
     dims: Sequence[int] | None, views: Sequence[ir.Operation]
 ) -> tuple[int, ...] | None:
-    """Return the numbers that the dimensions ``dims`` of a tensor have after reshapes and paddings.
+    """Return the new numbers of a tensor's dimensions ``dims`` after reshapes and paddings.
 
-    ``views`` are the reshapes and paddings, in order. None if ``dims`` is None, or if one of the
-    dimensions is padded, split, or merged with another. Merging with a dimension of size 1, or
+    ``views`` are the reshapes and paddings, in order. Return None if ``dims`` is None, or if one of
+    the dimensions is padded, split, or merged with another. Merging with a dimension of size 1, or
     splitting one off, is allowed.
     """
     found = dims
@@ -233,9 +234,10 @@ class _Body:
 
 
 def _read_body(op: Structured) -> _Body | None:
-    """Return the operands of the 8-bit difference that an elementwise operation computes, or None.
+    """Return the operands of the 8-bit difference that an elementwise operation computes.
 
-    The difference is in i32, or scaled to f32. None if the operation computes something else.
+    The difference is in i32, or scaled to f32. Return None if the operation computes something
+    else.
     """
     if not op.is_elementwise or op.num_outputs != 1:
         return None
@@ -260,9 +262,9 @@ def _read_body(op: Structured) -> _Body | None:
 
 
 def _extension(op: Structured, value: ir.Value) -> tuple[int, bool] | None:
-    """Return the number of the i8 input that a value extends, and whether it is unsigned, or None.
+    """Return the number of the i8 input that ``value`` extends, and whether it is unsigned.
 
-    None if ``value`` is no extension of an i8 input of ``op``.
+    Return None if ``value`` is no extension of an i8 input of ``op``.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in EXTENSIONS:

@@ -23,7 +23,7 @@ ENOUGH_TASKS = 64
 
 @dataclass(frozen=True)
 class Joined:
-    """Two groups that may legally be merged, about which a boundary is asked.
+    """Two groups that may legally be merged; a boundary decides whether to merge them.
 
     Attributes:
         parts: the parallelism and work of each of the two groups.
@@ -56,7 +56,7 @@ class Boundary(Protocol):
 
 @dataclass(frozen=True)
 class Separate:
-    """The rule of no fusion, the baseline for measuring the gain of fusion."""
+    """The rule that never merges groups, as a baseline to measure the gain of fusion."""
 
     gathers: ClassVar[bool] = False
 
@@ -79,9 +79,10 @@ class Parallelism:
     def admits(self, joined: Joined) -> bool:
         """Whether the merged group keeps enough independent rTasks.
 
-        True if merging loses no parallelism: the merged group has at least as many independent
-        rTasks as each of its two parts. If the merged group has no contraction, also True if it
-        has at least ``enough`` independent rTasks, or at most ``_SMALL_WORK`` scalar operations.
+        The result is True if merging loses no parallelism: the merged group has at least as many
+        independent rTasks as each of its two parts. For a merged group without contractions, it is
+        also True if the group has at least ``enough`` independent rTasks, or at most
+        ``_SMALL_WORK`` scalar operations.
         """
         merged = joined.merged
         if merged.parallelism >= max(part.parallelism for part in joined.parts):
@@ -93,10 +94,10 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class UniqueInputs:
-    """The rule that merges groups up to ``most`` unique inputs of the merged group; 0 is no limit.
+    """The rule that merges groups if the merged group reads at most ``most`` different tensors.
 
-    This is F_max of the Dali paper: an operation that would exceed the limit begins a new group,
-    and an operation that exceeds the limit alone is a separate group.
+    ``most`` is F_max of the Dali paper; 0 is no limit. An operation that would exceed the limit
+    begins a new group, and an operation that exceeds the limit by itself is a separate group.
     """
 
     most: int

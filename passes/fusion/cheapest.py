@@ -1,9 +1,9 @@
 """Search for the groups with the smallest predicted time.
 
 Two operations are fused if their rOperator is predicted to be faster than two separate rOperators,
-including the barrier or launch of the second. Operations that form a tree are cut optimally. For
-all others, the best of several groupings is improved: merging by gain, and the groupings of the
-other boundaries.
+including the barrier or launch of the second. Trees of operations are cut optimally. For all other
+operations, the search starts from the cheapest of several groupings, those of the other boundaries
+and of merging by gain, and improves it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CheapestGroups:
         return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
-        """Return the sum of the predicted seconds of those groups that can be tiled."""
+        """Return the sum of the predicted seconds of those ``groups`` that can be tiled."""
         units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
 
@@ -91,7 +91,7 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Put the cheapest units of the operations ``tree`` into the partition.
+        """Add the cheapest units of the operations ``tree`` to the partition.
 
         These operations, given by number, form a tree: each has at most one reader.
         """
@@ -106,14 +106,14 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Put the cheapest units found for a component into the partition.
+        """Add the cheapest units found for a component to the partition.
 
         Args:
             partition: the partition of the block's operations.
             component: the numbers of the operations of a connected component.
-            starts: partitions of the whole block, of which the cheapest is taken for the component.
-                In small blocks, the result of merging by gain is compared too, and the cheapest is
-                improved by merges and moves.
+            starts: partitions of the whole block; the one that is cheapest for the component is
+                taken. In small blocks, the result of merging by gain is considered too, and the
+                cheapest partition is improved by merges and moves.
         """
         alone = [Unit([number]) for number in component]
         if not self._is_large:
@@ -163,8 +163,8 @@ class CheapestGroups:
     def _is_tree(self, component: Sequence[int]) -> bool:
         """Whether each operation of a component has exactly one reader, which is in the component.
 
-        The last operation may have any readers. ``component`` has the numbers of the operations in
-        order.
+        The last operation may have any readers. ``component`` lists the numbers of the operations
+        in order.
         """
         inside = set(component)
         return all(

@@ -1,4 +1,4 @@
-"""Redirects gathers from a reshape of a computed tensor to the tensor itself, for fusion."""
+"""Lets gathers from a reshape of a computed tensor read the tensor itself, for fusion."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def group_operations(
     Args:
         block: the block of the entry function.
         boundary: the rule that decides whether two groups are merged.
-        units: memoized facts about units to reuse; ``units`` and ``boundary`` must agree on
-            ``gathers``. None to start with an empty cache.
+        units: memoized facts about units to reuse, with the same ``gathers`` as ``boundary``; None
+            to start with an empty cache.
     """
     units = units or Units(gathers=boundary.gathers)
     return _Grouping(list(block.operations)[:-1], boundary, units).groups()
@@ -85,9 +85,9 @@ class _Grouping:
     def _latest_input(self, group: Group) -> int:
         """Return the position in the block of the last operation that computes an input of a group.
 
-        -1 if no operation computes an input. A sum of two products can be merged with only one of
-        them: the product whose inputs are ready last. The other product can then run early, beside
-        the producers of those inputs.
+        Return -1 if no operation computes an input. A sum of two products can be merged with only
+        one of them: the product whose inputs are ready last. The other product can then run early,
+        beside the producers of those inputs.
         """
         return max(map(self._root_position, self._units.inputs(group.operations)), default=-1)
 

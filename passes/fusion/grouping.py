@@ -1,9 +1,8 @@
 """Legality of fusion: which operations may form an rOperator, independent of the boundary.
 
 The operations together have to be divisible into independent rTasks (see ``tiling/space.py``),
-contain at most one contraction and only small temporaries, and have few operands. This is the
-fusion that section 4 of the RAMMER paper asks for, decided on the loops instead of on operator
-names.
+contain at most one contraction and only small temporaries, and have few operands. Section 4 of the
+RAMMER paper requires such fusion; here, it is decided on loops instead of operator names.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class Units:
         """Start with an empty cache.
 
         Args:
-            gathers: whether an operation may gather from values that its unit computes.
+            gathers: whether an operation's body may gather from values that its unit computes.
         """
         self._spaces = FusedSpaces(gathers=gathers)
         self._used: dict[ir.Operation, list[ir.Value]] = {}
@@ -158,7 +157,7 @@ class Units:
     def space(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
         """Return the parallelism, work and temporaries of a unit of ``linalg.generic`` operations.
 
-        None if they may not be fused.
+        Return None if they may not be fused.
         """
         space = self._spaces.of(operations)
         if space is None or len(operations) == 1:

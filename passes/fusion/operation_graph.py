@@ -11,12 +11,12 @@ from rammer_mlir.passes.ir.structured import captured_values, is_generic
 
 
 class OperationGraph:
-    """The data-flow graph of an MLIR block without terminator, operations numbered in order."""
+    """The data-flow graph of an MLIR block's operations, numbered in order, without terminator."""
 
     def __init__(self, block: ir.Block, units: Units) -> None:
         """Read the block, which must not change afterwards.
 
-        ``units`` has memoized facts about sets of operations, to which this graph adds.
+        ``units`` memoizes facts about sets of operations; this graph uses and extends it.
         """
         *self.operations, self._terminator = list(block.operations)
         self._units = units
@@ -87,7 +87,7 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The operation numbers of each rOperator that is not formed by the search for fusion.
+        """The numbers of the operations of each rOperator that takes no part in the fusion search.
 
         There is a list for each group of operations that exchange scalars, and a list of one number
         for each other operation that is not fusable. Views and constants are left out.

@@ -69,7 +69,7 @@ class Partition:
         return sum(map(self._seconds, self.units(numbers)))
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
-        """Whether none of ``units`` depends on itself, directly or through other units."""
+        """Whether no unit in ``units`` depends on itself through other units."""
         # Single operations form an acyclic graph: a cycle passes through a larger unit.
         several = [unit for unit in units if len(unit) > 1]
         if len(several) > _FEW_UNITS:

@@ -1,8 +1,8 @@
 """Assigns a buffer and a layout to each tensor of the data-flow graph.
 
 Views cost nothing and concatenations are computed in place: a value that is returned or
-concatenated is computed directly in its final buffer. Conflicts are resolved by copies: a view
-whose layout cannot be expressed by strides, or a value that would have to be stored twice.
+concatenated is computed directly in its final buffer. A view whose layout cannot be expressed by
+strides, or a value that would have to be stored twice, is a conflict, which a copy resolves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Storage:
     """The buffer and the layout of a tensor.
 
     Attributes:
-        root: the value that identifies the buffer: the argument that is passed in it, or the result
-            for which it is allocated; for an output of the entry function, the output's number.
+        root: identifies the buffer: the argument that is passed in it, or the result for which it
+            is allocated; for an output of the entry function, the output's number.
         layout: the offset of the tensor in the buffer and its strides, in elements.
     """
 
@@ -33,13 +33,13 @@ class Storage:
 
     @classmethod
     def own(cls, value: ir.Value) -> Self:
-        """Return the storage of a tensor in a dense buffer of its own."""
+        """Return the storage of a tensor that has a separate, dense buffer."""
         return cls(value, Layout.row_major(shape_of(value)))
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """An operand that has to be copied before it is read: operand ``index`` of ``user``."""
+    """A conflict of placement: operand ``index`` of ``user`` has to be copied before it is read."""
 
     user: ir.OpView
     index: int
@@ -149,8 +149,8 @@ def _can_be_computed_in(
     """Whether ``value`` can be computed directly in the buffer and layout ``storage``.
 
     That is possible if an rOperator or a concatenation computes it, possibly followed by reshapes
-    that the layout allows. ``requested`` has the buffers and layouts that are already requested for
-    other values.
+    that the layout allows. ``requested`` maps other values to the buffers and layouts already
+    requested for them.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -189,7 +189,7 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
 
 
 def _is_recomputed(value: ir.Value) -> bool:
-    """Whether every user contains a clone of a tensor's producer, so that it needs no buffer."""
+    """Whether each user contains a clone of the producer, so that ``value`` needs no buffer."""
     return not isinstance(value.owner, ir.Block) and is_cloned(value.owner.opview)
 
 
@@ -213,7 +213,7 @@ def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
 def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
     """Return the layout of the result of a reshape or slice; ``source`` is its operand's layout.
 
-    None if strides cannot express the result's layout, and for any other operation.
+    Return None if strides cannot express the result's layout, and for any other operation.
     """
     name = op.operation.name
     if name == "tensor.collapse_shape":
@@ -234,7 +234,7 @@ def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
 
 
 def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
-    """Return a layout without the unit dimensions that the rank-reducing slice ``op`` drops."""
+    """Return ``layout`` without the unit dimensions that the rank-reducing slice ``op`` drops."""
     shape = shape_of(op.operation.results[0])
     if len(shape) == len(layout.sizes):
         return layout
@@ -255,7 +255,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
 def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
     """Return the layout of a reshape's operand, given that its result has the layout ``result``.
 
-    None if strides cannot express the operand's layout.
+    Return None if strides cannot express the operand's layout.
     """
     source_shape = shape_of(op.operation.operands[0])
     if op.operation.name == "tensor.collapse_shape":

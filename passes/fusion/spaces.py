@@ -1,8 +1,8 @@
 """Memoized facts about groups of operations, computed once for all groups of equal patterns.
 
 A recurrent network has the same few operations thousands of times. Operations have equal patterns
-if they have the same loops, operand types and arithmetic, and groups of them if values also flow
-between them in the same way.
+if they have the same loops, operand types and arithmetic. Groups of operations have equal patterns
+if, in addition, values flow between the operations in the same way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Optimal cuts of a tree of operations into units, by dynamic programming over its edges.
 
-In a tree each operation has at most one reader. A state of an operation is a possible unit that
-contains it and operations before it, the open unit. The edge to the reader is either cut, which
-closes the unit and adds its price, or the open unit becomes a part of the reader's unit.
+In a tree, each operation has at most one reader. A state of the search for an operation is an open
+unit: a possible unit of this operation and operations before it. Either the edge to the reader is
+cut, which closes the unit and adds its price, or the open unit becomes a part of the reader's unit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def cheapest_cuts(
 
     Args:
         order: the numbers of the tree's operations, each after its sources; the last is the root.
-        sources: for each operation the operations that it reads from, each with no other reader.
+        sources: for each operation, the operations that it reads from; they have no other reader.
         seconds: called with a unit; returns its price, infinite if the unit is illegal.
         most: maximum number of open units that are kept for an operation; if there are more, the
             cheapest are kept, and the result may not be optimal.

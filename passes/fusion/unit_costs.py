@@ -41,7 +41,7 @@ class UnitCosts:
 
         Args:
             graph: the block's operations.
-            units: decides which units are legal, and memoizes facts about operations.
+            units: decides which units are legal, and memoizes facts about their operations.
             device: the device whose cost model and tiles are used.
             launches: whether each rOperator is a separate launch; otherwise a barrier precedes it.
         """
@@ -60,9 +60,9 @@ class UnitCosts:
     def seconds(self, unit: frozenset[int]) -> float:
         """Return the predicted seconds of a unit, including its barrier or launch.
 
-        The result is infinite if the unit is illegal. It is infinite too if fusion prevents a
-        contraction in the unit from tiling a loop, because the cost model does not predict how much
-        slower such a contraction is.
+        The result is infinite if the unit is illegal. It is also infinite if fusion prevents a loop
+        of a contraction in the unit from being tiled, because the cost model does not predict how
+        much slower such a contraction is.
         """
         if unit not in self._of_unit:
             self._of_unit[unit] = self._seconds(unit)
@@ -80,11 +80,11 @@ class UnitCosts:
         return self._of_pattern[pattern]
 
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
-        """Whether fusion prevents a contraction of a unit from tiling a loop.
+        """Whether fusion prevents a loop of a contraction in a unit from being tiled.
 
-        ``members`` are the operations of the unit, ``space`` has its parallelism. The contraction's
-        code then has no blocking for caches or registers, which the cost model ignores: a
-        product with a normalization in its rTasks was measured to take twice as long.
+        ``members`` are the operations of the unit, ``space`` describes its parallelism. The
+        contraction's code then has no blocking for caches or registers, which the cost model
+        ignores: a product with a normalization in its rTasks was measured to take twice as long.
         """
         alone = (
             self._units.space([op]) for op in members if self._units.structured(op).is_contraction

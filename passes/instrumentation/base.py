@@ -26,7 +26,7 @@ class WatchedPass:
 
 
 class Instrumentation:
-    """Base class of hooks that a pipeline calls before and after each pass with the module.
+    """Base class of hooks that a pipeline calls with the module before and after each pass.
 
     The hooks of this class do nothing.
     """

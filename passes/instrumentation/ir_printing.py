@@ -24,8 +24,8 @@ class IrPrinting(Instrumentation):
         text_of: called with a module, which may be invalid; returns the text to print.
         before_all, after_all: print before, or after, each pass.
         before_names, after_names: print before, or after, the passes of these names.
-        only_changes: print after a pass only if it changed the module; without ``after_names``,
-            this requests printing after all passes.
+        only_changes: print after a pass only if the pass changed the module; if ``after_names`` is
+            empty, this implies ``after_all``.
         after_failure: print the module that a failed pass leaves.
         folder: the folder in which a file is written for each printed module; None to print to
             ``stream``.

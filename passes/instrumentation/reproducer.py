@@ -38,7 +38,7 @@ class Recorded:
 
 
 def read_reproducer(text: str) -> Recorded:
-    """Return the pipeline in the metadata of a reproducer, whose content is ``text``.
+    """Return the pipeline in the metadata of the reproducer whose content is ``text``.
 
     The metadata is MLIR's ``external_resources`` with an entry ``mlir_reproducer``.
 
@@ -59,9 +59,9 @@ def read_reproducer(text: str) -> Recorded:
 
 
 def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
-    """Return a module's text with a pipeline added as metadata, which makes it a reproducer.
+    """Return a reproducer: the text ``text`` of a module with a pipeline added as metadata.
 
-    ``verify_each`` is stored with the pipeline: whether to verify the module after each pass.
+    ``verify_each``, whether to verify the module after each pass, is stored with the pipeline.
     """
     each = str(verify_each).lower()
     return (
@@ -75,17 +75,18 @@ def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
 
 @dataclass
 class Reproducer(Instrumentation):
-    """Instrumentation that keeps a file from which the run of a pipeline can be repeated.
+    """Instrumentation that writes a file from which the run of a pipeline can be repeated.
 
     The file is written before the first pass, so that it exists even if native code ends the
-    process, and it is removed when all passes have run.
+    process. It is removed when all passes have succeeded, unless ``keeps``.
 
     Attributes:
         path: the path of the file.
         text_of: called with a module; returns its text, which can be parsed.
         verify_each: whether a run of the reproducer verifies the module after each pass.
-        local: rewrite the file at each pass, so that it contains only the failing pass.
-        keeps: keep the file when all passes have run.
+        local: whether to rewrite the file before each pass, so that after a failure it contains
+            only the failing pass and its input.
+        keeps: whether to keep the file when all passes have succeeded.
     """
 
     path: Path

@@ -1,1 +1,1 @@
-"""Helpers of all passes that read and emit linalg operations, functions, weights and rKernels."""
+"""Helpers for passes to read and emit linalg operations, functions, weights and rKernels."""

@@ -8,9 +8,9 @@ from rammer_mlir.bindings import ir
 def sort_block(block: ir.Block) -> None:
     """Sort the operations of a block topologically.
 
-    Operations keep their order, except that the producer of an operand is placed before its user. A
-    pass that replaces several operations by one call, at the position of the last of them, needs
-    this: other users of the replaced results may precede the call.
+    Operations keep their order, except that the producer of an operand is placed before its user.
+    This is needed by a pass that replaces several operations by a call at the position of the last
+    of them, because other users of the replaced results may precede the call.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()

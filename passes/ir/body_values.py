@@ -51,7 +51,7 @@ def _evaluate(op: ir.Operation, known: Mapping[ir.Value, float]) -> float | None
 
 
 def _comparison(op: ir.Operation) -> Callable[..., float]:
-    """Return a function that computes an ``arith.cmpf``: it returns 1.0 for true, 0.0 for false."""
+    """Return a function that evaluates the ``arith.cmpf`` ``op``: 1.0 for true, 0.0 for false."""
     ordered, unordered = _PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
 
     def compare(a: float, b: float) -> float:

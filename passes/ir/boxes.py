@@ -1,4 +1,4 @@
-"""Boxes of operands that a tile of the iteration space accesses, as functions of the rTask's id.
+"""Boxes of operands that an rTask accesses, as functions of the rTask's id.
 
 All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
 of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).
@@ -36,8 +36,8 @@ class Span:
 class Box:
     """The part of an operand that an rTask accesses.
 
-    ``offsets`` has an expression of the rTask id for each dimension, ``sizes`` the static size of a
-    full tile, both in elements.
+    ``offsets`` lists an expression of the rTask id for each dimension, ``sizes`` the static size of
+    a full tile, both in elements.
     """
 
     offsets: tuple[ir.AffineExpr, ...]
@@ -57,7 +57,7 @@ class Linear:
 
 
 def linear_form(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form of an expression in loop dimensions; None if it is not linear."""
+    """Return the linear form of an index expression; None if the expression is not linear."""
     if isinstance(expr, ir.AffineDimExpr):
         return Linear({expr.position: 1}, 0)
     if isinstance(expr, ir.AffineConstantExpr):
@@ -110,7 +110,7 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Return the panel index that an expression is; None for any other expression."""
+    """Return an index expression as a panel index; None if it has another form."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr):
@@ -132,7 +132,7 @@ def point_of_panel(index: ir.AffineExpr, width: int) -> ir.AffineExpr:
 
 
 def loops_in(expr: ir.AffineExpr) -> set[int]:
-    """Return the loops, by number, that an index expression depends on."""
+    """Return the numbers of the loops that an index expression depends on."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position}
     if isinstance(expr, ir.AffineBinaryExpr):

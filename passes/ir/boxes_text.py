@@ -1,4 +1,4 @@
-"""Boxes that a user or a code generator gives for an rKernel's inputs and outputs."""
+"""Checks and conversion of boxes that a user or a code generator gives for an rKernel."""
 
 from __future__ import annotations
 

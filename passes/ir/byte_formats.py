@@ -18,7 +18,7 @@ DType = np.dtype[np.generic]
 class FloatFormat:
     """A float format of a sign, an exponent and a mantissa.
 
-    A code is the bit pattern of a number as an integer; all codes here are those of positive
+    A code is the bit pattern of a number, read as an integer; the codes below are of positive
     numbers.
 
     Attributes:
@@ -28,7 +28,7 @@ class FloatFormat:
         largest: code of the largest finite number.
         infinity: code of infinity; None if the format has none.
         nan: code of NaN, also used for unrepresentable values; None if the format has none.
-        is_unsigned_zero: whether the code of -0 is that of NaN.
+        is_unsigned_zero: whether the format has no -0; the code of -0 then stands for NaN.
     """
 
     exponent: int
@@ -71,7 +71,7 @@ BYTE_INTEGERS: Mapping[DType, int] = {
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether each element of a type is stored in a byte, as those of 8-bit floats and int4.
+    """Whether each element of a type is stored in a byte, as for 8-bit floats and int4.
 
     This holds for floats of at most 8 bits and integers of fewer than 8 bits. Such elements are
     only moved and converted to other types.

@@ -22,7 +22,7 @@ def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
 def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> set[str]:
     """Return ``names`` and the names of all functions that they call, directly or indirectly.
 
-    ``known`` has the functions of the module by name.
+    ``known`` maps names to the functions of the module.
     """
     found: set[str] = set()
     pending = list(names)
@@ -40,10 +40,9 @@ def inline_called_functions(
     """Inline the calls in rKernels, and erase the called functions that have no other callers.
 
     Args:
-        module: the module of the functions.
-        kernels: functions of rKernels.
-        keeps_declared: whether calls of functions without a body stay, because such functions are
-            linked later.
+        module: the module that contains the functions.
+        kernels: the functions of the rKernels.
+        keeps_declared: whether to keep calls of functions without a body, which are linked later.
 
     Raises:
         OperationError: at a call of a recursive function, of a function with several blocks, or of

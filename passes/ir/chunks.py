@@ -1,7 +1,7 @@
 """Chunks of chains of rOperators, as attributes of the rOperators.
 
-The chunks of a chain are independent of one another, but schedules start them in turns: so few are
-in progress at a time that their intermediates stay in the cores' caches.
+The chunks of a chain are independent of one another, but a schedule limits how many are in progress
+at a time, so that their intermediates stay in the cores' caches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK = "rtask.chunk"
 
 
 def chunk_of(op: ir.Operation) -> Chunk | None:
-    """Return the chunk to which an rOperator belongs, or None."""
+    """Return the numbers of an rOperator's chain and chunk; None if it belongs to no chunk."""
     if CHUNK not in op.attributes:
         return None
     chain, number = ir.DenseI64ArrayAttr(op.attributes[CHUNK])
@@ -24,7 +24,7 @@ def chunk_of(op: ir.Operation) -> Chunk | None:
 
 
 def mark_chunk(ops: Iterable[ir.Operation], chain: int, number: int) -> None:
-    """Mark the rOperators among ``ops`` as those of a chunk."""
+    """Mark the rOperators among ``ops`` as members of chunk ``number`` of chain ``chain``."""
     for op in ops:
         if op.name == "rtask.operator":
             op.attributes[CHUNK] = ir.DenseI64ArrayAttr.get([chain, number])

@@ -37,7 +37,8 @@ def emit_module(
         name: the name of its symbol.
         form: the format of the code, such as ``c``, ``object`` or ``graph``.
         code: source, an object, a graph, or other bytes.
-        engine: the engine that runs a graph or other bytes; empty for code that is linked.
+        engine: the engine that runs a graph or other bytes; an empty string for code that is
+            linked.
         needs: packages that must be installed where the code runs.
         objects: relocatable objects that the code calls.
         options: values of the engine's options, by name.
@@ -89,7 +90,7 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
     """Erase all rKernels except ``used``, and the functions and modules that only they need.
 
-    Functions that the used rKernels call stay.
+    Functions that the used rKernels call are kept.
     """
     for name, description in described_kernels(module).items():
         if name not in used:
@@ -102,7 +103,7 @@ def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
 
 
 def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:
-    """Erase each ``rtask.module`` that no rKernel refers to and ``also_used`` does not name."""
+    """Erase each ``rtask.module`` that no rKernel refers to and that is not in ``also_used``."""
     found = (read_external(op.operation) for op in described_kernels(module).values())
     used = {external.module for external in found if external is not None} | set(also_used)
     for code in list(code_modules(module)):

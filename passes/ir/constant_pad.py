@@ -34,7 +34,7 @@ class ConstantPad:
 
 
 def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
-    """Return the constant padding that an operation computes; None for any other operation.
+    """Return the constant padding that ``op`` computes; None if it is another operation.
 
     The operation is a ``tensor.pad`` with static, non-negative widths and a constant value.
     """
@@ -77,7 +77,7 @@ def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) ->
 class _Side:
     """The border of one padded dimension.
 
-    ``low`` and ``high`` are the shapes of the strips before and after the tensor along ``dim``;
+    ``low`` and ``high`` are the shapes of the strips before and after the tensor along ``dim``, or
     None for an empty strip.
     """
 
@@ -108,8 +108,8 @@ def _sides(pad: ConstantPad) -> list[_Side]:
 def strips_of(pad: ConstantPad) -> list[list[int]]:
     """Return the shapes of the strips of padding around a tensor.
 
-    They have the order that ``surrounded`` requires. The innermost padded dimension is first; the
-    strip before the tensor precedes the strip after it.
+    The order is the one that ``surrounded`` requires: the innermost padded dimension is first, and
+    the strip before the tensor precedes the strip after it.
     """
     return [strip for side in _sides(pad) for strip in (side.low, side.high) if strip is not None]
 

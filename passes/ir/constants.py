@@ -8,8 +8,8 @@ Instead of a transpose, a step may be a matrix, by which the first dimension is 
 elements, ``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix
 on, values are f64; they are rounded once, after the last step.
 
-``rtask.parts`` replaces the single value by a list of values, which are concatenated along their
-first dimension before these steps. Each part has the attributes above, its ``shape``, and two
+With ``rtask.parts``, the argument is computed from several values, which are concatenated along
+their first dimension before these steps. Each part has the attributes above, its ``shape``, and two
 numbers for each dimension: ``low``, the zeros before it, and ``size``, its size including zeros.
 """
 
@@ -62,9 +62,9 @@ class ConstantArgument:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps, in order, that compute the argument from the named value; may be empty.
+        """The steps, in order, that compute the argument from the stored value; may be empty.
 
-        Reshapes and transposes alternate; a matrix or a sum may be in the place of a transpose.
+        Reshapes and transposes alternate; a matrix or a sum may take the place of a transpose.
         """
         if PACK not in self.attributes:
             return []
@@ -72,7 +72,7 @@ class ConstantArgument:
 
     @property
     def held(self) -> NDArray[np.generic] | None:
-        """The value as an array if ``rtask.value`` stores it; None if it is outside the IR."""
+        """The value as an array, if ``rtask.value`` stores it; None if it is outside the IR."""
         attribute = self.attributes.get(VALUE)
         if attribute is None:
             return None
@@ -89,7 +89,7 @@ def _read_step(step: ir.Attribute) -> Step:
 
 
 def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
-    """Return the attribute ``rtask.pack`` that has the steps of a constant's rearrangement."""
+    """Return the attribute ``rtask.pack`` for the steps that compute a constant argument."""
     return ir.ArrayAttr.get([_step_attribute(step) for step in steps])
 
 
@@ -110,7 +110,7 @@ def is_constant(value: ir.Value) -> bool:
 
 
 def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
-    """Return the attributes of each argument of a function, by name; empty for none."""
+    """Return, for each argument of a function, its attributes by name."""
     attributes = function.operation.attributes
     count = len(list(function.operation.regions[0].blocks[0].arguments))
     if "arg_attrs" not in attributes:

@@ -98,7 +98,8 @@ def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
     """Emit the bit pattern in the format ``form`` of an f32, rounded to nearest, ties to even.
 
-    Numbers too large become the largest number if ``saturate``, else infinity or NaN of the format.
+    Numbers that are too large become the largest number if ``saturate``, else the infinity or NaN
+    of the format.
     """
     bits = x.bitcast(UINT32)
     size = bits & 0x7FFFFFFF
@@ -128,8 +129,8 @@ def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
     """Emit the bit pattern in the format ``form`` of a subnormal number, without its sign.
 
     The pattern is the quotient of the number and the smallest number of the format. ``size`` has
-    the f32 bits of the number's magnitude. The magnitude is clamped first: ``size`` may also be
-    that of a large number, whose quotient overflows an integer.
+    the f32 bits of the number's magnitude. The magnitude is clamped first, because ``size`` may
+    also belong to a large number, whose quotient would overflow an integer.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)

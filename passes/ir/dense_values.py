@@ -35,7 +35,7 @@ def dense_attribute(array: Array, element: ir.Type) -> ir.DenseElementsAttr:
 
 
 def array_of(attribute: ir.DenseElementsAttr) -> Array:
-    """Return the value of a dense attribute as an array; bfloat16 has the type of ml_dtypes."""
+    """Return the value of a dense attribute as an array; the dtype of bf16 is from ml_dtypes."""
     element = ir.ShapedType(attribute.type).element_type  # type: ignore[attr-defined]
     if isinstance(element, ir.BF16Type):
         return np.array(_bits(attribute)).view(np.dtype(ml_dtypes.bfloat16))
@@ -45,7 +45,7 @@ def array_of(attribute: ir.DenseElementsAttr) -> Array:
 def _bits(attribute: ir.DenseElementsAttr) -> ir.Attribute:
     """Return an attribute with the bits of bfloat16 elements as i16.
 
-    The bindings do not expose bfloat16 numbers; MLIR's constant folding of a bitcast converts them.
+    The bindings cannot read bfloat16 elements; constant folding of a bitcast converts them.
     """
     kind: Any = attribute.type  # type: ignore[attr-defined]
     with attribute.context, ir.Location.unknown():  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ _WIDEST_INTEGER = 64
 
 
 def is_packed(width: int) -> bool:
-    """Whether models store several integers of ``width`` bits in a byte; NumPy uses a byte each."""
+    """Whether models pack several integers of ``width`` bits into a byte, unlike NumPy."""
     return width in (2, 4)
 
 
@@ -52,7 +52,7 @@ def dtype_of(kind: ir.Type) -> np.dtype[np.generic] | None:
 def _integer_name(text: str) -> str | None:
     """Return NumPy's name of an MLIR integer type of 2 to 64 bits; None for any other text.
 
-    A width that NumPy and ml_dtypes lack is rounded up to 8, 16, 32 or 64 bits.
+    A width that neither NumPy nor ml_dtypes supports is rounded up to 8, 16, 32 or 64 bits.
     """
     found = _INTEGER.fullmatch(text)
     if found is None or not 1 < int(found["width"]) <= _WIDEST_INTEGER:
@@ -63,7 +63,7 @@ def _integer_name(text: str) -> str | None:
 
 
 def named_dtype(name: str) -> np.dtype[np.generic]:
-    """Return the NumPy type with a name, which may be one of ml_dtypes."""
+    """Return the NumPy dtype called ``name``, which may be a type of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:

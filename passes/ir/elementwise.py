@@ -76,7 +76,7 @@ def projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
 
 
 def filled(op: ir.OpView, body: Body) -> ir.Value:
-    """Emit the body of a ``linalg.generic`` that has none; return the generic's result."""
+    """Emit the body of ``op``, a ``linalg.generic`` without body; return the generic's result."""
     kinds = (value.type for value in op.operation.operands)
     elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
     block = op.operation.regions[0].blocks.append(*elements)

@@ -13,10 +13,10 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 def check_form(module: ir.Module, form: Form) -> None:
     """Check that a module's functions have the form that a pass requires.
 
-    A module without functions passes.
+    A module without functions has every form.
 
     Raises:
-        PassError: naming the first function or operation that has another form.
+        PassError: if a function or operation has another form; the message names the first.
     """
     _CHECKS[form](module)
 

@@ -47,7 +47,10 @@ def only_gathers(op: Structured, gathers: Sequence[Gather], value: ir.Value) -> 
 
 
 def _loop(index: ir.Value) -> int | None:
-    """Return the loop whose index ``index`` is, possibly through integers; else None."""
+    """Return the number of the loop whose index ``index`` is; None for any other value.
+
+    The index may have been converted to an integer and back.
+    """
     owner = index.owner
     # The index of a loop is converted to an integer and back: an i64 has as many bits.
     while not isinstance(owner, ir.Block) and owner.operation.name == "arith.index_cast":

@@ -14,7 +14,7 @@ def indexing_maps(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
 
 
 def iterator_types(parallel: Iterable[bool]) -> ir.ArrayAttr:
-    """Return the attribute ``iterator_types`` of a generic: True for parallel, else reduction."""
+    """Return the attribute ``iterator_types`` of a generic; False stands for a reduction."""
     kinds = ("parallel" if each else "reduction" for each in parallel)
     return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
 
@@ -27,8 +27,8 @@ def generic(
 ) -> ir.OpView:
     """Emit a ``linalg.generic`` with one result and an empty region, and return it.
 
-    ``maps`` are the indexing maps of inputs, then of the output; ``parallel`` has False for each
-    reduction loop.
+    ``maps`` are the indexing maps of inputs, then of the output; ``parallel`` is True for each
+    parallel loop and False for each reduction loop.
     """
     return linalg.GenericOp(
         [output.type], list(inputs), [output], indexing_maps(maps), iterator_types(parallel)
@@ -47,12 +47,12 @@ def sum_of_products(
     parallel: Iterable[bool],
     shape: Sequence[int],
 ) -> ir.Value:
-    """Emit a contraction: the product of all factors, summed over the reduction dimensions.
+    """Emit a contraction: the product of all factors, summed over the reduction loops.
 
     Return its result, which starts at zero.
 
     Args:
-        factors: tensors of a common floating-point type, which is also that of the result.
+        factors: tensors of the same floating-point type, which is also the type of the result.
         maps: the indexing maps of the factors and the result.
         parallel: for each loop, whether it is parallel (else a reduction).
         shape: the shape of the result.
@@ -72,8 +72,8 @@ def transposed(
 ) -> ir.Value:
     """Emit a transposing copy of the given shape, and return it.
 
-    ``read`` and ``written`` have the loop that indexes each dimension of the source and of the
-    copy.
+    ``read`` lists the numbers of the loops that index the dimensions of the source, ``written``
+    those that index the dimensions of the copy.
     """
     maps = [
         ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
@@ -83,9 +83,10 @@ def transposed(
 
 
 def copied(source: ir.Value, shape: Sequence[int], exprs: Sequence[ir.AffineExpr]) -> ir.Value:
-    """Emit a copy of the given shape, and return it.
+    """Emit a copy of ``source`` with elements rearranged to the given shape, and return it.
 
-    ``exprs`` are the indices of ``source``, as expressions of the indices of the copy.
+    ``exprs`` are the indices of an element of ``source``, as expressions in the indices of the
+    copy.
     """
     identity = ir.AffineMap.get_identity(len(shape))
     return _copy(source, shape, [ir.AffineMap.get(len(shape), 0, list(exprs)), identity])

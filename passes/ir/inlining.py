@@ -9,7 +9,7 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 
 def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
-    """Inline the block's calls of ``callees``, by name; calls inside the callees stay."""
+    """Inline the block's calls of ``callees``, functions by name; keep calls inside the callees."""
     for op in list(block.operations):
         if op.operation.name == "func.call":
             callee = callees.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)

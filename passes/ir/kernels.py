@@ -18,7 +18,7 @@ MATRIX_ELEMENT = "matrix_element"
 
 
 def matrix_element(description: ir.Operation) -> str:
-    """Return the element type of an rKernel's matrix instructions; empty if there are none."""
+    """Return the element type of an rKernel's matrix instructions; empty if it uses none."""
     if MATRIX_ELEMENT not in description.attributes:
         return ""
     return ir.StringAttr(description.attributes[MATRIX_ELEMENT]).value
@@ -72,8 +72,8 @@ def describe_kernel(
 def annotate_seconds(description: ir.OpView, seconds: Sequence[float]) -> None:
     """Set the attribute ``seconds`` of an ``rtask.kernel``.
 
-    ``seconds`` has three times of an rTask: with its data in the core's cache (hot), after reads of
-    ``COLD_BYTES`` and of ``FAR_BYTES`` of other data, in this order.
+    ``seconds`` lists three times of an rTask: with its data in the core's cache (hot), after reads
+    of ``COLD_BYTES`` of other data, and after reads of ``FAR_BYTES`` of other data.
     """
     with description.operation.context:
         value = ir.DenseF64ArrayAttr.get(list(seconds))

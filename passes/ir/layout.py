@@ -47,8 +47,9 @@ class Layout:
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
         """Return the layout of a slice, as in ``tensor.extract_slice``.
 
-        All arguments are in elements, with a number for each dimension: ``offsets`` has the first
-        index, ``sizes`` the number of elements, and ``steps`` the distance of adjacent elements.
+        All arguments are in elements, with a number for each dimension: ``offsets`` are the first
+        indices, ``sizes`` the numbers of elements, and ``steps`` the distances of adjacent
+        elements.
         """
         start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
         strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))
@@ -57,7 +58,7 @@ class Layout:
     def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
         """Return the layout with each group of dimensions merged to one dimension.
 
-        None if the strides of a group do not allow it.
+        Return None if the strides of a group do not allow it.
         """
         sizes: list[int] = []
         strides: list[int] = []
@@ -85,7 +86,8 @@ class Layout:
     def expand(self, groups: Iterable[Sequence[int]], sizes: Sequence[int]) -> Layout:
         """Return the layout with each dimension split into a group of dimensions.
 
-        ``sizes`` has the size of each new dimension, ``groups`` the new dimensions of each old one.
+        ``sizes`` lists the size of each new dimension, ``groups`` the new dimensions for each old
+        dimension.
         """
         strides = [0] * len(sizes)
         for dim, group in enumerate(groups):

@@ -6,7 +6,7 @@ from rammer_mlir.bindings import ir
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's message as one line; for an error of MLIR, that of the first diagnostic."""
+    """Return an error's message as one line; for an MLIR error, the first diagnostic's message."""
     if isinstance(error, ir.MLIRError) and error.error_diagnostics:
         return str(error.error_diagnostics[0].message).splitlines()[0]
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Outlining of rOperators' computations on whole tensors; equal functions are shared."""
+"""Outlining of rOperators' computations into functions on whole tensors, shared if equal."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def create_operator(
     location: ir.Location,
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Create an ``rtask.operator`` that the function ``kernel`` computes, without alternatives.
+    """Create an ``rtask.operator`` with the function ``kernel`` as its only candidate; return it.
 
     ``inputs`` are its operands and ``results`` its result types.
     """
@@ -99,7 +99,7 @@ def create_operator(
 
 
 def clone_constants(value: ir.Value, mapping: ValueMap, ip: ir.InsertionPoint) -> None:
-    """Clone the operations that compute the constant ``value``, operands included, at ``ip``.
+    """Clone at ``ip`` the operations that compute the constant ``value`` and its operands.
 
     ``mapping`` maps old to new values and is extended; values in it are not cloned again.
     """

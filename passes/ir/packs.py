@@ -36,7 +36,7 @@ def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
 def packed_dim(op: ir.OpView) -> int | None:
     """Return the dimension that a ``linalg.pack`` or ``linalg.unpack`` stores in blocks.
 
-    None for any other operation, and for packs with padding, a permutation, several blocked
+    Return None for any other operation, and for packs with padding, a permutation, several blocked
     dimensions or another block size.
     """
     operation = op.operation

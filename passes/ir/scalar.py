@@ -189,15 +189,15 @@ class Scalar:
     def _cannot_trap(self, other: Scalar | float) -> bool:
         """Whether an integer division by ``other`` needs no guard, because it cannot trap.
 
-        True for floats, and for integers if ``other`` is a Python number above 0.
+        This holds for floats, and for integers if ``other`` is a Python number above 0.
         """
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _guarded_division(self, divisor: Scalar, make: _Binary) -> Scalar:
         """Emit an integer division or remainder that cannot trap, and return the result.
 
-        ``make`` emits the operation, with 1 in place of the divisors 0 and -1. For the divisor 0
-        the result is 0, for the divisor -1 it is that of the divisor 1.
+        ``make`` emits the operation; the divisors 0 and -1 are replaced by 1. For the divisor 0,
+        the result is then 0; for the divisor -1, it is the result for the divisor 1.
         """
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
@@ -230,11 +230,11 @@ class Scalar:
         return self ^ (1 if self.dtype == BOOL else -1)
 
     def shift_left(self, count: Scalar | float) -> Scalar:
-        """Emit a left shift by ``count`` bits, which must be less than the width."""
+        """Emit and return a left shift by ``count`` bits, which must be less than the width."""
         return self._binary(count, arith.ShLIOp, arith.ShLIOp)
 
     def shift_right(self, count: Scalar | float) -> Scalar:
-        """Emit a right shift by ``count`` bits, which must be less than the width.
+        """Emit and return a right shift by ``count`` bits, which must be less than the width.
 
         The shift is arithmetic for signed and logical for unsigned integers.
         """
@@ -262,7 +262,7 @@ class Scalar:
         )
 
     def clamp(self, low: Scalar | float, high: Scalar | float) -> Scalar:
-        """Emit the value clamped to the range from ``low`` to ``high``; NaN stays NaN."""
+        """Emit and return the value clamped to ``low`` .. ``high``; NaN stays NaN."""
         return self.maximum(low).minimum(high)
 
     def power(self, other: Scalar | float) -> Scalar:
@@ -282,7 +282,7 @@ class Scalar:
         return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
 
     def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """Emit a select by this truth value: ``yes`` if it is true, else ``no``."""
+        """Emit and return a select by this truth value: ``yes`` if it is true, else ``no``."""
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
@@ -300,9 +300,9 @@ class Scalar:
         return Scalar(arith.BitcastOp(element_type(dtype), self.value).result, dtype)
 
     def cast(self, dtype: DType) -> Scalar:
-        """Emit the conversion to ``dtype``; floats become integers by rounding towards zero.
+        """Emit and return the value as ``dtype``; floats become integers by rounding towards zero.
 
-        Conversion to BOOL gives true for every number except zero.
+        Conversion to bool gives true for every number except zero.
         """
         if dtype == self.dtype:
             return self
@@ -330,8 +330,8 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 def _conversion(source: DType, target: DType) -> _Conversion | None:
     """Return the class of the operation that converts ``source`` to ``target``.
 
-    ``_through_float32`` marks a conversion between f16 and bf16, which takes two operations.
-    None if both are integers of the same width, whose bits are the same.
+    For f16 and bf16, whose conversion takes two operations, the result is ``_through_float32``.
+    Return None if both are integers of the same width, because their bits are the same.
     """
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:

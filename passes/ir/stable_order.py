@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return the nodes of a graph in topological order; the smallest of the ready nodes is next.
+    """Return a graph's nodes in topological order; among ready nodes, the smallest comes first.
 
-    ``sources`` has the predecessors of each node; the graph must have no cycle.
+    ``sources`` maps each node to its predecessors; the graph must have no cycle.
     """
     readers: dict[int, list[int]] = {number: [] for number in sources}
     missing = {number: len(found) for number, found in sources.items()}

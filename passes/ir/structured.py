@@ -36,7 +36,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the number of the loop if an index expression is a single loop, else None."""
+    """Return the loop's number if the index expression ``expr`` is a single loop, else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -118,7 +118,7 @@ class Structured:
 
     @cached_property
     def captures(self) -> list[ir.Value]:
-        """The values from outside that the body uses without being operands of the generic."""
+        """The values from outside that the body uses and that are no operands of the generic."""
         return captured_values(self.op)
 
     @cached_property
@@ -129,7 +129,7 @@ class Structured:
 
     @cached_property
     def parallel(self) -> list[bool]:
-        """For each loop, whether it is parallel; a loop that is not is a reduction."""
+        """For each loop, True if it is parallel, False if it is a reduction."""
         kinds = str(self.op.operation.attributes["iterator_types"]).split(",")
         return ["parallel" in kind for kind in kinds if "iterator_type" in kind]
 
@@ -229,14 +229,15 @@ class Structured:
     def result_dims(self, result: int) -> list[int] | None:
         """Return the number of the loop that indexes each dimension of a result.
 
-        None if any index expression is not a single loop. ``result`` is the number of the result.
+        Return None if any index expression is not a single loop. ``result`` is the number of the
+        result.
         """
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
         """Return the number of the loop that indexes each dimension of operand ``number``.
 
-        None if any index expression is not a single loop.
+        Return None if any index expression is not a single loop.
         """
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
@@ -244,7 +245,7 @@ class Structured:
     def reads_input(self, position: int) -> bool:
         """Whether the body uses the elements of input ``position``.
 
-        It does not if the input only gives the shape of a window.
+        It does not use them if the input only defines the shape of a window.
         """
         return any(True for _ in self.block.arguments[position].uses)
 
@@ -266,7 +267,7 @@ class Structured:
     def permutation(self) -> list[int] | None:
         """For each dimension of the result, the dimension of the input that is copied to it.
 
-        None unless the operation is a copy with permuted dimensions.
+        It is None if the operation is not a copy with permuted dimensions.
         """
         if not self.is_elementwise or len(self.maps) != 2 or self.body:
             return None
@@ -278,9 +279,9 @@ class Structured:
 
     @cached_property
     def is_contraction(self) -> bool:
-        """Whether the operation sums products of two tensors, as a matrix product or a convolution.
+        """Whether the operation sums products of elements of tensors, as a matrix product does.
 
-        A tensor times constant matrices does not count: that is a transform of its elements.
+        Products with constants of the IR do not count: such an operation is a transform.
         """
         if self.is_elementwise:
             return False
@@ -296,8 +297,8 @@ class Structured:
     def matrix_element(self) -> str:
         """The element type of the factors if products of two of them are summed in f32.
 
-        It is f16, bf16 or f32; empty for all other operations. Matrix instructions compute such
-        sums.
+        It is f16, bf16 or f32; an empty string for all other operations. Matrix instructions can
+        compute such sums.
         """
         operations = [op.operation for op in self.body]
         names = sorted(op.name for op in operations)
@@ -332,9 +333,10 @@ class Structured:
     def operations(self) -> int:
         """The number of scalar operations over the iteration space.
 
-        A function of the math dialect counts as 16. Factors of a sum of products are converted by
-        the instructions that multiply them. Four adjacent terms of a product of 8-bit
-        integers count as one multiply-add, as dot-product instructions compute them.
+        A function of the math dialect counts as 16. Conversions of the factors of a sum of products
+        do not count, because the instructions that multiply the factors perform them. Four adjacent
+        terms of a sum of products of 8-bit integers count as one multiply-add, as dot-product
+        instructions compute them.
         """
         if self._is_dot_product_of_bytes:
             return max(1, 2 * self.points // 4)
@@ -382,7 +384,7 @@ def shape_of(value: ir.Value) -> list[int]:
 
 
 def element_bytes(kind: ir.Type) -> int:
-    """Return the bytes that an element of a tensor or memref takes in memory; 1 for i1."""
+    """Return the size in bytes of an element of a tensor or memref in memory; 1 for i1."""
     element = kind.element_type if isinstance(kind, ir.RankedTensorType | ir.MemRefType) else kind
     if isinstance(element, ir.IntegerType | ir.FloatType):
         return max(1, element.width // 8)

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 
 
 def nested_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return all operations nested in ``op``, outer before inner, without ``op`` itself."""
+    """Return all operations nested in ``op``, outer before inner ones, without ``op`` itself."""
     found: list[ir.Operation] = []
     pending = [op]
     while pending:

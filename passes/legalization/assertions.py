@@ -1,7 +1,7 @@
 """Removal of ``cf.assert``: conditions are assumed to hold, and accesses stay within tensors.
 
-torch-mlir asserts that the indices of embeddings, gathers and losses are within bounds. The
-compiler's programs have no way to fail in the middle of a run, so that a condition is not tested.
+torch-mlir asserts that the indices of embeddings, gathers and losses are within bounds. Compiled
+programs cannot fail in the middle of a run, so conditions are not tested.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
 
 
 def assume_assertions(module: ir.Module) -> None:
-    """Remove each ``cf.assert``, and clamp the indices that it may have been about.
+    """Remove each ``cf.assert``, and clamp the indices that it may have checked.
 
-    These are all indices of a module with an assertion: an index may be computed in one loop nest
-    and used in another. An index that fails its assertion then accesses the first or the last
-    element. Shapes have to be static wherever possible.
+    If the module has an assertion, all indices of accesses to elements are clamped, because an
+    index may be computed in one loop nest and used in another. An index out of bounds then accesses
+    the first or the last element. Static shapes must have been propagated before.
 
     Raises:
-        FindingsError: with the accesses to tensors without elements.
+        FindingsError: if tensors without elements are accessed; it contains all these accesses.
     """
     found = list(operations_named(module.operation, "cf.assert"))
     if not found:
@@ -78,7 +78,7 @@ def _extents(op: ir.Operation) -> list[int]:
 
 
 def _is_below(value: ir.Value, size: int) -> bool:
-    """Whether an index is a constant or the counter of a loop, and known to be below ``size``."""
+    """Whether an index is a constant or a ``linalg.index`` that is known to be below ``size``."""
     owner = value.owner
     number = constant_integer(value)
     if number is not None:

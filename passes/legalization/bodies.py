@@ -12,7 +12,8 @@ from rammer_mlir.passes.legalization.elementwise import index
 def select_in_bodies(module: ir.Module) -> None:
     """Replace ``scf.if`` in bodies by both branches and a select, innermost first.
 
-    A branch that is not taken divides by 1 and reads element 0, so that it cannot trap.
+    In the clone of a branch that is not taken, divisors and indices are replaced by 1 and 0, so
+    that it cannot trap.
     """
     for generic in operations_named(module.operation, "linalg.generic"):
         for op in reversed(list(operations_named(generic, "scf.if"))):
@@ -35,8 +36,8 @@ def _select(op: ir.Operation) -> None:
 def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
     """Clone branch ``number`` of an ``scf.if`` so that it cannot trap; return its values.
 
-    ``is_taken`` is true where the ``scf.if`` would execute the branch; elsewhere the clone divides
-    by 1 and reads element 0.
+    ``is_taken`` is true if the ``scf.if`` would execute the branch; otherwise, the clone divides by
+    1 and reads element 0.
     """
     *inner, last = op.regions[number].blocks[0].operations
     mapping: ValueMap = {}

@@ -1,6 +1,6 @@
 """Constants of element types that the compiler does not support, as tensors of supported types.
 
-The module ``stored_types`` lists these types.
+The module ``stored_types`` lists the unsupported types and how they are stored.
 """
 
 from __future__ import annotations

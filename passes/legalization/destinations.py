@@ -80,7 +80,7 @@ def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -
 
 
 def _thread(block: ir.Block, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit an iteration of an ``scf.forall``; return the shared tensors with inserted slices.
+    """Emit an iteration of an ``scf.forall``; return the shared tensors with slices inserted.
 
     ``counters`` are the induction variables, ``block`` is the loop's body.
     """

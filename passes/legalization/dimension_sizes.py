@@ -1,4 +1,4 @@
-"""``stablehlo.get_dimension_size`` as a constant, or as ``tensor.dim`` of an open dimension.
+"""``stablehlo.get_dimension_size`` as a constant, or as ``tensor.dim`` if the size is dynamic.
 
 Specification: https://openxla.org/stablehlo/spec#get_dimension_size.
 """
@@ -16,7 +16,7 @@ from rammer_mlir.passes.legalization.elementwise import index
 def lower_dimension_sizes(module: ir.Module) -> None:
     """Replace each ``stablehlo.get_dimension_size`` by the size, a tensor of rank 0 and type i32.
 
-    Operations whose result has another type, such as ui32, stay unchanged.
+    Operations whose result has another type, such as ui32, remain unchanged.
     """
     if stablehlo is None:
         return

@@ -1,8 +1,8 @@
 """Guards for integer divisions whose operands could make them trap and end the process.
 
 MLIR leaves a division by zero, and the quotient of the least number and -1, undefined; processors
-raise a signal. Guarded, ``a / 0`` is ``a`` and ``a rem 0`` is 0, and the least number divided by -1
-is itself.
+raise a signal. With the guards, ``a / 0`` is ``a``, ``a rem 0`` is 0, and the least number divided
+by -1 is itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _INDEX_BITS = 64
 
 
 def guard_divisions(module: ir.Module) -> None:
-    """Let integer divisions and remainders that would trap divide by 1 instead."""
+    """Make integer divisions and remainders that would trap divide by 1 instead."""
     for op in nested_operations(module.operation):
         if op.name in SIGNED | UNSIGNED and _may_trap(op.operands[1]):
             with ir.InsertionPoint(op), op.location:

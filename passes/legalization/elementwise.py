@@ -25,7 +25,7 @@ def per_element(
     Args:
         shape: the shape of the tensor.
         element: its element type.
-        inputs: tensors, each with the indexing map from the indices of the result's element.
+        inputs: tensors, each with the indexing map from the indices of an element of the result.
         body: emits an element of the result from elements of the inputs and the indices.
     """
     rank = len(shape)

@@ -27,7 +27,7 @@ Matrix = NDArray[np.float64]
 def lower_fourier_transforms(module: ir.Module) -> None:
     """Replace each ``stablehlo.fft`` of static shape by products with constant matrices.
 
-    Transforms of more than ``_MOST_ELEMENTS`` elements along a dimension stay.
+    Transforms of more than ``_MOST_ELEMENTS`` elements along a dimension remain unchanged.
     """
     if stablehlo is None:
         return
@@ -150,8 +150,8 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
     """Return the square matrix of a discrete Fourier transform of ``count`` elements.
 
-    It is of shape (count, count). With ``is_inverse`` it is the inverse, with the factor
-    ``1 / count``. Angles are reduced modulo 2 pi.
+    The shape is (count, count). If ``is_inverse``, it is the matrix of the inverse transform, with
+    the factor ``1 / count``. Angles are reduced modulo 2 pi.
     """
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
     matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)

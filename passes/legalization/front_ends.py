@@ -45,7 +45,8 @@ def uses_dialect(module: ir.Module, dialect: str) -> bool:
 def run(module: ir.Module, *passes: str, is_verified: bool = True) -> None:
     """Run passes of MLIR, given in the syntax of pipelines, on a module.
 
-    With ``is_verified``, the module is verified after each pass; else the caller has to verify it.
+    If ``is_verified``, the module is verified after each pass; otherwise, the caller has to verify
+    it.
 
     Raises:
         FindingsError: with the diagnostics of the pass that fails.
@@ -78,7 +79,7 @@ def _with_advice(message: str) -> str:
 def structure_control_flow(module: ir.Module) -> None:
     """Turn branches between blocks (dialect cf) into loops and branches of scf.
 
-    If MLIR cannot do so, the branches stay, and a later check refuses them.
+    If MLIR cannot do so, the branches remain, and a later check rejects them.
     """
     if any(True for _ in operations_named(module.operation, *_BRANCHES)):
         try:
@@ -157,7 +158,7 @@ def _make_logical(module: ir.Module) -> None:
 
 
 def lower_stablehlo(module: ir.Module) -> None:
-    """Lower StableHLO to linalg; operations without a lowering stay."""
+    """Lower StableHLO to linalg; operations without a lowering remain unchanged."""
     if stablehlo is not None and (uses_dialect(module, "stablehlo") or _has_signs(module)):
         run(module, *_STABLEHLO)
         for op in operations_named(module.operation, "builtin.unrealized_conversion_cast"):

@@ -1,7 +1,8 @@
-"""Element-wise loop nests that read their destination, which becomes an input.
+"""Rewrites element-wise loop nests that read their destination to read it as an input.
 
-MLIR's fusion of element-wise operations would fuse such a nest into a reader with further loops,
-where each iteration of these loops would read what the one before has written.
+MLIR's fusion of element-wise operations would fuse such a nest into a reader that has additional
+loops. Each iteration of these loops would then read the values that the previous iteration has
+written.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from rammer_mlir.passes.ir.traversal import replace
 
 
 def read_destinations(function: ir.OpView) -> None:
-    """Make each destination that an element-wise ``linalg.generic`` reads one of its inputs.
+    """Turn each destination that an element-wise ``linalg.generic`` reads into an input of it.
 
-    The results are in new tensors. Nests with dynamic shapes or reductions, and nests inside of
-    loops, are unchanged.
+    The results are computed in new tensors. Nests with dynamic shapes or reductions, and nests
+    inside of loops, are unchanged.
     """
     for op in list(function.operation.regions[0].blocks[0].operations):
         if is_generic(op):
@@ -29,9 +30,10 @@ def read_destinations(function: ir.OpView) -> None:
 
 
 def _read_outputs(nest: Structured) -> list[int]:
-    """Return the numbers of the outputs that the body reads, and the nest writes completely.
+    """Return the numbers of the outputs that the body reads and that the nest writes completely.
 
-    Of other outputs, the elements that are not written keep their values. Shapes are static.
+    Other outputs are left out, because their unwritten elements keep their values. Outputs of
+    dynamic shape are left out too.
     """
     return [
         number
@@ -66,7 +68,10 @@ def _rewrite(nest: Structured, read: Sequence[int]) -> None:
 
 
 def _move_body(op: ir.Operation, made: ir.Operation, num_inputs: int, read: Sequence[int]) -> None:
-    """Clone the body of ``op`` to ``made``, whose last inputs are outputs of ``op``, ``read``."""
+    """Clone the body of ``op`` to ``made``, which reads the outputs numbered ``read`` as inputs.
+
+    These are the last inputs of ``made``, after the ``num_inputs`` inputs of ``op``.
+    """
     old = op.regions[0].blocks[0]
     arguments = list(old.arguments)
     outs = arguments[num_inputs:]

@@ -9,10 +9,10 @@ from rammer_mlir.passes.ir.fills import filling
 
 
 def is_limit(value: ir.Value, *, is_least: bool) -> bool:
-    """Whether all elements of a tensor equal the least, or else the largest, number of their type.
+    """Whether all elements of a tensor are the least (or the largest) number of their type.
 
-    These are an infinity or the largest finite number of its sign, and the least or the largest
-    signed integer.
+    For ``is_least``, this is minus infinity, the least finite number or the least signed integer;
+    otherwise, it is the opposite limit.
     """
     number = _filled(value)
     if isinstance(number, ir.IntegerAttr) and isinstance(number.type, ir.IntegerType):
@@ -33,7 +33,7 @@ _LARGEST = {
 
 
 def _filled(value: ir.Value) -> ir.Attribute | None:
-    """Return the element that fills a tensor, of a splat constant or a fill; None if unknown."""
+    """Return the element that a splat constant or a fill repeats; None for any other tensor."""
     scalar = filling(value)
     owner = (value if scalar is None else scalar).owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":

@@ -107,8 +107,8 @@ def _choice(
 ) -> list[ir.Value]:
     """Emit an ``scf.if`` with clones of two regions as branches, and return its results.
 
-    ``first`` is the branch for a true ``condition``. ``op`` is the operation of StableHLO; the
-    results have the types of its results.
+    ``first`` is the branch for a true ``condition``, ``second`` the branch for a false one. ``op``
+    is the operation of StableHLO whose result types the ``scf.if`` gets.
     """
     chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
     for region, block in ((first, chosen.then_block), (second, chosen.else_block)):

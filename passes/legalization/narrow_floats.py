@@ -13,7 +13,7 @@ _CONVERSIONS = ("arith.extf", "arith.truncf")
 
 
 def compute_in_f32(module: ir.Module) -> None:
-    """Let each operation on floats of at most 8 bits compute in f32 and round its result."""
+    """Make each operation on floats of at most 8 bits compute in f32 and round its result."""
     names = sorted(
         {
             str(element_of(value.type))

@@ -21,7 +21,7 @@ from rammer_mlir.passes.ir.traversal import operations_named
 def read_resources(module: ir.Module) -> None:
     """Replace ``dense_resource`` constants by dense constants.
 
-    Complex constants stay.
+    Complex constants remain unchanged.
 
     Raises:
         FindingsError: with the constants whose values were elided when the module was printed, or
@@ -62,9 +62,10 @@ def _attribute_names(op: ir.Operation) -> list[str]:
 
 
 def _read(op: ir.Operation, name: str, content: bytes | None) -> str:
-    """Replace a resource in attribute ``name`` by its content; return the error, empty for none.
+    """Replace a resource in attribute ``name`` by its content; return an error message or ''.
 
-    ``content`` is None if the module has no content for the resource.
+    ``content`` is None if the module has no content for the resource. A constant of an unsupported
+    type remains unchanged.
     """
     kind = ir.RankedTensorType(op.results[0].type)
     dtype = dtype_of(kind.element_type)

@@ -98,7 +98,7 @@ def check_interface(function: ir.OpView) -> None:
     """Check the types of a function's arguments and results, before any rewrite.
 
     Raises:
-        FindingsError: with the arguments and results of an unsupported type.
+        FindingsError: if arguments or results have unsupported types; it contains all of them.
     """
     found = list(_interface_problems(function))
     if found:
@@ -109,7 +109,7 @@ def check_given(module: ir.Module) -> None:
     """Check that a module has no operation that cannot be rewritten or would crash MLIR's passes.
 
     Raises:
-        FindingsError: with these operations.
+        FindingsError: if there are such operations; it contains all of them.
     """
     found = [problem for function in functions(module) for problem in _given_problems(function)]
     if found:
@@ -122,7 +122,7 @@ def check_before_lifting(module: ir.Module) -> None:
     Loops must be able to update the tensors that they carry in place, and shapes must be static.
 
     Raises:
-        FindingsError: with all loops and shapes that break these rules.
+        FindingsError: if loops or shapes break these rules; it contains all of them.
     """
     found = loop_problems(module.operation)
     for function in functions(module):
@@ -136,7 +136,7 @@ def check_operations(module: ir.Module) -> None:
     """Check that a module holds operations of the stage `linalg`, on elements of any type.
 
     Raises:
-        FindingsError: with all unsupported operations.
+        FindingsError: if there are unsupported operations; it contains all of them.
     """
     found: list[OperationError] = []
     for op in _entry_operations(module):
@@ -149,7 +149,8 @@ def check_legal(module: ir.Module) -> None:
     """Check that a module is at the stage `linalg`.
 
     Raises:
-        FindingsError: with all operations and types that the compiler does not know.
+        FindingsError: if there are operations or types that the compiler does not support; it
+            contains all of them.
     """
     found: list[OperationError] = []
     for function in functions(module):
@@ -271,9 +272,10 @@ def _nest_problems(
 
 
 def _coverage_problem(op: ir.Operation) -> str:
-    """Return the error message about a result of a loop nest that the loops do not cover.
+    """Return an error message if the loops of a loop nest do not cover one of its results.
 
-    It is empty if there is none, or if the body reads the destination, which keeps its elements.
+    Return an empty string if they cover all results. A result whose destination the body reads need
+    not be covered, because other elements keep their values.
     """
     if op.name != "linalg.generic":
         return ""
@@ -301,7 +303,7 @@ def _covers(map_: ir.AffineMap, shape: Sequence[int]) -> bool:
 
 
 def _advice(op: ir.Operation) -> str:
-    """Return the advice for an operation without a lowering; general advice if none is known."""
+    """Return the advice for the error about an operation without a lowering."""
     found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
     return found or "lower it to linalg on tensors first"
 

@@ -1,8 +1,8 @@
 """Scatters as reductions: each element combines the updates that are scattered to it.
 
 Specifications: https://openxla.org/stablehlo/spec#scatter, and the operation ``scatter`` of
-torch-mlir's dialect TMTensor. Elements are computed independently, at
-the cost of testing every scatter index for each of them.
+torch-mlir's dialect TMTensor. Elements are computed independently, at the cost of testing every
+scatter index for each element.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ The key is the operation in the scatter's body.
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Replace scatters that add, multiply, take an extremum or overwrite by reductions.
+    """Replace scatters that add, multiply, take a minimum or maximum, or overwrite by reductions.
 
     Scatters of several operands, and scatters with another function, stay unchanged.
     """
@@ -53,8 +53,9 @@ def lower_scatters(module: ir.Module) -> None:
 def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the reduction that replaces a ``tm_tensor.scatter``, and return its result.
 
-    Any function combines updates with elements, in the order of the updates. Updates at indices
-    out of range are left out. None if a dimension of the result has neither an index nor a window.
+    Any function may combine updates with elements; it is applied in the order of the updates.
+    Updates at indices out of range are left out. Return None if a dimension of the result has
+    neither an index nor a window.
 
     Args:
         op: the scatter.
@@ -98,7 +99,7 @@ def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
 def _combine(op: ir.Operation) -> _Combine | None:
     """Return the function that combines an update with an element in the scatter ``op``.
 
-    None if the scatter's body is not supported.
+    Return None if the scatter's body is not supported.
     """
     if len(op.operands) != 3 or not all(
         ir.RankedTensorType(value.type).has_static_shape for value in op.operands
@@ -234,7 +235,7 @@ class _Element:
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
         """Emit and return the start index of the update's window, by dimension of the operand.
 
-        ``scatter`` has the coordinates of the scatter index.
+        ``scatter`` lists the coordinates of the scatter index.
         """
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)

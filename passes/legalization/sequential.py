@@ -52,7 +52,7 @@ def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
 
 
 def keep_states_in_place(root: ir.Operation) -> None:
-    """Let each iteration of the loops in ``root`` update the loop-carried tensors in place."""
+    """Make each iteration of the loops in ``root`` update the loop-carried tensors in place."""
     for op in (root, *nested_operations(root)):
         if op.name == "scf.for":
             block = op.regions[0].blocks[0]
@@ -76,8 +76,9 @@ def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
 def loop_problems(root: ir.Operation) -> list[OperationError]:
     """Return the errors about loops in ``root``, each at its loop.
 
-    An ``scf.while`` has to carry equal types before and after its condition, or its states cannot
-    stay in place. The constant step of an ``scf.for`` has to be positive, or the loop never ends.
+    An ``scf.while`` has to carry equal types before and after its condition, because otherwise its
+    states cannot be updated in place. The constant step of an ``scf.for`` has to be positive,
+    because otherwise the loop would never end.
     """
     endless = [
         OperationError(op, f"expected a positive step, found {step}; count upwards")

@@ -74,7 +74,7 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
 def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
     """Emit a loop nest that replaces an ``extract_slice`` with dynamic offsets; return its result.
 
-    None for a static slice, which is a view, and for dynamic sizes or strides.
+    Return None for a static slice, which is a view, and for dynamic sizes or strides.
     """
     found = _Slice(op, 1)
     kind = ir.RankedTensorType(op.results[0].type)
@@ -104,8 +104,8 @@ def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:
 def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
     """Emit a loop nest that replaces an ``insert_slice``; return its result.
 
-    Each element is selected from the source or the target. None for a contiguous static slice, and
-    for dynamic sizes or strides.
+    Each element is selected from the source or the target. Return None for a contiguous static
+    slice, and for dynamic sizes or strides.
     """
     found = _Slice(op, 2)
     if not found.is_known or (found.is_static and not found.has_steps):
@@ -143,7 +143,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Emit a loop nest that replaces a ``tensor.gather``; return its result."""
+    """Emit a loop nest that replaces a ``tensor.gather``; return a list of its result."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
@@ -208,8 +208,8 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
     """Emit an insertion into a filled tensor that replaces a ``tensor.pad``; return its result.
 
-    None if the padding value is a constant or depends on the position, or if the widths of the
-    padding are dynamic: such an operation is not replaced.
+    Return None if the padding value is a constant or depends on the position, or if the widths of
+    the padding are dynamic: such an operation is not replaced.
     """
     block = op.regions[0].blocks[0]
     inner = list(block.operations)

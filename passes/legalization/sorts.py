@@ -1,4 +1,4 @@
-"""``stablehlo.sort`` by counting: a position is the number of elements that sort before it.
+"""``stablehlo.sort`` by counting: an element's position is the number of elements before it.
 
 Specification: https://openxla.org/stablehlo/spec#sort. Every pair of elements is compared, so that
 positions are computed independently; equal elements keep their order.
@@ -21,7 +21,7 @@ MOST_ELEMENTS = 4096
 def lower_sorts(module: ir.Module) -> None:
     """Replace sorts of at most ``MOST_ELEMENTS`` elements along a dimension by counting.
 
-    The comparison has to be elementwise; other sorts stay.
+    The comparison has to be elementwise; all other sorts remain unchanged.
     """
     if stablehlo is None:
         return
@@ -177,8 +177,8 @@ class _Sort:
     def _at_pairs(self, value: ir.Value, mapping: ValueMap) -> ir.Value:
         """Return the tensor of all pairs that replaces a scalar of the comparison's body.
 
-        ``mapping`` has the tensors by scalar. A scalar from outside of the body is broadcast to all
-        pairs and added to ``mapping``.
+        ``mapping`` maps scalars to such tensors. A scalar from outside of the body is broadcast to
+        all pairs and added to ``mapping``.
         """
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])

@@ -25,7 +25,7 @@ def take_static_operands(op: ir.Operation) -> None:
 
 
 def return_static_shapes(function: ir.OpView) -> None:
-    """Let a function return tensors of static shape instead of their casts to dynamic shapes."""
+    """Make a function return tensors of static shape instead of their casts to dynamic shapes."""
     block = function.operation.regions[0].blocks[0]
     last = list(block.operations)[-1].operation
     take_static_operands(last)

@@ -1,7 +1,8 @@
 """Rewriting of tensors of unsupported element types to tensors of supported types.
 
-``stored_types`` lists the types. An element is stored in parts, one in each new tensor: a complex
-number in a real and an imaginary part, a narrow float or integer in a single part.
+The module ``stored_types`` lists the unsupported types. An element is stored in parts, one in each
+new tensor: a complex number in a real and an imaginary part, a narrow float or integer in a single
+part.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class _Storing:
         self._rewrites.get(op.name, self._by_parts)(op)
 
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
-        """Clone the operations ``[:upto]`` of a block to the insertion point.
+        """Clone the operations ``[:upto]`` of a block at the insertion point.
 
         Operations on values of unsupported element types are rewritten to operations on their
         parts, such as the real and imaginary parts of complex numbers.
@@ -144,7 +145,7 @@ class _Storing:
         return self._values.get(value, value)
 
     def _parts_of(self, value: ir.Value) -> list[ir.Value]:
-        """Return the values that store a value, such as its real and its imaginary part.
+        """Return the values that together store an old value, such as its real and imaginary part.
 
         For a value of a supported element type, return a list of its only replacement.
         """
@@ -257,8 +258,8 @@ class _Storing:
     def _load(self, old: Values, new: Values) -> None:
         """Record the replacements of the arguments ``old`` of a loop nest's body.
 
-        ``new`` are the arguments of the new body. An element of an unsupported type has several of
-        them, one for each part (such as real and imaginary part), and is computed from these.
+        ``new`` are the arguments of the new body. An element of an unsupported type has several new
+        arguments, one for each part (such as real and imaginary part), and is computed from them.
         """
         rest = list(new)
         for value in old:

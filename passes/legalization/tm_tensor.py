@@ -28,7 +28,7 @@ They return None for an operation that they do not support.
 
 
 def lower_tm_tensor(module: ir.Module) -> bool:
-    """Replace the operations of TMTensor on static shapes by loops; return whether any was.
+    """Replace operations of TMTensor on static shapes by loops; return whether any was replaced.
 
     Other operations stay unchanged.
     """
@@ -52,9 +52,10 @@ def lower_tm_tensor(module: ir.Module) -> bool:
 
 
 def _with_equal_counts(updates: ir.Value, indices: ir.Value) -> list[ir.Value]:
-    """Return the updates and indices of a scatter, both of the static number that one of them has.
+    """Return the updates and indices of a scatter, cast to the same static number of updates.
 
-    Canonicalization folds a cast into one of them, which the operation's verifier would refuse.
+    Canonicalization may have made only one of the numbers static, which the operation's verifier
+    would reject. If both or neither are static, nothing is cast.
     """
     kinds = [ir.RankedTensorType(value.type) for value in (updates, indices)]
     known = [kind.shape[0] for kind in kinds if not kind.is_dynamic_dim(0)]

@@ -14,14 +14,14 @@ def torch_attention(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.V
     """Emit the loops that replace a ``tm_tensor.attention``; return its result, [..., M, N].
 
     Scores are scaled by the attribute ``scale``, or by the inverse of the square root of K. Rows
-    whose scores are all masked out give zeros. None for elements other than floats of one type,
-    and for tensors of different ranks.
+    whose scores are all masked out give zeros. Return None for elements other than floats of the
+    same type, and for tensors of different ranks.
 
     Args:
         op: the operation.
-        operands: the query [..., M, K], the key [..., L, K], the value [..., L, N], a mask
-            [..., M, L] if given, and the initial result, all of static shapes. The mask is added to
-            the scaled scores; if it consists of i1, it has the scores that are kept.
+        operands: the query [..., M, K], the key [..., L, K], the value [..., L, N], a mask [..., M,
+            L] if given, and the initial result, all of static shapes. The mask is added to the
+            scaled scores; if its elements are i1, it is true for the scores that are kept.
     """
     query, key, value, *masks = operands[:-1]
     kind = ir.RankedTensorType(query.type)
@@ -38,7 +38,7 @@ def torch_attention(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.V
 
 
 def _is_regular(query: ir.RankedTensorType, others: Sequence[ir.Value]) -> bool:
-    """Whether the key, the value and the mask have ranks and elements that suit the query's."""
+    """Whether key, value and mask have ranks and element types that match the query's."""
     element = query.element_type
     kinds = [ir.RankedTensorType(value.type) for value in others]
     truth = ir.IntegerType.get_signless(1)
@@ -57,7 +57,7 @@ def _map(loops: int, *kept: int) -> ir.AffineMap:
 def _product(
     left: ir.Value, right: ir.Value, shape: Sequence[int], *, is_transposed: bool
 ) -> ir.Value:
-    """Emit and return a batch of matrix products; ``is_transposed`` concerns the right matrices."""
+    """Emit and return a batch of matrix products, optionally with transposed right matrices."""
     rank = len(shape)
     batch, row, column, step = range(rank - 2), rank - 2, rank - 1, rank
     sides = (column, step) if is_transposed else (step, column)

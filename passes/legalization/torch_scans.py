@@ -1,4 +1,4 @@
-"""``tm_tensor.scan`` of torch-mlir's dialect TMTensor as a logarithmic number of steps.
+"""``tm_tensor.scan`` of torch-mlir's dialect TMTensor in a logarithmic number of steps.
 
 Each step combines all elements with those at a distance that doubles (Hillis and Steele, "Data
 parallel algorithms", 1986), instead of a sequential loop. The function has to be associative.
@@ -22,10 +22,13 @@ _ASSOCIATIVE = frozenset(
 
 
 def torch_scan(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
-    """Emit the steps that replace a ``tm_tensor.scan``; return all its values, and the last ones.
+    """Emit the steps that replace a ``tm_tensor.scan``; return its output and its accumulator.
 
-    An inclusive scan starts at the first element. An exclusive one starts at the initial
-    accumulator and leaves out the last element. None if the function is not known to be
+    The accumulator is the last slice of the output along the scanned dimension; if the size of this
+    dimension is at most 1, it is the initial accumulator.
+
+    An inclusive scan starts at the first element. An exclusive scan starts at the initial
+    accumulator and leaves out the last element. Return None if the function is not known to be
     associative.
 
     Args:

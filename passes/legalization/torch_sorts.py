@@ -1,4 +1,4 @@
-"""``tm_tensor.sort`` and ``topk`` by counting: each element's position among those of its line.
+"""``tm_tensor.sort`` and ``topk`` by counting the elements that precede an element in its line.
 
 These are operations of torch-mlir's dialect TMTensor, whose comparisons are on scalars.
 """
@@ -29,8 +29,9 @@ _GREATER = ("OGT", "OGE", "UGT", "UGE", "sgt", "sge")
 def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the loops that replace a ``tm_tensor.sort``, and return the sorted operands.
 
-    None if lines have more than ``MOST_ELEMENTS`` elements, or floats are compared by more than one
-    comparison, which might not order NaN.
+    A line is all elements along the dimension of the sort. Return None if lines have more than
+    ``MOST_ELEMENTS`` elements, or if floats are compared by several operations, which might not
+    order NaN.
 
     Args:
         op: the sort.
@@ -46,10 +47,10 @@ def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]
 def torch_topk(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the loops that replace a ``tm_tensor.topk``; return the first elements and indices.
 
-    Of equal elements, those with smaller indices are first. None if lines have more than
-    ``MOST_ELEMENTS`` elements or fewer than the results, the comparison is not a single one, or the
-    results do not start at the limit of their type that precedes no element: their initial values
-    would take part.
+    Of equal elements, those with smaller indices are first. Return None if lines have more than
+    ``MOST_ELEMENTS`` elements, or fewer than the results; if the body is not a single comparison;
+    or if the initial values of the results are not the limit of their type that precedes no
+    element, so that they would take part in the selection.
 
     Args:
         op: the operation.
@@ -82,7 +83,7 @@ def _lines(op: ir.Operation, value: ir.Value) -> Lines | None:
 
 
 def _comparison(block: ir.Block) -> ir.Operation | None:
-    """Return the comparison of a body that compares its first two arguments; None for another."""
+    """Return the comparison of a body's first two arguments; None if the body is not just that."""
     *inner, last = [each.operation for each in block.operations]
     if len(inner) != 1 or inner[0].name not in ("arith.cmpf", "arith.cmpi"):
         return None
@@ -98,7 +99,7 @@ def _predicate(op: ir.Operation) -> str:
 
 
 def _is_order(block: ir.Block) -> bool:
-    """Whether a body is known to order all elements: it compares integers, or floats once."""
+    """Whether a body is known to order all elements: it compares integers, or floats only once."""
     if not any(each.operation.name == "arith.cmpf" for each in block.operations):
         return True
     found = _comparison(block)
@@ -119,8 +120,8 @@ def _places(
 ) -> ir.Value:
     """Emit and return the position of each element of the tensors ``values`` in its line.
 
-    Of equal elements, that with the smaller number in the tensor ``ties`` is first, without it that
-    at the smaller position.
+    Of equal elements, the one with the smaller number in the tensor ``ties`` is first; without
+    ``ties``, the one at the smaller index is first.
     """
     block, count = op.regions[0].blocks[0], len(values)
     compared = [*values, *(() if ties is None else (ties,))]

@@ -1,7 +1,7 @@
-"""``stablehlo.triangular_solve`` as a substitution, a row of the solution after the other.
+"""``stablehlo.triangular_solve`` as a substitution, which computes one row after another.
 
-Specification: https://openxla.org/stablehlo/spec#triangular_solve. With ``left_side`` false, the
-rows are columns of the solution: ``x * a = b`` is solved as ``a' * x' = b'``.
+Specification: https://openxla.org/stablehlo/spec#triangular_solve. If ``left_side`` is false, the
+columns of the solution are computed one after another: ``x * a = b`` is solved as ``a' * x' = b'``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPEN = ir.ShapedType.get_dynamic_size()
 def lower_triangular_systems(module: ir.Module) -> None:
     """Replace each ``stablehlo.triangular_solve`` of real numbers and static shape by a loop.
 
-    Others stay unchanged.
+    Other operations remain unchanged.
     """
     if stablehlo is None:
         return
@@ -41,9 +41,11 @@ class _System:
         sides: the right sides, of shape ``[..., n, m]``, or ``[..., m, n]`` if ``on_left`` is
             false.
         on_left: whether the matrices are the left factors.
-        is_lower: whether the i-th unknown depends on unknowns before it, not after it.
+        is_lower: whether the i-th unknown depends on the unknowns before it; if False, on those
+            after it.
         is_transposed: whether the i-th equation is a column of the matrices.
-        has_ones: whether all elements of the diagonal count as 1, whatever the matrices contain.
+        has_ones: whether all elements of the diagonals are taken as 1, whatever the matrices
+            contain.
     """
 
     matrices: ir.Value
@@ -104,8 +106,8 @@ class _System:
     def _known_part(self, at: ir.Value, known: ir.Value) -> ir.Value:
         """Emit the sum of coefficients times solved unknowns in equation number ``at``.
 
-        ``known`` has the values of the unknowns solved so far. The result has an element for each
-        system and right side.
+        ``known`` contains the values of the unknowns solved so far. The result has an element for
+        each system and right side.
         """
         rank = len(self.batch)
         loops = [ir.AffineDimExpr.get(n) for n in range(rank + 2)]
@@ -160,8 +162,8 @@ class _System:
     def _slice(self, source: ir.Value, place: Sequence[ir.Value | None]) -> ir.Value:
         """Emit and return a slice of ``source`` that has the same elements of each system.
 
-        ``place`` has, for each of the last two dimensions of ``source``, an index, or None for all
-        elements. A dimension with an index is dropped.
+        ``place`` contains, for each of the last two dimensions of ``source``, an index, or None for
+        all elements. A dimension with an index is dropped.
         """
         offsets, geometry = self._geometry(source, place)
         kept = [size for size, at in zip(geometry[1][-2:], place, strict=True) if at is None]
@@ -177,9 +179,9 @@ class _System:
     ) -> tuple[list[ir.Value], tuple[list[int], list[int], list[int]]]:
         """Return the operands and attributes of a slice that takes the elements at ``place``.
 
-        ``place`` has, for each of the last two dimensions of ``source``, an index, or None for all.
-        The first result has the offsets known at run time only; the second has static offsets (with
-        MLIR's marker for the others), sizes and strides.
+        ``place`` contains, for each of the last two dimensions of ``source``, an index, or None for
+        all. The first result lists the dynamic offsets; the second consists of the static offsets
+        (with MLIR's marker for dynamic offsets), sizes and strides.
         """
         shape = list(ir.RankedTensorType(source.type).shape)
         rank = len(self.batch)

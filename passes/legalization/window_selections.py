@@ -25,7 +25,7 @@ _PREDICATES = {"GE": "oge", "GT": "ogt", "LE": "ole", "LT": "olt"}
 def lower_window_selections(module: ir.Module) -> None:
     """Replace each ``stablehlo.select_and_scatter`` that compares elements and adds sources.
 
-    Operations of other shapes, functions and element types stay unchanged.
+    Operations with other functions, or with unsupported shapes or element types, remain unchanged.
     """
     if stablehlo is None:
         return
@@ -40,8 +40,9 @@ def lower_window_selections(module: ir.Module) -> None:
 def _comparison(op: ir.Operation) -> _Compare | None:
     """Return a function that emits the comparison of ``stablehlo.select_and_scatter``.
 
-    It is called with the element that is selected so far and another element, and emits whether the
-    first stays selected. None if the operation, its types or its shapes are not supported.
+    The function is called with the element that is selected so far and another element, and emits
+    whether the former remains selected. Return None if the operation, its types or its shapes are
+    not supported.
     """
     types = [ir.RankedTensorType(value.type) for value in op.operands]
     element = types[0].element_type
@@ -75,13 +76,13 @@ def _adds(op: ir.Operation) -> bool:
 
 @dataclass(frozen=True)
 class _Windows:
-    """The windows of an operand: for each dimension, their geometry in elements.
+    """The geometry of the windows of an operand; each attribute has a number per dimension.
 
     Attributes:
-        sizes: extents of the operand.
+        sizes: sizes of the operand in elements.
         counts: numbers of windows.
-        extents: extents of a window.
-        strides: distances of neighbouring windows.
+        extents: sizes of a window in elements.
+        strides: distances of neighbouring windows in elements.
         low: elements of padding before the operand.
         high: elements of padding after the operand.
     """
@@ -197,8 +198,8 @@ def _scattered(op: ir.Operation, windows: _Windows, selected: ir.Value) -> ir.Va
     """Emit the result of a ``stablehlo.select_and_scatter``, and return it.
 
     There is a source element for each window. Each element of the result is the sum of the source
-    elements of those windows that selected it. ``selected`` has the number of the selected element
-    of each window.
+    elements of those windows that selected it. ``selected`` contains the number of the selected
+    element of each window.
     """
     source, rank = op.operands[1], windows.rank
     kind = ir.RankedTensorType(op.results[0].type)

@@ -12,9 +12,9 @@ from rammer_mlir.passes.ir.traversal import replace
 def drop_empty_tensors(function: ir.OpView) -> None:
     """Remove the operations of a function that read or compute tensors without elements.
 
-    Results without elements are replaced by empty tensors, a loop nest without iterations by its
-    destinations, an insertion of a slice without elements by its destination. A concatenation loses
-    its operands without elements. Constants and all other operations stay.
+    Results without elements are replaced by empty tensors, a loop nest without iterations is
+    replaced by its destinations, and an insertion of a slice without elements by its destination. A
+    concatenation loses its operands without elements. Constants and all other operations are kept.
     """
     block = function.operation.regions[0].blocks[0]
     for op in list(block.operations):
@@ -35,7 +35,7 @@ def _is_empty(value: ir.Value) -> bool:
 def _replacements(op: ir.Operation) -> list[ir.Value] | None:
     """Return the values that replace the results of an operation on tensors without elements.
 
-    None if the operation may stay.
+    Return None if the operation need not be replaced.
     """
     if op.name in ("tensor.empty", "func.return", "arith.constant"):
         return None

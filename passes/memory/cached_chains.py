@@ -48,19 +48,23 @@ class CacheTraffic:
     repeated: int
 
     def saved(self, chunks: int) -> int:
-        """Return the bytes that ``chunks`` chunks save: intermediates are written and read."""
+        """Return the bytes of traffic that ``chunks`` chunks save.
+
+        Intermediates are then neither written to memory nor read from it, but each chunk reads the
+        repeated operands again.
+        """
         return 2 * self.intermediates - self.repeated * (chunks - 1)
 
     def pays(self, chunks: int) -> bool:
-        """Whether chunks save most of the intermediates' traffic."""
+        """Whether ``chunks`` chunks save at least half of the intermediates' traffic."""
         return self.saved(chunks) >= _LEAST_SAVED * 2 * self.intermediates
 
 
 class _Candidate(NamedTuple):
-    """A chain of rOperators with a common end, for which chunks pay.
+    """A chain of rOperators that ends at a given rOperator, and for which chunks pay.
 
     Attributes:
-        axis: the cut dimension of the first used result.
+        axis: the dimension of the last rOperator's first used result along which the chain is cut.
         chunks: the number of chunks.
         nodes: the number of operations of the chain.
         saved: the bytes of traffic that the chunks save.
@@ -74,16 +78,17 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CachedChains:
-    """Finds chains of products of values known at run time, as in an attention.
+    """The search for chains of products of run-time values, as in an attention.
 
-    Chains with large weights are left as they are, because each chunk would read the weights again;
-    so are chains whose chunks would overlap.
+    Chains with large weights are not cut, because each chunk would read the weights again. Chains
+    whose chunks would overlap are not cut either.
 
     Attributes:
         functions: the functions of the rOperators.
         constants: the values known at compile time.
-        cache: bytes that the intermediates of a chunk may have.
-        settled: rOperators that end no chain to compute in chunks.
+        cache: maximum bytes of the intermediates of a chunk.
+        settled: rOperators at which no chain to compute in chunks ends, as a previous search has
+            found.
     """
 
     functions: CutFunctions
@@ -93,7 +98,10 @@ class CachedChains:
     _products: dict[ir.Operation, bool] = field(default_factory=dict[ir.Operation, bool])
 
     def choose(self, block: ir.Block, chains: ChunkedChains) -> ChunkedChain | None:
-        """Return a chain to compute in chunks, from the end of a block; None if there is none."""
+        """Return the last chain of a block to compute in chunks; None if there is no such chain.
+
+        Chunks are cut again only if no other chain is left.
+        """
         operators = [op for op in block.operations if op.operation.name == OPERATOR]
         # Chunks are cut again only after all chains are cut.
         ends = sorted(reversed(operators), key=lambda op: chunk_of(op.operation) is not None)
@@ -111,7 +119,7 @@ class CachedChains:
         return None
 
     def _ending_at(self, sink: ir.OpView, chains: ChunkedChains) -> Iterator[_Candidate]:
-        """Yield the chains whose last rOperator is ``sink`` for which chunks pay."""
+        """Yield the chains that end at the rOperator ``sink`` and for which chunks pay."""
         largest = max(map(tensor_bytes, sink.operation.operands), default=0)
         if largest < self.cache or not self._is_product(sink):
             return
@@ -134,7 +142,7 @@ class CachedChains:
     def _built(
         self, found: _Candidate, sink: ir.OpView, chains: ChunkedChains
     ) -> ChunkedChain | None:
-        """Return a chain in as many chunks as pay; None if they would overlap."""
+        """Return the chain ``found`` in its number of chunks; None if the chunks would overlap."""
         for chain in chains.ending_at(sink, found.axis, found.chunks):
             if len(chain.nodes) >= found.nodes:
                 same = len(chain.nodes) == found.nodes
@@ -160,7 +168,7 @@ class CachedChains:
         }
 
     def _reads_large_weights(self, chain: ChunkedChain) -> bool:
-        """Whether every chunk reads large weights whole, as those of every longer chain would."""
+        """Whether every chunk reads large weights whole, as chunks of longer chains then do too."""
         return any(
             value in self.constants and tensor_bytes(value) > _SMALL_CONSTANT
             for value in self._whole_operands(chain)
@@ -176,7 +184,7 @@ class CachedChains:
         return CacheTraffic(sum(large), sum(map(tensor_bytes, self._whole_operands(chain))))
 
     def _is_exact(self, chain: ChunkedChain) -> bool:
-        """Whether each result of the chain is computed once: chunks do not overlap."""
+        """Whether each element of the chain's results is computed once: chunks do not overlap."""
         for number, node in enumerate(chain.nodes):
             for result, *cuts in zip(
                 node.results, *(chunk.parts[number] for chunk in chain.chunks), strict=True

@@ -1,4 +1,4 @@
-"""Emission of chains of rOperators that are computed in chunks."""
+"""Emission of the chunks of chains of rOperators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 def emit_chunks(chain: ChunkedChain, cut_functions: CutFunctions) -> list[set[ir.Operation]]:
     """Replace the operations of ``chain`` by its chunks and concatenations of their results.
 
-    Return the new operations of each chunk, and at the end of the list the concatenations.
+    Return a set of the new operations for each chunk; the last set has the concatenations.
     """
     sink = chain.nodes[0]
     made: list[set[ir.Operation]] = []
@@ -46,7 +46,8 @@ def _emit_chunk(
 ) -> dict[ir.Value, ir.Value]:
     """Emit the operations of a chunk; return the part of each used result that it computes.
 
-    A key is a result of the last rOperator of ``chain``, the value is the emitted part.
+    Each key of the dictionary is a result of the last rOperator of ``chain``, each value the
+    emitted part.
 
     ``slices`` memoizes slices of values from outside of the chain; emitted operations are added to
     ``made``.
@@ -84,7 +85,7 @@ def _emit_chunk(
 
 
 def erase_uncalled(module: ir.Module, names: set[str]) -> None:
-    """Erase those of the functions ``names`` that no rOperator calls."""
+    """Erase each function in ``names`` that no rOperator calls."""
     called = callers(module)
     for function in list(functions(module)):
         name = symbol_name(function)

@@ -35,7 +35,7 @@ class ChunkedChain:
     It may branch, but only the results of its last rOperator are used outside of it.
 
     Attributes:
-        nodes: the operations in reverse order of the block; the first computes the results.
+        nodes: the operations in reverse order of the block; the first computes the chain's results.
         chunks: the chunks in execution order; their parts of the results are consecutive.
     """
 
@@ -49,7 +49,7 @@ class ChunkedChain:
 
 
 def intervals(size: int, count: int) -> list[tuple[int, int]]:
-    """Cut ``range(size)`` into at most ``count`` intervals, each of begin and end.
+    """Cut ``range(size)`` into at most ``count`` intervals; return the begin and end of each.
 
     All intervals are equally long except for the last, which may be shorter.
     """
@@ -58,7 +58,7 @@ def intervals(size: int, count: int) -> list[tuple[int, int]]:
 
 
 def first_used(op: ir.OpView) -> ir.Value:
-    """Return the first result of an rOperator that has a use; without uses, its first result."""
+    """Return the first result with a use of an rOperator; if none is used, its first result."""
     used = [result for result in op.results if any(True for _ in result.uses)]
     return (used or list(op.results))[0]
 
@@ -84,11 +84,11 @@ class ChunkedChains:
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[ChunkedChain]:
         """Yield the chains of rOperators to compute in chunks whose last rOperator is ``sink``.
 
-        Smaller sets come first; each has at least one intermediate, and begins with an rOperator or
-        a padding. Sets are grown as the iterator is advanced.
+        Shorter chains come first; each has at least one intermediate, and begins with an rOperator
+        or a padding. Each chain extends its predecessor, when the iterator is advanced.
 
         Args:
-            sink: the last rOperator of each set.
+            sink: the last rOperator of each chain.
             axis: the cut dimension of the first used result of ``sink``; its other results are cut
                 along the same loop.
             count: the number of chunks.
@@ -118,7 +118,7 @@ class ChunkedChains:
     def _axes(
         self, sink: ir.OpView, axis: int, part: tuple[int, int]
     ) -> tuple[int | None, ...] | None:
-        """Return the dimension along which each result of ``sink`` is cut, None if it is unused.
+        """Return, for each result of ``sink``, the dimension to cut; None for an unused result.
 
         ``axis`` is the dimension of the first used result. Return None if the rOperator cannot be
         computed for the interval ``part`` of these dimensions.
@@ -189,7 +189,7 @@ class _GrowingChunk:
         self._needed: list[tuple[Cut | None, ...]] = []
 
     def uses(self, op: ir.OpView) -> bool:
-        """Whether the operations of the chunk use a result of ``op``, or it is the last one."""
+        """Whether the chunk uses a result of ``op``, or ``op`` is the chain's last operation."""
         return any(result in self._parts for result in op.results)
 
     def add(self, op: ir.OpView) -> bool:
@@ -211,9 +211,9 @@ class _GrowingChunk:
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
     """Return the part of each result of an operation, None for an unused result.
 
-    If the parts of all used results are along the same dimension, of the same size, they are
-    replaced by a part that contains all of them, because the same loops compute the results. Return
-    None if no result is used, or one is needed whole.
+    If all parts are along the same dimension, and its size is the same in all used results, they
+    are replaced by a part that contains all of them, because the same loops compute the results.
+    Return None if no result is used, or a result is needed whole.
     """
     used = [result for result in op.results if result in parts]
     cuts = [cut for result in used if (cut := parts[result]) is not None]

@@ -59,7 +59,7 @@ def choose_chain(
         read: the rOperators of a block, with their costs and buffers.
         chains: finds the chains of the same block that can be computed in chunks.
         count: the number of chunks.
-        limit: bytes in use up to which memory usage does not count.
+        limit: allowed bytes in use: memory usage up to this limit does not count.
     """
     live = read.steps.live_bytes
     before = _height(live, limit)
@@ -111,7 +111,7 @@ def _extra_work(read: OperatorSteps, chain: ChunkedChain) -> float:
 def _share(node: ir.OpView, parts: Parts) -> float:
     """Return the largest share of a result of operation ``node`` that a chunk computes.
 
-    ``parts`` has the part of each result; shares are from 0 to 1.
+    ``parts`` lists the part of each result; shares are from 0 to 1.
     """
     return max(
         cut.size / shape_of(result)[cut.axis]
@@ -130,10 +130,10 @@ def _height(live: Sequence[int], limit: int) -> float:
 
 
 def _live_in_chunks(read: OperatorSteps, chain: ChunkedChain) -> list[int]:
-    """Return the bytes in use at each rOperator if those of ``chain`` are computed in chunks.
+    """Return the bytes in use at each rOperator of a block if ``chain`` is computed in chunks.
 
-    An rOperator of the chain runs once for each chunk, and the maximum over these runs is returned
-    for it.
+    An rOperator of the chain runs once for each chunk; the maximum over these runs is returned for
+    it.
     """
     steps, origins = _in_chunks(read, chain)
     most = [0] * len(read.operators)
@@ -177,7 +177,7 @@ def _parts(
 ) -> dict[int, int]:
     """Append to ``values`` a buffer for the chunk's part of each intermediate of the chain.
 
-    Return the number of the new buffer by the number of the old buffer.
+    Return a map from the number of each old buffer to the number of its new buffer.
     """
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
     results = {read.root(result) for result in chain.nodes[0].results}

@@ -40,11 +40,11 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of all results that ``op`` computes together with a part of one result.
+    """Return the parts of all results that ``op`` computes together with part ``cut`` of a result.
 
-    ``number`` is the number of this result, and ``cut`` its part. For a generic, the list has the
-    part of each result that the loop over the cut dimension indexes, in order; otherwise only
-    ``cut``.
+    ``number`` is the number of the result with part ``cut``. For a generic, the list contains, in
+    order, the part of each result that the loop over the cut dimension indexes; for any other
+    operation, it contains only ``cut``.
     """
     if not is_generic(op):
         return [cut]

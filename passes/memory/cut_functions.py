@@ -36,9 +36,9 @@ class CutFunctions:
     def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
         """Return the part of each argument of a function from which parts of results are computed.
 
-        ``name`` is the name of the function. ``parts`` has the part of each of its results, None
-        for a result that is not needed. In the result, None stands for a whole argument. Return
-        None if the parts cannot be computed separately.
+        ``name`` is the name of the function. ``parts`` lists the part of each of its results, None
+        for a result that is not needed. In the returned sequence, None stands for a whole argument.
+        Return None if the parts cannot be computed separately.
         """
         key = (name, parts)
         if key not in self._known:
@@ -62,7 +62,7 @@ class CutFunctions:
     def part(self, name: str, parts: Parts) -> str:
         """Return the name of a function that computes only parts of the function ``name``.
 
-        ``parts`` has the part of each result of that function, None for a result that is not
+        ``parts`` lists the part of each result of that function, None for a result that is not
         computed. The new function is created unless an equal function exists.
         """
         key = (name, parts)
@@ -94,7 +94,7 @@ class CutFunctions:
     def has_run_time_product(self, name: str, known: Sequence[bool]) -> bool:
         """Whether the function ``name`` contracts two factors that are known only at run time.
 
-        ``known`` tells of each argument whether it is known at compile time.
+        ``known`` tells for each argument whether its value is known at compile time.
         """
         block = _body(self._functions[name])
         if block is None:
@@ -121,8 +121,9 @@ def _argument_parts(
 ) -> Needed | None:
     """Return the part of each argument of a block from which parts of values are computed.
 
-    ``wanted`` has the parts that are needed of each value; parts of the operands of ``operations``
-    are added. None if operands of an operation, or an argument, are needed in more than one part.
+    ``wanted`` maps each value to the parts of it that are needed; parts of the operands of
+    ``operations`` are added. Return None if an operation cannot compute a part separately, or if
+    the operands of an operation, or an argument, are needed in several different parts.
     """
     for op in reversed(operations):
         parts = [
@@ -160,7 +161,7 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
 def _can_cut_clone(op: ir.OpView) -> bool:
     """Whether a clone of a constant operation can have a smaller tensor as its result.
 
-    It can for an empty tensor, a fill and a splat.
+    This holds for an empty tensor, a fill and a splat.
     """
     if op.operation.name == "tensor.empty" or is_generic(op):
         return True
@@ -172,7 +173,7 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 class _Emitter:
     """The emitter of parts of values at the current insertion point, memoized by value and part.
 
-    ``arguments`` has the value that replaces each argument of the old function.
+    ``arguments`` maps each argument of the old function to the value that replaces it.
     """
 
     arguments: ValueMap

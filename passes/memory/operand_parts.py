@@ -48,8 +48,8 @@ Needed = list["Cut | None"]
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
     """Return the part of each operand that an operation reads for part ``cut`` of a result.
 
-    ``number`` is the number of the result. None if the part cannot be computed separately: the
-    dimension is reduced, indexed by another expression than a loop, or indexed twice.
+    ``number`` is the number of the result. Return None if the part cannot be computed separately:
+    the dimension is reduced, indexed by an expression other than a single loop, or indexed twice.
     """
     if is_generic(op):
         return _of_generic(Structured(op), number, cut)
@@ -60,8 +60,8 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
     """Return the number of the parallel loop that indexes the cut dimension of a result.
 
-    ``number`` is the number of the result. None if no loop alone indexes the dimension, the loop is
-    a reduction, or the body reads its index.
+    ``number`` is the number of the result. Return None if no single loop indexes the dimension, the
+    loop is a reduction, or the body reads its index.
     """
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):
@@ -70,9 +70,9 @@ def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
 
 
 def result_axis(op: Structured, number: int, loop: int) -> int | None:
-    """Return the dimension of result ``number`` that ``loop`` alone indexes.
+    """Return the dimension of result ``number`` whose index expression is ``loop``.
 
-    None if there is no such dimension, or ``loop`` also indexes another dimension.
+    Return None if there is no such dimension, or ``loop`` also indexes another dimension.
     """
     exprs = op.output_maps[number].results
     found = [axis for axis, expr in enumerate(exprs) if loop in loops_in(expr)]
@@ -104,13 +104,13 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the part of an operand's dimension that is read if ``loop`` runs over a part.
+    """Return the part of an operand's dimension that is read if ``loop`` runs only over a part.
 
     ``expr`` is the index expression of the dimension. ``cut`` is the part of the loop's iterations;
     all other loops run in full. ``place`` is the number and the size of the dimension. The part
     begins at the first iteration times the coefficient of ``loop``, so that the same index
-    expression is valid relative to the part. None if the expression is not linear, has a negative
-    constant or coefficient, or exceeds the size.
+    expression is valid relative to the part. Return None if the expression is not linear, has a
+    negative constant or coefficient, or exceeds the size.
     """
     axis, size = place
     form = linear_form(expr)

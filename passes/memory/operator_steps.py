@@ -26,11 +26,12 @@ class OperatorSteps:
 
     Attributes:
         operators: the rOperator of each step.
-        roots: the owner of each buffer, in the order of the buffers' numbers in ``steps``.
+        roots: the owner of each buffer; its position is the number of the buffer in ``steps``.
         steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
             plus bytes moved.
         placement: the buffer and the layout of each tensor.
-        padded: maps buffers to the padded buffers into which their producers write.
+        padded: maps the owner of a buffer to the owner of the padded buffer into which it is
+            placed.
     """
 
     operators: tuple[ir.OpView, ...]
@@ -40,7 +41,7 @@ class OperatorSteps:
     padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
-        """Return the owner of a tensor's buffer: a value, or the number of an output."""
+        """Return the owner of a tensor's buffer: a value, or the number of a function's output."""
         return _root(self.placement, self.padded, value)
 
 
@@ -83,8 +84,8 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
 def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
     """Return the buffers that `rtask-decompose-pad` places into the middle of padded buffers.
 
-    A key is the buffer of a tensor that a ``tensor.pad`` pads, the value is the buffer of the
-    padded tensor. ``placement`` has the buffer of each tensor.
+    The keys are the buffers of tensors that a ``tensor.pad`` pads, the values the buffers of the
+    padded tensors. ``placement`` contains the buffer of each tensor.
     """
     found: dict[Root, Root] = {}
     for op in block.operations:
@@ -106,7 +107,7 @@ def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) ->
 def _storage(placement: Placement, value: ir.Value) -> Storage:
     """Return the buffer of a tensor and its layout there.
 
-    A tensor to which ``placement`` gives no buffer is copied later, to a dense buffer of its own.
+    A tensor for which ``placement`` has no buffer will be copied to a separate, dense buffer.
     """
     return placement.storage.get(value, Storage.own(value))
 

@@ -43,9 +43,9 @@ def choose_groups(
     growth: float,
     device: Device,
 ) -> list[list[Member]]:
-    """Return the groups of operators whose merge minimizes the predicted time on a device.
+    """Return the groups of operators to merge for the least predicted time on a device.
 
-    The search divides the graph into stages as IOS does.
+    The search divides the graph into stages, as IOS does.
 
     Args:
         block: the block of the entry function.
@@ -82,8 +82,8 @@ def choose_groups(
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
     """Return the results of merged operators that have to be copied out of the merged result.
 
-    Such a result is read by a concatenation whose operands are not exactly the results of
-    ``members`` in order. The merged result replaces any other concatenation.
+    These are results that a concatenation reads. If the concatenation's operands are exactly the
+    results of ``members`` in order, the merged result replaces it, and nothing is copied.
     """
     results = [member.result for member in members]
     joins = [
@@ -107,7 +107,7 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 
 
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
-    """Return the loop nest of a group's mergeable operator, or else of its costliest operation.
+    """Return the loop nest of a group's mergeable operator, or of its costliest operation.
 
     ``member`` is the mergeable operator, None if the group has none. A group without loops gets a
     nest of one iteration that reads its operands.
@@ -143,7 +143,7 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
 def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
     """Return the numbers of the groups that a group reads from, directly or through views.
 
-    ``number`` has the number of the group of each operation. The model's inputs have the number
+    ``number`` maps each operation to the number of its group. The model's inputs have the number
     ``_INPUTS``; weights are left out.
     """
     found: set[int] = set()

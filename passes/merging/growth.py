@@ -1,4 +1,4 @@
-"""The factor by which a merge of operators increases the arithmetic, and a limit on it."""
+"""The factor by which merging increases the arithmetic, and groups that stay within a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def growth_of(group: Sequence[Member]) -> float:
 
 
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
-    """Return groups of at least two operators to merge.
+    """Return the groups of at least two operators whose merge stays within the factor ``growth``.
 
     Each operator in order is added to the first group for which the merge of all its operators
     needs at most ``growth`` times as many multiplications as the separate operators.

@@ -27,8 +27,8 @@ class Operand:
     """An operand of a loop nest.
 
     Attributes:
-        terms: the index expression of each dimension; None for a dimension that every rTask
-            accesses whole.
+        terms: the coefficients of each dimension's index expression; None for a dimension that
+            every rTask accesses whole.
         shape: the size of each dimension in elements.
         element_bytes: bytes of an element.
     """
@@ -57,7 +57,7 @@ class LoopNest:
     def cost(self, tiling: Tiling) -> TileCost:
         """Return the scalar operations of an rTask, and the bytes that it accesses.
 
-        ``tiling`` has the tile size of each parallel loop.
+        ``tiling`` lists the tile size of each parallel loop.
         """
         sizes = [*tiling, *self.extents[self.num_parallel :]]
         num_bytes = sum(

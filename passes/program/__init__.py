@@ -1,1 +1,1 @@
-"""Conversion between IR and the scheduler's task graphs and plans (schedules)."""
+"""Conversion of IR to the scheduler's task graphs, and of its plans (schedules) to IR and back."""

@@ -1,4 +1,4 @@
-"""Conversion of a schedule, a plan, to ``rtask.program`` operations and back."""
+"""Conversion of a plan, the schedule of a module, to ``rtask.program`` operations and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTES = "rtask.policy_notes"
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """The properties that the ``rtask.run`` operations of an rOperator share.
+    """The properties that all ``rtask.run`` operations of an rOperator have in common.
 
     Attributes:
         kernel: the symbol name of the rKernel.

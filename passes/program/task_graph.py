@@ -45,8 +45,8 @@ class GraphBuilder:
     Attributes:
         module: the module with the rKernels and their ``rtask.kernel`` descriptions.
         buffers: the buffers of the graph, without duplicates.
-        roots: the argument or the result of an allocation that defines each buffer, in the order of
-            ``buffers``.
+        roots: for each of ``buffers``, the function argument or the result of an allocation that
+            defines it.
         operators: the operators added until now.
     """
 
@@ -171,10 +171,10 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
 
 
 def _check_buffers(main: ir.OpView) -> None:
-    """Check that the entry function has no operations on tensors, which would be omitted.
+    """Check that the entry function has no operations on tensors: the graph would omit them.
 
     Raises:
-        OperationError: naming the first operation on tensors.
+        OperationError: at the first operation on tensors.
     """
     for op in main.operation.regions[0].blocks[0].operations:
         values = (*op.operation.operands, *op.operation.results)
@@ -187,7 +187,7 @@ def _check_buffers(main: ir.OpView) -> None:
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:
-    """Return the name of an operator in its location; ``kernel`` if the location has no name."""
+    """Return the operator's name in a location; ``kernel`` if the location has no name."""
     return location_name(location) or kernel
 
 

@@ -22,7 +22,7 @@ TINIEST = float(np.finfo(np.float32).tiny)
 class Affine:
     """The quantization parameters of a tensor: ``real = (integer - zero) * scale``.
 
-    ``scale`` is the real size of a step, ``zero`` the i8 that stands for 0.0.
+    ``scale`` is the real difference of adjacent integers, ``zero`` the i8 that represents 0.0.
     """
 
     scale: float
@@ -42,7 +42,7 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return the size of a step if ``steps`` steps cover ``extent``, rounded to f32."""
+    """Return ``extent / steps`` rounded to f32: the scale if ``steps`` steps cover ``extent``."""
     return float(np.float32(max(extent / steps, TINIEST)))
 
 

@@ -1,4 +1,4 @@
-"""Quantized regions beside their f32 originals, until accuracy decides between them."""
+"""Adds quantized copies of regions, which are accepted or refused later by their accuracy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from rammer_mlir.passes.regions.units import units_of
 
 @dataclass(frozen=True)
 class Candidate:
-    """A quantized region beside the f32 region of which it is a copy.
+    """A call of an f32 region, and a call of its quantized copy with the same operands.
 
     Attributes:
         call: the call of the f32 region.
         made: the call of the quantized region, with the same results.
-        function: the quantized region's function, which calls of equal regions share.
+        function: the function of the quantized region; calls of equal regions share it.
     """
 
     call: RegionCall
@@ -38,7 +38,7 @@ class Candidate:
     function: ir.OpView
 
     def changed_readings(self) -> Iterator[Reading | str]:
-        """Yield the reading of each operation of the region that computes in other types than f32.
+        """Yield the reading of each operation of the quantized region that is not only in f32.
 
         For an operation without a reading, yield its name.
         """
@@ -50,7 +50,7 @@ class Candidate:
                     yield reading
 
     def accept(self) -> None:
-        """Let the quantized region compute the results, and erase the call of the f32 region."""
+        """Use the results of the quantized region, and erase the call of the f32 region."""
         for old, new in zip(self.call.op.results, self.made.results, strict=True):
             old.replace_all_uses_with(new)
         self.call.op.erase()
@@ -100,7 +100,7 @@ class _Constants:
     )
 
     def add(self, kind: ir.Type, array: Array) -> ir.Value:
-        """Return the entry function's argument of type ``kind`` that has an array as its value."""
+        """Return an argument of the entry function, of type ``kind``, whose value is ``array``."""
         key = str(kind), array.tobytes()
         if key not in self.known:
             attributes = {
@@ -120,7 +120,7 @@ class _Maker:
         precision: the number formats of the quantized contractions.
         arrays: the values of weights by the entry function's argument numbers.
         constants: the constants of quantized regions.
-        known: functions of quantized regions by their text.
+        known: the functions of quantized regions, by their text in MLIR's syntax.
     """
 
     module: ir.Module
@@ -132,8 +132,8 @@ class _Maker:
     def make(self, call: RegionCall, ranges: Sequence[FactorRanges]) -> Candidate:
         """Emit a call of a quantized region before the call of the f32 region.
 
-        Return the candidate that has both calls. ``ranges`` has the ranges of the factors of each
-        contraction in order.
+        Return the candidate that consists of both calls. ``ranges`` lists the ranges of the factors
+        of each contraction in order.
         """
         function = cloned_function(call.function)
         inline_composites(self.module, function)

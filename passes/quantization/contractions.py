@@ -31,7 +31,7 @@ class Factor:
     def argument(self) -> int | None:
         """The number of the region's input from which views make the operand.
 
-        None if the region itself computes the tensor.
+        It is None if the region itself computes the tensor.
         """
         if isinstance(self.source.owner, ir.Block):
             return ir.BlockArgument(self.source).arg_number
@@ -56,9 +56,10 @@ class Contraction:
         return self.op.op.operation.results[0]
 
     def channels(self, factor: int) -> list[int]:
-        """Return the dimensions of factor ``factor``, 0 or 1, that are dimensions of the result.
+        """Return the dimensions of factor number ``factor`` that are also dimensions of the result.
 
-        Dimensions of both factors (batches, groups) are among them if a single loop indexes them.
+        They include dimensions of both factors (batches, groups) that a single loop indexes.
+        ``factor`` is 0 or 1.
         """
         result = self._result_dims
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]

@@ -59,7 +59,8 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
 def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
     """Emit and return ``i8(clip(round(x / scale) + zero, low, high))``.
 
-    ``values`` has the elements ``x``, ``scale``, ``zero``, and the result's unused old element.
+    ``values`` contains the elements ``x``, ``scale`` and ``zero``, and the unused old element of
+    the result.
     """
     number, scale, zero, _ = values
     types = Types()
@@ -83,8 +84,8 @@ class DynamicAffine:
 def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
     """Emit and return the scale and zero point of a tensor, from its extremes at run time.
 
-    Without ``is_symmetric``, they are those of ONNX's DynamicQuantizeLinear; with it, the zero
-    point is 0. ``tiniest`` is the least scale.
+    If ``is_symmetric``, the zero point is 0; otherwise, both are those of ONNX's
+    DynamicQuantizeLinear. ``tiniest`` is the least possible scale.
     """
     f32 = Types().f32
     low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)
@@ -129,7 +130,7 @@ def cast(source: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
-    """Repeat the paddings and reshapes of an f32 tensor on its quantized tensor; return the result.
+    """Apply the paddings and reshapes of an f32 tensor to its quantized form; return the result.
 
     Args:
         value: the quantized tensor.

@@ -1,4 +1,4 @@
-"""A program of quantized regions only, with their operands as inputs."""
+"""Reduction of a program to its quantized regions, whose operands become inputs."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Histogram:
 
 
 def _percentile(histogram: Histogram) -> Range:
-    """Return the range that keeps the share ``_KEPT`` of the values and clips equal tails."""
+    """Return the range that contains the share ``_KEPT`` of values and clips equal tails."""
     share = np.cumsum(histogram.counts) / max(1.0, histogram.counts.sum())
     edges = np.linspace(-histogram.largest, histogram.largest, share.size + 1)
     cut = (1 - _KEPT) / 2
@@ -98,7 +98,7 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Return the range in which 8-bit values diverge least from the distribution (Migacz, 2017)."""
+    """Return the range for which quantization to 8 bits diverges least (Migacz, 2017)."""
     counts = _absolute(histogram)
     one_sided = histogram.low >= 0 or histogram.high <= 0
     levels = _LEVELS if one_sided else _SIDE_LEVELS
@@ -112,7 +112,7 @@ def _entropy(histogram: Histogram) -> Range:
 def _absolute(histogram: Histogram) -> Counts:
     """Return the counts of absolute values.
 
-    Bins are merged pairwise while the average bin has few values.
+    Bins are merged in pairs as long as the average bin has few values.
     """
     sides = histogram.counts.reshape(2, _SIDE_BINS)
     counts = sides[0][::-1] + sides[1]
@@ -172,7 +172,7 @@ def check_method(method: str) -> None:
     """Check that a method of choosing ranges exists.
 
     Raises:
-        OptionError: listing the known methods.
+        OptionError: if the method is unknown; the message lists the known methods.
     """
     if method not in _METHODS:
         raise OptionError(f"quantize: expected a method of {', '.join(METHODS)}, found '{method}'")

@@ -1,4 +1,4 @@
-"""Calls of regions in the entry function, and changes of functions' results."""
+"""Calls of regions in the entry function, and changes to the results of functions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
 
 
 def return_only(function: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Let a function return ``values`` instead of its results."""
+    """Make a function return ``values`` instead of its results."""
     _return(function, values)
     if "res_attrs" in function.operation.attributes:
         del function.operation.attributes["res_attrs"]

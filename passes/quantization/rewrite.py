@@ -1,4 +1,4 @@
-"""Quantization of a region's function: contractions read 8 or 16 bits, all else stays f32."""
+"""Quantization of a region's function: contractions read 8 or 16 bits, all else is f32."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class RegionRewrite:
     Attributes:
         block: the function's block.
         precision: the precision of the contractions.
-        weight: maps the number of an input to its array if it is a weight, else to None.
+        weight: a function that maps the number of an input to its array if the input is a weight,
+            else to None.
         ranges: the ranges of the factors of each contraction, in order.
         added: the constants that become additional inputs of the region.
     """
@@ -116,9 +117,9 @@ class RegionRewrite:
     ) -> _Activation:
         """Emit and return a factor in 8 bits, with its scale and zero point.
 
-        ``found`` is the factor's range, None if scale and zero point are computed from the data.
-        With ``is_symmetric`` the zero point is 0. With a known range, the tensor is quantized
-        before it is padded.
+        ``found`` is the factor's range; None if scale and zero point are computed from the data. If
+        ``is_symmetric``, the zero point is 0. If the range is known, the tensor is quantized before
+        it is padded.
         """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
@@ -189,8 +190,8 @@ class RegionRewrite:
     ) -> ir.Value:
         """Emit and return the f32 values of the sums ``total`` of products of two activations.
 
-        The products are of integers; ``affines`` has the scale of each activation. Both zero points
-        are 0.
+        The products are of integers; ``affines`` contains the scale of each activation. Both zero
+        points are 0.
         """
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]
@@ -234,8 +235,8 @@ class _Activation:
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
     """Return the number of the factor that is a weight, and its value in the factor's shape.
 
-    None if neither or both factors are weights, or if an index expression of the weight is not a
-    single loop. ``weight`` maps the number of a region's input to its array, or to None.
+    Return None if neither or both factors are weights, or if an index expression of the weight is
+    not a single loop. ``weight`` maps the number of a region's input to its array, or to None.
     """
     found = [
         (number, array)

@@ -57,7 +57,7 @@ class RegionTaps:
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
     """Return a function that maps the number of a call's operand to the array of the weight.
 
-    It returns None for an operand that is no weight.
+    The function returns None for an operand that is no weight.
 
     Args:
         call: a call of a region, in the entry function.
@@ -84,7 +84,7 @@ class _Program:
     Attributes:
         module: the program.
         arrays: the values of weights by the entry function's argument numbers.
-        outputs: for each returned value the number of the output.
+        outputs: maps each returned value to the number of its output.
     """
 
     module: ir.Module
@@ -92,7 +92,7 @@ class _Program:
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
-        """Let a call of a region also return values inside the region; return all taps of the call.
+        """Make a call of a region also return values inside the region; return the call's taps.
 
         These values are the tensors that the contractions multiply, before reshapes and zero
         paddings. A region without contractions stays unchanged and gets no taps.

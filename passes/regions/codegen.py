@@ -60,8 +60,8 @@ class Codegen(Protocol):
     """The interface that a code generator needs for the formation of regions.
 
     It may have these additional members; a similar name is refused as misspelt:
-    - ``generate(region)`` returns a ``RegionCode``, or None to compile it for the host;
-    - ``prepare(regions)`` receives all regions before that;
+    - ``generate(region)`` returns a ``RegionCode``, or None to let the host compile it;
+    - ``prepare(regions)`` is called with all regions before ``generate``;
     - ``layouts(region)`` returns the layouts of a region's inputs and outputs that it supports;
     - ``missing()`` names missing software that it needs, None if all is installed;
     - ``version()`` identifies its version, for cache keys;
@@ -91,7 +91,7 @@ class Codegen(Protocol):
         ...
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether the code generator should compute a region instead of ``device``, the host."""
+        """Whether the code generator, instead of the host ``device``, should compute a region."""
         ...
 
 
@@ -158,7 +158,7 @@ def find_codegen(name: str) -> Codegen:
 
 
 def described_codegens() -> Iterator[Extension[Codegen]]:
-    """Yield all code generators with their origin and the software that they miss.
+    """Yield all code generators with their origin and the missing software that they need.
 
     A code generator reports missing software by a function ``missing()`` that returns text, or
     None.
@@ -180,7 +180,7 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
 def own_version(name: str) -> str | None:
     """Return the version of the built-in code generator ``name``.
 
-    None if the code generator states no version, or if it comes from a plug-in.
+    Return None if the code generator states no version, or if it comes from a plug-in.
     """
     version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
     return version() if version is not None and CODEGENS.is_built_in(name) else None
@@ -226,7 +226,7 @@ def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
 
     Args:
         codegen: the code generator, which the error names.
-        what: the words between "expected" and the type's name in the error message.
+        what: the text between "expected" and the type's name in the error message.
         found: the value.
         kind: the expected type.
 

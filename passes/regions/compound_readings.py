@@ -1,6 +1,6 @@
-"""Readings of several operations together: averages, softmax, grouped convolutions.
+"""Readings of groups of operations: averages, softmax, grouped convolutions.
 
-The results of the inner operations have no other uses.
+Only the last operation's result is used outside of the group.
 """
 
 from __future__ import annotations
@@ -111,8 +111,9 @@ def _divisor(
     """Return the number by which an elementwise body divides the first input of an operation.
 
     For example, ``x0 * 0.5 / 4`` divides by 8. ``expression`` is the computation of the body. The
-    number may differ between elements: it is an array that broadcasts against the result. None if
-    the body computes something else or the number is unknown at compile time.
+    number may differ between elements: it is returned as an array that broadcasts against the
+    result. Return None if the body computes something else, or if the number is unknown at compile
+    time.
     """
     if expression == Input(0):
         return np.ones(())
@@ -193,7 +194,7 @@ def _inverted(op: Structured) -> Structured | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether an elementwise operation combines a tensor with its reduction, as a softmax does.
+    """Whether an elementwise operation combines a tensor with its reduction, as in a softmax.
 
     The first input of ``op`` has the shape of the result; the second input lacks the dimensions
     along which ``reduction`` reduces, and is broadcast along them.
@@ -237,7 +238,8 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 def _producing_generic(value: ir.Value, uses: int = 1) -> Structured | None:
     """Return the ``linalg.generic`` that computes a value.
 
-    None if another operation computes it, or if the value does not have exactly ``uses`` uses.
+    Return None if another operation computes it, or if the value does not have exactly ``uses``
+    uses.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):

@@ -168,7 +168,7 @@ def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
 def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
     """Return the loop over images, and the spatial axes in the order of the image.
 
-    None if the contraction is no convolution.
+    Return None if the contraction is no convolution.
     """
     image, kernel = op.maps[0], set(op.used_loops[1])
     batch = plain_dim(image.results[0]) if len(image.results) else None
@@ -194,9 +194,10 @@ def _letters(
 ) -> tuple[int, list[dict[int, str]]] | None:
     """Return the number of groups of a convolution, and the layout letters of its loops.
 
-    The list has, for each operand, the letter of each loop that indexes it, by the loop's number;
-    letters are those of layouts such as NCHW. ``batch`` is the number of the loop over images,
-    ``axes`` are the spatial axes. None if the loops are not those of a convolution.
+    The list contains, for each operand, a map from the number of each loop that indexes it to the
+    letter of the loop. Letters are those of layouts such as NCHW. ``batch`` is the number of the
+    loop over images, ``axes`` are the spatial axes. Return None if the loops are not those of a
+    convolution.
     """
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)

@@ -11,14 +11,14 @@ from rammer_mlir.programs.module_options import ModuleOption, text_of
 
 
 def declared_by(owner: object) -> tuple[ModuleOption, ...]:
-    """Return the member ``options`` of a code generator or an engine; empty without it."""
+    """Return the member ``options`` of a code generator or an engine; empty if it has none."""
     return tuple(getattr(owner, "options", ()))
 
 
 def options_of(owner: str) -> dict[str, ModuleOption]:
     """Return the options that the code generator and the engine named ``owner`` declare.
 
-    The key is an option's full name, ``owner.option``.
+    The keys are the full names of the options, ``owner.option``.
     """
     found = (registry.find(owner) for registry in (CODEGENS, ENGINES))
     return {f"{owner}.{each.name}": each for one in found for each in declared_by(one)}
@@ -38,10 +38,10 @@ def all_options() -> dict[str, ModuleOption]:
 def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
     """Return the values of options as text, sorted by full name.
 
-    ``given`` has the values by full name, ``owner.option``.
+    ``given`` maps full names of options, ``owner.option``, to values.
 
     Raises:
-        OptionError: if a name is no text, an option is unknown, or its value is invalid.
+        OptionError: if a name is not a string, an option is unknown, or its value is invalid.
     """
     _check_text(given)
     return {name: _checked(name, value) for name, value in sorted(given.items())}

@@ -126,8 +126,9 @@ def _with_constants(
 ) -> tuple[list[Operand], Indexing]:
     """Return the operands of an elementwise function, and the indexing of each operand.
 
-    The indexing has, for each dimension of the operand, the dimension of the result that indexes
-    it. Operands are in the order of the arguments of ``expression``, the call of the function.
+    An operand's indexing lists, for each dimension of the operand, the dimension of the result that
+    indexes it. Operands are in the order of the arguments of ``expression``, the call of the
+    function.
 
     Args:
         op: the operation.

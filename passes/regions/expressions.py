@@ -175,8 +175,8 @@ def _rank(expression: Expression) -> tuple[int, str]:
 def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
     """Return the ``maximum`` or ``minimum`` that a select with these operands computes.
 
-    The select is ``select(a < c, c, a)`` or a variant of it, with a constant ``c``. None for any
-    other select.
+    The select is ``select(a < c, c, a)`` or a variant of it, with a constant ``c``. Return None for
+    any other select.
     """
     condition, chosen, other = operands
     if not isinstance(condition, Apply) or len(condition.operands) != 2:

@@ -1,4 +1,4 @@
-"""Guarded calls of plug-in code, whose exceptions become errors of one line."""
+"""Guarded calls of plug-in code: exceptions become errors with a message of one line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
-    """Return the result of a function of a plug-in; an exception becomes an error of one line.
+    """Return the result of a plug-in's function; turn an exception into an error of one line.
 
     The message is ``EXPECTED, found PROBLEM; ADVICE``.
 
     Args:
-        expected: the begin of the message, which names the failing part and the expectation.
+        expected: the beginning of the message, which names the failing part and the expectation.
         call: the function.
         advice: the end of the message, which tells the user how to proceed.
 

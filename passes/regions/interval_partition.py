@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a region of a code generator; 0 is no limit.
+    """A code generator's limits on the size of a region; 0 is no limit.
 
     Attributes:
         operations: number of operations; a composite counts as one.
@@ -43,7 +43,7 @@ class Limits:
 class Interval:
     """The operations ``begin`` to ``end - 1`` of a sequence.
 
-    ``fits`` tells whether they are within the limits of a region.
+    ``fits`` tells whether the operations are within the limits of a region.
     """
 
     begin: int
@@ -58,9 +58,9 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
     """Cut ``count`` operations, given in a topological order, into intervals.
 
     An operation that no fitting interval contains becomes an interval by itself that does not fit.
-    Of all cuts, the result has the fewest intervals that do not fit, then the least sum of costs,
-    then the earliest cuts. The dynamic programming over the begin of the last interval is exact for
-    the given order.
+    Of all cuts, the result is one with the fewest intervals that do not fit; of these, the one with
+    the least sum of costs; of these, the one with the earliest cuts. The dynamic programming over
+    the begin of the last interval is exact for the given order.
 
     Args:
         count: number of operations.
@@ -87,7 +87,7 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
 def _intervals(last: Sequence[Interval | None]) -> list[Interval]:
     """Return the intervals of the best cut of all operations, in order.
 
-    ``last`` has the last interval of the best cut of each prefix.
+    ``last`` lists the last interval of the best cut of each prefix of the operations.
     """
     intervals: list[Interval] = []
     end = len(last) - 1

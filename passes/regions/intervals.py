@@ -23,8 +23,8 @@ Int64Array = NDArray[np.int64]
 class IntervalSizes:
     """The sizes of all intervals of units with a common end.
 
-    Each array has a number for each interval, in ascending order of the intervals' begins; the last
-    interval is a single unit.
+    Each array has an element for each interval, in ascending order of where intervals begin; the
+    last interval is a single unit.
 
     Attributes:
         bytes: bytes of all tensors that the interval reads, writes and computes, each counted once.
@@ -55,8 +55,8 @@ def interval_sizes(
 ) -> Iterator[IntervalSizes]:
     """Yield, for each unit in order, the sizes of the intervals that end after this unit.
 
-    Begins whose intervals exceed the limits are omitted, and so are earlier begins: an interval has
-    at least as many operations and bytes as its parts.
+    Intervals that exceed the limits are omitted, and so are all longer intervals, which have at
+    least as many operations and bytes.
 
     Args:
         graph: the graph of the units.
@@ -82,7 +82,7 @@ class _Intervals:
     Attributes:
         count: the number of units.
         graph: the graph of the units.
-        first: the least begin of an interval that is within the limits.
+        first: the unit at which the longest interval within the limits begins.
     """
 
     count: int
@@ -99,7 +99,7 @@ class _Intervals:
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
         """Extend all intervals by unit number ``at``.
 
-        ``first`` is raised to the least begin whose interval is still within ``limits``.
+        ``first`` is raised until the interval that begins there is within ``limits``.
         """
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():

@@ -28,11 +28,12 @@ _PRODUCT = 2
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
     """Return the blocked layouts of a region's inputs and outputs that its code generator supports.
 
-    ``codegen`` is the name of the code generator. Without a method ``layouts`` it supports none.
+    ``codegen`` is the name of the code generator. The result is empty if the code generator has no
+    method ``layouts``.
 
     Raises:
         PassError: if the method fails.
-        OperationError: if a layout is not possible.
+        OperationError: if a returned layout is not possible for the value.
     """
     found = CODEGENS.get(codegen)
     say: Callable[[Region], Layouts] | None = getattr(found, "layouts", None)
@@ -58,7 +59,7 @@ def _is_possible(kind: ir.Type, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The values of a block that regions may exchange in blocks of channels.
+    """The values of an MLIR block that regions may exchange in blocks of channels.
 
     Attributes:
         layouts: the possible layouts of the operands and results of region calls.
@@ -95,9 +96,9 @@ class Exchange:
         return Exchange(layouts, frozenset(computed), frozenset(read))
 
     def of_call(self, call: ir.Operation) -> Layouts:
-        """Return the layouts of a call's operands and results that their other side supports too.
+        """Return the layouts of a call's operands and results that both sides support.
 
-        The other side is the producer of an operand or a reader of a result.
+        The sides are the region, and the producer of an operand or a reader of a result.
         """
         may = self.layouts[call]
         return Layouts(

@@ -1,4 +1,4 @@
-"""The readings and operands of an accepted match of a pattern."""
+"""An accepted match of a pattern: its readings, and the operands bound to names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Names: TypeAlias = Mapping[str, Operand]
 
 @dataclass(frozen=True)
 class Match:
-    """An accepted match of a pattern.
+    """An accepted match of a pattern in a graph of readings.
 
     Attributes:
         readings: the readings in the graph's order; the last is the root.

@@ -2,7 +2,7 @@
 
 The root of a match is the reading whose result the pattern describes. Matching proceeds from a root
 to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
-there is one. A match is accepted if no value inside, except the root's, is used outside.
+there is one. A match is accepted if none of its values except the root's is used outside of it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ReadingGraph:
 
 @dataclass(frozen=True)
 class _State:
-    """The bindings of a partial match.
+    """The state of a partial match: what its patterns and wildcards are bound to.
 
     Attributes:
         values: the value of each matched pattern.
@@ -78,7 +78,7 @@ class _State:
     def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
         """Return the state with the wildcard ``pattern`` bound to ``operand``.
 
-        None if the wildcard's name is already bound to a different value.
+        Return None if the wildcard's name is already bound to a different value.
         """
         known = self.names.get(pattern.name, operand) if pattern.name else operand
         if known.value != operand.value:
@@ -171,7 +171,7 @@ def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
 
 
 def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
-    """Yield the orders of a reading's inputs that give the same result, the given order first."""
+    """Yield the orders of a reading's inputs that give the same result, the actual order first."""
     yield reading.inputs
     if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
         yield reading.inputs[::-1]
@@ -204,11 +204,12 @@ def find_composites(
 ) -> list[Composite]:
     """Return matches that share no operation, in the order of their roots.
 
-    Patterns of higher priority come first; then larger matches, later roots, earlier patterns.
+    If matches overlap, a higher priority wins, then more operations, a later root, an earlier
+    pattern.
 
     Args:
         graph: the graph of readings.
-        patterns: the concatenated tables of code generators.
+        patterns: the patterns of all code generators, in the order of the code generators.
         taken: the numbers of readings that already belong to composites.
     """
     used = set(taken)

@@ -23,7 +23,7 @@ class NamedExpression:
 
 
 def name_of(expression: Expression) -> NamedExpression | None:
-    """Return the name of an expression, such as ``relu`` for ``maximum(x0, 0)``; None if none fits.
+    """Return the name of an expression, such as ``relu`` for ``maximum(x0, 0)``; None if unnamed.
 
     The inputs of the expression are numbered in order of first use.
     """
@@ -70,7 +70,7 @@ def _is_rounded(exact: float, found: float) -> bool:
 
 @dataclass(frozen=True)
 class _Parameter(Constant):
-    """A placeholder in the template of an expression, which matches any constant.
+    """A placeholder in the template of an expression that matches any constant.
 
     After a match, the value of the constant is known by the placeholder's name.
     """

@@ -48,7 +48,7 @@ class Pattern:
         return Repeated(self, step)
 
     def element_type(self, name: str) -> Pattern:
-        """Return this pattern for tensors of the element type ``name``, such as ``f32``, only."""
+        """Return this pattern, restricted to tensors of element type ``name``, such as ``f32``."""
         return Typed(self, name)
 
 
@@ -80,14 +80,14 @@ class Op(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Alternatives(Pattern):
-    """A pattern that tries several patterns in order; the first that leads to a match counts."""
+    """A pattern that tries several patterns in order; the first that leads to a match is taken."""
 
     options: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """The pattern ``pattern``, only for tensors of the element type ``name``, such as ``f32``."""
+    """The pattern ``pattern`` for tensors of element type ``name``, such as ``f32``, only."""
 
     pattern: Pattern
     name: str
@@ -131,8 +131,8 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
         attributes: required values of the reading's attributes.
 
     Raises:
-        OptionError: if no reading has such a kind, or readings of these kinds have other attributes
-            or another number of inputs.
+        OptionError: if no reading has such a kind, or readings of these kinds have no such
+            attributes or another number of inputs.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
     for name in kinds:
@@ -142,7 +142,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Return a pattern that tries the ``options`` in order; the first that leads to a match counts.
+    """Return a pattern that tries ``options`` in order; the first that leads to a match is taken.
 
     Raises:
         OptionError: if no pattern is given.
@@ -159,7 +159,8 @@ class CompositePattern:
     Attributes:
         name: the code generator's name, a dot, and a unique name.
         pattern: the pattern of the composite's result.
-        check: an additional condition on a match, which can access its operands by their names.
+        check: an additional condition: a function that is called with a match, whose operands have
+            the pattern's names; None for no condition.
         priority: patterns with a higher priority are matched first.
     """
 
@@ -169,7 +170,7 @@ class CompositePattern:
     priority: int = 0
 
     def __post_init__(self) -> None:
-        """Raise an OptionError for a pattern without an operation as root, or another field."""
+        """Raise an OptionError if the pattern's root is no operation, or a field is invalid."""
         given = vars(self)
         if not isinstance(given["pattern"], Pattern) or not any(root_kinds(self.pattern)):
             raise OptionError(

@@ -3,8 +3,8 @@
 Two nodes may be contracted if and only if no path through a third node connects them. The order
 bounds the search for such a path, and a contraction updates only the part of the order between both
 nodes (Pearce and Kelly, *A dynamic topological sort algorithm for directed acyclic graphs*, 2006).
-Algorithms that instead keep a set of dependences per group have to update the sets of all readers
-whenever a group grows; otherwise contractions can create a cycle.
+An alternative, a set of dependences per node, would have to be updated for all direct and indirect
+readers at each contraction; otherwise, later contractions could create a cycle.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Quotient:
         return (x, y) if self._rank[x] <= self._rank[y] else (y, x)
 
     def _reached(self, first: int, last: int) -> set[int]:
-        """Return the nodes that can be reached from ``first`` without the edge to ``last``.
+        """Return the nodes that can be reached from ``first`` without its edge to ``last``.
 
         ``last`` is among them if a path through a third node leads to it. Nodes after the position
         of ``last`` in the topological order are left out.

@@ -1,4 +1,4 @@
-"""Readings as attributes of composites' functions, which code generators can inspect."""
+"""Readings as attributes of composites' functions, for inspection by code generators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 def reading_attribute(readings: Sequence[Reading]) -> ir.DictAttr:
     """Return the attribute that describes a composite by its readings, in order.
 
-    It has the main operation, the first with the most multiply-accumulates, and the kinds of the
-    operations before and after.
+    It contains the main operation (the one with the most multiply-accumulates; of several, the
+    first) and the kinds of the operations before and after it.
     """
     main = max(readings, key=lambda reading: reading.macs)
     place = list(readings).index(main)

@@ -24,7 +24,7 @@ from rammer_mlir.passes.regions.weights import Weights
 def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
     """Return the meaning of an operation and of preceding operations that only it uses.
 
-    None if the operation has no meaning among the kinds of readings.
+    Return None if no kind of reading describes the operation.
 
     Args:
         op: an operation in a block of static tensors.

@@ -57,8 +57,8 @@ def starts_at(op: Structured, number: float) -> bool:
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
     """Return the reading of a reduction of an input, along dimensions or over windows.
 
-    None for any other operation. A second input only gives the size of windows. ``weights`` count
-    as constants.
+    Return None for any other operation. A second input only gives the size of windows. ``weights``
+    count as constants.
     """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
@@ -77,7 +77,7 @@ def read_reduction(op: Structured, weights: Weights) -> Reading | None:
 def _combination(op: Structured) -> tuple[str, str] | None:
     """Return the name of a reduction, and the name of the function that combines two elements.
 
-    For example, ``("sum_square", "add")`` for a sum of squares. None if the body is no known
+    For example, ``("sum_square", "add")`` for a sum of squares. Return None if the body is no known
     reduction.
     """
     expression = body_expression(op)

@@ -135,7 +135,7 @@ class RegionCode:
         efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
         scratch_bytes: scratch memory of each rTask, which is dead after it: an additional buffer
             after the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where ``n`` is
-            the number rounded up to a multiple of 64. 0 for no such buffer.
+            this number rounded up to a multiple of 64. 0 for no such buffer.
         grain: ``region``: the code computes on the thread of the calling vEU, and other rTasks run
             at the same time; ``device``: on its own threads, as many as there are vEUs, and no
             other rTask runs at the same time. Such code has a single rTask, and is for CPUs.

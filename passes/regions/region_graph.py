@@ -59,7 +59,7 @@ class RegionGraph:
 
     @property
     def codegens(self) -> list[str | None]:
-        """The code generator of each unit's region; None for a unit outside of regions."""
+        """The name of each unit's code generator; None for a unit outside of regions."""
         return [None if unit.region is None else unit.region.name for unit in self.units]
 
     def regions(self) -> dict[Mark, list[int]]:
@@ -121,14 +121,14 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """The number of units that read each value, plus one if it is used outside of units."""
+        """The number of units that read each value, plus 1 if it is used outside of all units."""
         inside = {op for unit in self.units for op in unit.operations}
         found = Counter(value for unit in self.units for value in unit.inputs)
         found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))
         return found
 
     def inputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values that the units ``numbers`` read and none of them computes.
+        """Return the values that any unit in ``numbers`` reads and none of them computes.
 
         The order is that of first use.
         """

@@ -27,9 +27,9 @@ class Unit:
     Attributes:
         operations: the operations in the block's order; only results of the last are used
             elsewhere.
-        readings: the meaning of the operations; empty if any of them has no reading.
-        composite: the match that they form, None for a single reading.
-        region: the region that contains them, None outside of regions.
+        readings: the readings of the operations; empty if any of them has no reading.
+        composite: the mark of the composite that they form; None for a single reading.
+        region: the mark of the region that contains them; None outside of regions.
     """
 
     operations: tuple[ir.Operation, ...]

@@ -25,7 +25,7 @@ def weights_of(module: ir.Module) -> Weights:
 
 
 def operand_of(value: ir.Value, weights: Weights) -> Operand:
-    """Return the description of a value as an operand of a reading; ``weights`` are constants."""
+    """Return a value as an operand of a reading; ``weights`` count as constants."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
     return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))
@@ -62,13 +62,13 @@ def splat_of(operand: Operand) -> float | None:
 
 
 def uniform_of(operand: Operand) -> float | None:
-    """Return the number of a 0-D constant, or the one in all elements of a splat; else None."""
+    """Return the number of a 0-D constant, or in all elements of a splat constant; else None."""
     number = number_of(operand)
     return splat_of(operand) if number is None else number
 
 
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
-    """Return the content of a constant that is stored in the IR as an array, else None."""
+    """Return the content of a constant as an array if it is stored in the IR, else None."""
     number = scalar_constant(value)
     if number is not None:
         return np.asarray(number)

@@ -37,7 +37,7 @@ class Axis:
 def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
     """Return the axis with the index expression ``loop * stride + window * dilation``.
 
-    None for any other expression. ``parallel`` has True for each parallel loop.
+    Return None for any other expression. ``parallel`` is True for each parallel loop.
     """
     form = linear_form(expr)
     if form is None or form.constant or not 1 <= len(form.coefficients) <= 2:
@@ -55,7 +55,7 @@ def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
 def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
     """Return the layout letter, D, H or W, of each loop over the result and over a window.
 
-    The key is the number of the loop. Empty for more than three axes.
+    The keys are the numbers of the loops. The result is empty for more than three axes.
     """
     letters: dict[int, str] = {}
     if len(axes) > len(_SPATIAL):
@@ -70,8 +70,9 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
     """Return the layout of an operand, such as ``NCHW``, the letters of its dimensions in order.
 
-    ``letters`` has the letter of each loop, ``axes`` are the spatial axes, and ``map_`` is the
-    operand's indexing map. None if a dimension has no letter, or two dimensions have the same.
+    ``letters`` maps each loop to its letter, ``axes`` are the spatial axes, and ``map_`` is the
+    operand's indexing map. Return None if a dimension has no letter, or two dimensions have the
+    same.
     """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []
@@ -87,7 +88,7 @@ def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axi
 
 
 def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribute]:
-    """Return the attributes of a reading: size, stride and dilation of windows along each axis."""
+    """Return the attributes of a reading for its windows: size, stride and dilation per axis."""
     sizes = tuple(1 if axis.window is None else op.extents[axis.window] for axis in axes)
     return {
         "kernel": sizes,
@@ -114,12 +115,13 @@ class Image:
 
 
 def source_image(value: ir.Value, layout: str, border: float) -> Image:
-    """Return the image before a padding and a split of channels that have no other uses.
+    """Return the image of windows before its padding and before the split of its channels.
 
     Args:
         value: the image that the windows read.
-        layout: the layout of the value; ``GC`` in it are the channels of groups.
-        border: the required padding value; only spatial dimensions may be padded.
+        layout: the layout of ``value``; ``GC`` stands for channels that are split into groups.
+        border: the required padding value; only spatial dimensions may be padded. A padding or a
+            split that has other uses is kept.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_only_use(value) or "GC" not in layout:

@@ -1,1 +1,1 @@
-"""Tiling of rOperators into rTasks, and the rKernels that compute them."""
+"""Tiling of rOperators into rTasks, and the rKernels that compute the rTasks."""

@@ -85,7 +85,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Emit and return a copy of ``value`` into ``out`` that canonicalization does not remove."""
+    """Emit a copy of ``value`` into ``out`` that canonicalization does not remove; return it."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -135,8 +135,8 @@ class _TileBuilder:
     def _offset(self, expr: ir.AffineExpr) -> Size:
         """Return the value of an offset, which is a function of the rTask id.
 
-        It is an integer if ``expr`` is constant, else an index value, whose computation is emitted
-        at the first request only.
+        It is an integer if ``expr`` is constant, else an SSA value of type index. Its computation
+        is emitted only at the first request.
         """
         if isinstance(expr, ir.AffineConstantExpr):
             return expr.value
@@ -212,8 +212,8 @@ class _TileBuilder:
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
         """Return the destination operand of the tiled operation for result number ``result``.
 
-        It has the initial values if the body reads them. ``reused`` maps the number of a result to
-        the input whose tile the result overwrites.
+        Its elements are the initial values if the body reads them. ``reused`` maps the number of a
+        result to the input whose tile the result overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -264,7 +264,7 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Add the tile's offset to each ``linalg.index``, which counts from the tile's beginning.
+        """Add the tile's offset to each ``linalg.index``, which is relative to the tile.
 
         Gathers from a tile of the same rTask keep indices that are relative to the tile. ``copy``
         is the tiled operation, ``number`` its number in the computation.
@@ -315,7 +315,7 @@ def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
 
 
 def _is_computed(value: ir.Value) -> bool:
-    """Whether a ``linalg.generic`` computes a value, so that an rTask has only a tile of it."""
+    """Whether a ``linalg.generic`` computes ``value``, so that an rTask has only a tile of it."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and is_generic(owner.opview)
 
@@ -328,8 +328,8 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
     """Return the inputs of an elementwise operation whose tiles its results can overwrite.
 
-    The key is the number of the result. The tile of an input can be overwritten if it is a
-    temporary of the rTask with the result's type and index expressions, and has no other use.
+    The keys are the numbers of the results. The tile of an input can be overwritten if it is a
+    temporary of the rTask, has the type and index expressions of the result, and has no other use.
     """
     if not op.is_elementwise:
         return {}
@@ -356,9 +356,9 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
     """Return the function's result in whose buffer ``value`` is computed; None for a temporary.
 
-    A value that the function returns is itself the result. Other values are in the buffer of a
-    result if each of the following operations overwrites the value in place, up to the operation
-    that computes the result.
+    For a value that the function returns, this is the value itself. Any other value is computed in
+    the buffer of a result if each subsequent operation, up to the one that computes the result,
+    overwrites its input in place.
     """
     while value not in computation.returned:
         use = _single_use(value)
@@ -378,8 +378,8 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
     """Return offsets or sizes as the operands and the static attribute of a slice operation.
 
-    The first result has the values that are known at run time only; the second has an integer for
-    each value, MLIR's marker for a dynamic value.
+    The first result lists the values that are known at run time only; the second lists an integer
+    for each value, which is MLIR's marker if the value is dynamic.
     """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()

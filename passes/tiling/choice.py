@@ -25,18 +25,18 @@ size.
 class Aim:
     """The target of an rTask's work: tiles are cut until the work is at most the target.
 
-    Tiles are cut again until an rTask reaches both targets, ``operations`` and ``num_bytes``. Once
-    it has reached only one of them, cutting stops early: at a cut that increases the bytes that all
-    rTasks together move by more than the factor ``_MUCH_MORE``, or its power for a cut that does
-    not double the number of rTasks.
+    Tiles are cut again until an rTask reaches both targets, ``operations`` and ``num_bytes``. If it
+    has reached only one of them, cutting may stop early: before a cut that increases the bytes
+    moved by all rTasks together by more than the factor ``_MUCH_MORE`` for each doubling of the
+    number of rTasks.
 
     Attributes:
         operations: the target of scalar operations of an rTask.
         num_bytes: the target of bytes that an rTask accesses.
-        enough: the number of rTasks from which on cutting may stop early if only ``num_bytes`` is
-            reached; with ``_PLENTY`` times as many, if neither target is reached.
-        memory: maximum bytes that an rTask may access; cutting does not stop early before it is
-            met. 0 for no maximum.
+        enough: the least number of rTasks with which cutting may stop early if only ``num_bytes``
+            is reached; ``_PLENTY`` times as many rTasks suffice even if neither target is reached.
+        memory: maximum bytes that an rTask may access; cutting does not stop early before rTasks
+            meet it. 0 for no maximum.
     """
 
     operations: int
@@ -60,10 +60,10 @@ class Aim:
         """Whether an rTask reaches so much of the targets that cutting may stop early.
 
         That is the case if the rTask accesses at most ``memory`` bytes, and reaches the target of
-        operations or, if there are at least ``enough`` rTasks, the target of bytes. If there are
-        many more rTasks, it need only come near the target of operations: the weights of a product
-        with long rows exceed ``num_bytes`` in tiles of any size. ``cost`` is the cost of each of
-        the ``num_rtasks`` rTasks.
+        operations or, if there are at least ``enough`` rTasks, the target of bytes. With ``_PLENTY
+        * enough`` rTasks, at most ``_PLENTY`` times the target of operations suffices: the weights
+        of a product with long rows exceed ``num_bytes`` in tiles of any size. ``cost`` is the cost
+        of each of the ``num_rtasks`` rTasks.
         """
         enough = (
             cost.operations <= self.operations
@@ -137,8 +137,8 @@ class TileCost:
 class LoopLimit:
     """The limits on the tile sizes of a loop.
 
-    Tiles have at least ``smallest`` iterations. They consist of whole vectors if the loop is
-    ``contiguous``: if it indexes adjacent elements of an argument or result.
+    Tiles have at least ``smallest`` iterations. If the loop is ``contiguous``, that is, indexes
+    adjacent elements of an argument or result, tiles consist of whole vectors.
     """
 
     contiguous: bool = False
@@ -158,7 +158,8 @@ def choose(
     """Return the coarsest tiling whose rTasks reach the target ``aim``.
 
     The tilings are those of ``refinements``, from coarse to fine. If a cut increases the bytes
-    moved by more than ``aim`` allows, return the tiling before this cut.
+    moved by more than ``aim`` allows, return the tiling before this cut. If no tiling reaches the
+    target, return the finest.
 
     Args:
         extents: the trip count of each loop class: loops of several operations that are tiled
@@ -193,9 +194,9 @@ def refinements(
     """Yield ever finer tilings, from one rTask to the smallest tiles.
 
     A tiling has a tile size for each loop class: loops of several operations that are tiled
-    together. Each tiling is its predecessor with smaller tiles of one class, the class for which
-    all rTasks together then move the fewest bytes. ``extents`` has the trip count of each class,
-    ``limits`` the limits on its tile sizes; ``cost`` is called with a tiling and returns the
+    together. Each tiling is its predecessor with smaller tiles of a single class: the class for
+    which all rTasks together then move the fewest bytes. ``extents`` lists the trip count of each
+    class, ``limits`` the limits on its tile sizes; ``cost`` is called with a tiling and returns the
     operations and bytes of one rTask.
     """
     tiling = tuple(extents)
@@ -268,8 +269,8 @@ def _cut(
     The first tiling has tiles of about half the size. If this half size does not divide the trip
     count, the second tiling has the largest smaller size that divides it and is at least a quarter
     of the half size, if there is one. There is no second tiling for loops over contiguous memory,
-    and no tiling if the tiles cannot be smaller. ``extents`` has the trip count of each loop class,
-    ``limits`` the limits on its tile sizes.
+    and no tiling if the tiles cannot be smaller. ``extents`` lists the trip count of each loop
+    class, ``limits`` the limits on its tile sizes.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:

@@ -31,10 +31,10 @@ def tiles_for(
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
-    """Return the most efficient and the fastest tiling on a device, once if they are equal.
+    """Return the most efficient and the fastest tiling on a device, or one if they are equal.
 
-    The most efficient tiling has the least sum of the times of all rTasks, the fastest the least
-    time if all vEUs run them.
+    The most efficient tiling minimizes the sum of the times of all rTasks. The fastest tiling
+    minimizes the time of the rOperator if all vEUs run its rTasks.
 
     Args:
         device: the device.

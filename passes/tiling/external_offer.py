@@ -1,4 +1,4 @@
-"""Builds a provider's offer of an rKernel whose code is C, LLVM IR, an object, PTX or CUDA."""
+"""Builds offers of rKernels whose code is C, LLVM IR, an object file, PTX or CUDA."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def external_rkernel(
         symbol: the function's name in ``code``.
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
-        num_rtasks: the number of rTasks; each may run on another vEU.
+        num_rtasks: the number of rTasks; each may run on a different vEU.
         reads: the box that rTask ``d0`` reads, by the input's number; omitted inputs are read
             whole.
         writes: the box that rTask ``d0`` writes, by the output's number from 0; omitted outputs are

@@ -1,4 +1,4 @@
-"""The rKernel that a code generator has compiled from a region, a candidate of its rOperator."""
+"""The rKernel generated from a region by a code generator: a candidate of its rOperator."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` with a region's generated code, None without code."""
+    """Return the name of the ``rtask.module`` with a region's generated code; None if none."""
     found = generated_entries(function)
     if not found:
         return None
@@ -63,7 +63,7 @@ def generated_operations(function: ir.OpView) -> int:
 def generated_kernel(function: ir.OpView) -> str | None:
     """Emit a declaration and an ``rtask.kernel`` for a region's generated rKernel; return its name.
 
-    They are emitted before the region's function. None if there is no generated rKernel.
+    They are emitted before the region's function. Return None if there is no generated rKernel.
 
     Raises:
         OperationError: if the code generator's numbers or boxes are invalid.

@@ -64,7 +64,7 @@ class Computation:
 
     @cached_property
     def outside(self) -> set[ir.Value]:
-        """The values that are visible outside of the function: its arguments and results."""
+        """The values that are visible outside of the function: its arguments and its results."""
         return {*self.block.arguments, *self.returned}
 
     @cached_property
@@ -76,7 +76,8 @@ class Computation:
     def reads_again(self) -> bool:
         """Whether a reduction and another operation read the same value, as in a softmax.
 
-        False if any operation is a contraction that reads each operand's elements several times.
+        It is False if any operation is a contraction that reads each operand's elements several
+        times.
         """
         readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
         for op in self.generics:
@@ -101,7 +102,7 @@ class Computation:
 def _blocks_operands(op: Structured) -> bool:
     """Whether an operation is a contraction that reads each element of its inputs several times.
 
-    It does if no input is indexed by all loops.
+    This holds if no input is indexed by all loops.
     """
     return op.is_contraction and not any(
         len({plain_dim(expr) for expr in map_.results} - {None}) == map_.n_dims
@@ -123,7 +124,7 @@ class TiledDomain:
 
     @cached_property
     def parts(self) -> tuple[int, ...]:
-        """The number of tiles along each loop class, the loops of which are tiled together."""
+        """The number of tiles along each loop class; the loops of a class are tiled together."""
         return tuple(
             -(-tile_class.extent // tile) if tile else 1
             for tile_class, tile in zip(self.space.classes, self.tiling, strict=True)
@@ -173,9 +174,9 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the number of the loop class of loop ``loop`` of operation ``operation``.
+        """Return the number of the class that contains loop ``loop`` of operation ``operation``.
 
-        The loops of a class are tiled together. None if the loop cannot be tiled.
+        The loops of a class are tiled together. Return None if the loop cannot be tiled.
         """
         for index, tile_class in enumerate(self.space.classes):
             if tile_class.loops.get(operation) == loop:
@@ -198,8 +199,8 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
     """Return the limits on each loop class's tile sizes; the loops of a class are tiled together.
 
     Tiles of loops over contiguous memory of an argument or result consist of whole vectors. The
-    loop over the channels of a block is too short for that: tiles of a contraction then have
-    several blocks, so that each load of the other operand is used for whole vectors. If a transform
+    loop over the channels of a block is too short to be tiled: tiles of a contraction have several
+    blocks instead, so that each load of the other operand is used for whole vectors. If a transform
     (as Winograd's) in the same rTask computes an input of a contraction, the loop along the rows of
     this input is not cut, because the other operand is loaded again for each tile of the loop.
 
@@ -226,9 +227,9 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
     """Return the number of the loop class along the last tileable dimension of a transformed input.
 
-    The input is number ``position`` of ``op``; ``index`` is the number of ``op`` in ``space``. None
-    if no transform, a multiplication by constants as in Winograd's filtering, computes the input,
-    or if no loop along it can be tiled.
+    The input is number ``position`` of ``op``; ``index`` is the number of ``op`` in ``space``.
+    Return None if the input is not computed by a transform, which is a multiplication by constants
+    as in Winograd's filtering, or if no loop along the input can be tiled.
     """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -241,13 +242,14 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return the pairs of loop classes over the blocks and over the points of a blocked input.
+    """Return the possible pairs of loop classes over the blocks and the points of an input.
 
-    Input number ``position`` of ``op`` may be stored in blocks of channels, whose points are its
-    last dimension. The value of each item is the class of the last dimension. The keys are the
-    classes of the other tileable dimensions whose loops index no other input: one of these may be
-    the dimension of blocks. Empty if the loop of the last dimension indexes another input or cannot
-    be tiled. ``index`` is the number of ``op`` in ``space``.
+    Input number ``position`` of ``op`` may be stored in blocks of channels; the points of a block
+    are then its last dimension. The result maps the class of each dimension that may be the
+    dimension of blocks to the class of the last dimension. The dimension of blocks is a tileable
+    dimension whose loop indexes no other input. The result is empty if the loop of the last
+    dimension indexes another input or cannot be tiled. ``index`` is the number of ``op`` in
+    ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]

@@ -34,10 +34,10 @@ class Panels:
     trailing: int = 0
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
-        """Return the items of a weight's dimensions, such as sizes, in the order of its panels.
+        """Return items of a weight's dimensions, such as sizes, in the order of the panel layout.
 
-        ``dims`` has the items of the dimensions that are not split, ``blocks`` and ``points`` the
-        items of the two parts of the split dimension: ``blocks`` follows the leading ``dims``,
+        ``dims`` lists the items of the dimensions that are not split; ``blocks`` and ``points`` are
+        the items of the two parts of the split dimension: ``blocks`` follows the leading ``dims``,
         ``points`` precedes the trailing ``dims``.
         """
         end = len(dims) - self.trailing
@@ -52,7 +52,8 @@ class Panels:
 class LoopSplit:
     """The split dimension of each argument and of each result of a function.
 
-    Keys are the numbers of arguments or results, values the numbers of their split dimensions.
+    The keys are the numbers of arguments or results, the values the numbers of their split
+    dimensions.
 
     Arguments and results without a split dimension are left out.
     """
@@ -69,7 +70,7 @@ def split_class(
     A class is a set of loops that are tiled together. Loop ``l`` becomes loop ``l`` over blocks and
     loop ``l + 1`` with the trip count ``width``. A dimension along a split loop becomes two, which
     are adjacent except in the weight that ``panels`` describes. Return the split dimensions of
-    arguments and results; None, without a change, if an operation does not allow the split.
+    arguments and results. If an operation does not allow the split, change nothing and return None.
     """
     space = computation.space
     assert space is not None

@@ -1,10 +1,10 @@
 """Foreign rKernels: candidates that a provider offers for an rOperator.
 
-An offer is a module with one function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
-tensors and its ``rtask.kernel``; or with a declaration of it, and an ``rtask.module`` that defines
-it according to the description. The description is verified like any other: the boxes have to fit
-the arguments and cover each output exactly once. That the function stays within the boxes is not
-proven.
+An offer is a module with a function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
+tensors and its description, an ``rtask.kernel``. The function may be a declaration if an
+``rtask.module`` defines it and the description refers to that. The description is verified like any
+other: the boxes have to fit the arguments and cover each output exactly once. It is not verified
+that the function accesses only its boxes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def register_rkernels(provider: KernelProvider) -> None:
         register_rkernels(Doubling())
 
     Raises:
-        OptionError: if it is not a provider, or its name is taken.
+        OptionError: if ``provider`` is not a ``KernelProvider``, or its name is taken.
     """
     KERNEL_PROVIDERS.register(getattr(provider, "name", ""), provider)
 

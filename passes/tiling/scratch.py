@@ -1,7 +1,7 @@
-"""Scratch memory of external rKernels: an additional result of their rOperators, without uses.
+"""Scratch memory of external rKernels: an additional, unused result of their rOperators.
 
 All candidate rKernels of an rOperator have the same signature, so the compiler's own candidates get
-the result too, and do not access it. If the policy has chosen one of these, the operand is dropped
+the result too, but do not access it. If the policy chooses such a candidate, the operand is removed
 again, and no memory is planned for it.
 """
 
@@ -65,11 +65,11 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Drop the last argument of the rKernels that got it as scratch memory and do not access it.
+    """Remove the last argument of the rKernels that got it as scratch memory and do not use it.
 
-    Only rKernels with a body are changed. ``module`` is at the `buffers` stage, ``kernels`` has the
-    names of the rKernels. Return the names of the changed rKernels: the caller has to drop the last
-    operand of their calls.
+    Only rKernels with a body are changed. ``module`` is at the `buffers` stage, ``kernels``
+    contains the names of the rKernels. Return the names of the changed rKernels: the caller has to
+    drop the last operand of their calls.
     """
     table, described = ir.SymbolTable(module.operation), described_kernels(module)
     found = {name for name in kernels if _has_untouched(table[name], described[name].operation)}
@@ -79,7 +79,7 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether the last argument is a memref of i8 that neither body nor description accesses."""
+    """Whether the last argument is an i8 memref that neither body nor description accesses."""
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None
     if last is None or not isinstance(last.type, ir.MemRefType) or list(last.uses):

@@ -1,4 +1,4 @@
-"""Checks that refuse programs with too large tensors or too many rTasks early in a compilation."""
+"""Checks early in a compilation that reject too large tensors and too many rTasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_tensor_sizes(op: ir.OpView) -> None:
     """Check that no operand or result of an rOperator has more than ``MOST_BYTES`` bytes.
 
     Raises:
-        OperationError: with the type of the tensor.
+        OperationError: if a tensor is larger; the message contains its type.
     """
     for value in (*op.operation.operands, *op.operation.results):
         kind = value.type
@@ -39,7 +39,7 @@ def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
     ``fewest`` is the least number of rTasks that it needs, over its candidate rKernels.
 
     Raises:
-        OperationError: with the number of rTasks.
+        OperationError: if it needs more rTasks; the message contains their number.
     """
     if fewest > MOST_RTASKS:
         raise OperationError(

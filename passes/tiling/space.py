@@ -3,7 +3,8 @@
 Loops of two operations belong to the same class if they index the same dimension of a value that
 one operation computes and the other reads. A class can be tiled if its loops are parallel, have
 equal trip counts, and include exactly one loop of each operation; operations that are cheap to
-recompute may have none. A tile of a consumer then reads only the same tile of its producer.
+recompute need not have a loop in the class. A tile of a consumer then reads only the same tile of
+its producer.
 
 A body may gather from a value that the group computes. A loop that directly indexes a dimension of
 that value belongs to the dimension's class. A dimension that is indexed by a computed value cannot
@@ -55,8 +56,8 @@ class TileClass:
     Attributes:
         extent: the common trip count.
         loops: by an operation's number in the group, the number of its loop in the class.
-        in_panels: whether an operand is stored in panels along a loop, so that tiles consist of
-            whole panels.
+        in_panels: whether an operand is stored in panels along a loop of the class, so that tiles
+            have to consist of whole panels.
     """
 
     extent: int
@@ -84,7 +85,7 @@ class TileSpace:
 
 
 def is_free(op: Structured) -> bool:
-    """Whether recomputing an operation in each tile costs almost nothing, as for a fill."""
+    """Whether recomputing an operation in each tile costs almost nothing, as with a fill."""
     return all(map(_is_scalar, op.inputs)) and op.is_elementwise
 
 
@@ -154,11 +155,12 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Tile the loops that index a gather together with the loops that compute the gathered value.
+    """Put the loops that index a gather into the classes of loops that compute the gathered value.
 
-    Both index the same dimension of the value, and are put into one class of ``classes``. Where the
-    body computes an index, the loop that computes the dimension is marked as not tileable. Return
-    False if the body uses a captured value of the group in another way than by gathers.
+    Loops that index the same dimension of the value are put into the same class of ``classes``, to
+    be tiled together. Where the body computes an index, the loop that computes the dimension is
+    marked as not tileable. Return False if the body uses a captured value of the group other than
+    by gathers.
 
     Args:
         index: the number of the operation ``op`` in the group.
@@ -217,7 +219,8 @@ def _walks_panels(op: Structured, loop: int) -> bool:
 def _can_cut(op: Structured, loop: int) -> bool:
     """Whether a parallel loop can be cut so that a tile of it accesses a box of each operand.
 
-    False if it indexes a constant of the IR, which stays whole so that it can be folded.
+    This does not hold if the loop indexes a constant of the IR, which is kept whole so that it can
+    be folded.
     """
     return op.parallel[loop] and all(
         can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))

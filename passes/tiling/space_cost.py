@@ -1,7 +1,7 @@
 """The operations and bytes of an rTask, computed from tile sizes without affine expressions.
 
 ``kernel.tile_cost`` computes the same from the boxes of an rKernel, which are expressions of the
-rTask's id. Fusion needs only costs, of thousands of units, before there are rKernels.
+rTask's id. Fusion needs only the costs of thousands of units, before rKernels are built.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 class _Index:
     """The index expression of a tensor's dimension: the sum of its terms, plus a constant.
 
-    ``parts`` has the terms; it is None if the whole dimension is accessed. ``extent`` is the size
+    ``parts`` lists the terms; it is None if the whole dimension is accessed. ``extent`` is the size
     of the dimension.
     """
 
@@ -41,8 +41,8 @@ class _Index:
         """Return how the offset of an rTask's box changes along this dimension, and the box's size.
 
         The first result has a pair for each loop on which the offset depends: the number of the
-        loop's class and the coefficient of the loop. The size is in elements. ``tiling`` has the
-        tile size of each loop class, ``cut`` has True for each loop class with several tiles.
+        loop's class and the coefficient of the loop. The size is in elements. ``tiling`` lists the
+        tile size of each loop class, ``cut`` is True for each loop class with several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):

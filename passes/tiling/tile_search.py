@@ -1,8 +1,8 @@
 """Search for the tiling that moves the fewest bytes, with bounded work per rTask.
 
-The greedy refinement of ``choice`` halves one loop at a time, and never reverts a cut. This
-branch-and-bound search starts with the greedy tiling as the incumbent and considers all tile sizes
-that cuts of each loop can give. Only a tiling that moves fewer bytes replaces the incumbent.
+The greedy refinement in ``choice`` halves the tiles of one loop at a time and never reverts a cut.
+This branch-and-bound search starts with the greedy tiling as the incumbent and considers all tile
+sizes that cuts of each loop can give. Only a tiling that moves fewer bytes replaces the incumbent.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _TileSpace:
     def prefix_of(self, tiling: Tiling) -> Prefix:
         """Return for each loop class the index of its tile size among the possible sizes.
 
-        ``tiling`` has the tile sizes; the loops of a class are tiled together.
+        ``tiling`` lists the tile sizes; the loops of a class are tiled together.
         """
         pairs = zip(self._sizes, tiling, strict=True)
         return tuple(sizes.index(size) for sizes, size in pairs)
@@ -96,7 +96,7 @@ class _TileSpace:
     def tiling(self, prefix: Prefix) -> Tiling:
         """Return the tiling in which ``prefix`` chooses the tile sizes of the first loop classes.
 
-        ``prefix`` has indices into the possible tile sizes. All other loop classes have their
+        ``prefix`` lists indices into the possible tile sizes. All other loop classes have their
         smallest tile size. The loops of a class are tiled together.
         """
         chosen = (sizes[n] for sizes, n in zip(self._sizes, prefix, strict=False))
@@ -110,10 +110,11 @@ class _TileSpace:
     def bound(self, prefix: Prefix) -> float:
         """Return a lower bound on the bytes that all rTasks access, for the tilings with a prefix.
 
-        ``prefix`` has the choices of tile sizes for the first loop classes (loops that are tiled
+        ``prefix`` lists the choices of tile sizes for the first loop classes (loops that are tiled
         together). The bound multiplies the bytes of an rTask, in which the other loop classes have
         their smallest tiles, by the number of tiles of the first loop classes. If all have a
-        choice, it is ``bytes_moved``. It is infinite if such an rTask exceeds a maximum.
+        choice, it is ``bytes_moved``. It is infinite if such an rTask exceeds the maximum of
+        operations or bytes.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

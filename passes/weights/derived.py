@@ -1,4 +1,4 @@
-"""Weights that are computed from other weights at compile time, which costs no run time."""
+"""Weights that are computed from other weights at compile time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DerivedWeights:
     ) -> ir.Value:
         """Return an argument that is ``weight`` with permuted dimensions.
 
-        With ``shape``, the weight is first reshaped.
+        If ``shape`` is given, the weight is reshaped to it first.
         """
         before = shape_of(weight) if shape is None else list(shape)
         return self._derive(
@@ -69,7 +69,7 @@ class DerivedWeights:
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return the concatenation of weights along dimension 0; each part is padded with zeros."""
+        """Return an argument that concatenates ``parts``, padded with zeros, along dimension 0."""
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type
@@ -78,7 +78,7 @@ class DerivedWeights:
         return value
 
     def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
-        """Return the weight with zeros after its elements, so that it has the shape ``size``."""
+        """Return an argument that is ``weight`` with zeros appended up to the shape ``size``."""
         key = (weight, ("padded", *size))
         if key not in self._derived:
             shape = shape_of(weight)
@@ -87,7 +87,7 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the name and the attributes of the weight whose argument is ``value``."""
+        """Return the constant argument, with its name and attributes, whose value is ``value``."""
         return self._weights[value]
 
     def finish(self) -> None:
@@ -101,10 +101,10 @@ class DerivedWeights:
         shape: Sequence[int],
         element: ir.Type | None = None,
     ) -> ir.Value:
-        """Return the argument that is ``weight`` after compile-time ``steps``; add it if needed.
+        """Return the argument that is ``weight`` after the compile-time steps ``steps``.
 
-        ``shape`` is the argument's shape, ``element`` its element type; None for the element type
-        of ``weight``.
+        The argument is added if there is none. ``shape`` is its shape, ``element`` its element
+        type; None for the element type of ``weight``.
         """
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:
@@ -124,7 +124,7 @@ class DerivedWeights:
 
 
 def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
-    """Return the steps of two lists of ``rtask.pack`` in order.
+    """Return two consecutive lists of steps of ``rtask.pack`` as a single list.
 
     A reshape at the end of the first list is dropped if the next reshape makes it redundant.
     """

@@ -39,7 +39,7 @@ The loop ``g`` over groups indexes all three.
 
 @dataclass(frozen=True)
 class BlockedConvolution:
-    """A computation of a convolution with unit strides, and its elementwise epilogue.
+    """A function that computes a convolution with unit strides and an elementwise epilogue.
 
     Attributes:
         computation: the function on whole tensors.
@@ -51,7 +51,7 @@ class BlockedConvolution:
         epilogue: elementwise operations over the result's iteration space.
         transposes: for each returned value that is transposed for readers of another layout, the
             operation that transposes a value of the epilogue, or the result.
-        expanded: the arguments of the epilogue that have rows or columns.
+        expanded: the arguments of the epilogue with a dimension for rows or columns.
         window: rows and columns of the window.
     """
 

@@ -58,8 +58,8 @@ class Form:
 
     Attributes:
         filtering: the matrices of F(m, 3).
-        strips: True for a single rOperator, which transforms, multiplies and transforms back strips
-            of the image; False for an rOperator for each of these three steps.
+        strips: True for a single rOperator that transforms strips of the image, multiplies them and
+            transforms them back; False for a separate rOperator for each of these three steps.
     """
 
     filtering: Filtering
@@ -71,8 +71,9 @@ class Sizes:
     """The sizes that determine a convolution's cost.
 
     Attributes:
-        images, channels, filters: numbers of each; channels and filters per group.
-        rows, columns: rows and columns of the result.
+        images, channels, filters: the numbers of images, of channels per group and of filters per
+            group.
+        rows, columns: the numbers of rows and columns of the result.
         groups: the number of groups.
         transposes: the number of transposed results, each written by an additional rOperator.
     """
@@ -118,8 +119,8 @@ def choose_form(
 ) -> Form | None:
     """Return the variant in ``found`` with the fewest estimated cycles.
 
-    None if ``found`` is empty. Unless ``always``, also None if the variant takes more than the
-    share ``_GAIN`` of the cycles of direct convolution.
+    Return None if ``found`` is empty. Unless ``always``, also return None if the variant takes more
+    than the share ``_GAIN`` of the cycles of direct convolution.
     """
     sizes = Sizes.of(convolution)
     best = min(found, key=lambda form: cycles(sizes, form), default=None)

@@ -42,7 +42,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Replace the results of a call by those of Winograd's rOperators, emitted before it."""
+        """Emit Winograd's rOperators before a call, and replace the call's results by theirs."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
@@ -118,7 +118,7 @@ class WinogradOperators:
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the inverse transform of the sums, and the epilogue; return the epilogue's results.
 
-        ``others`` are the epilogue's operands, in tiles if they have rows and columns.
+        ``others`` are the epilogue's operands; those with rows and columns are in tiles.
         """
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
@@ -133,7 +133,7 @@ class WinogradOperators:
         return [mapping[value] for value in convolution.returned]
 
     def _others(self, operands: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return a call's operands except image and weight.
+        """Return a call's operands except for image and weight.
 
         Operands with rows and columns are returned in tiles.
         """
@@ -155,7 +155,7 @@ def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights
     """Return the transformed weights [r, r, K, C, L, L] of windows of taps x taps elements.
 
     They are derived at compile time from ``weight``, [K, C, taps, taps, L, L], for C input and K
-    output blocks of L channels. ``filtering`` has the number of taps, and r as its size. If there
+    output blocks of L channels. ``filtering`` defines the number of taps and r, its size. If there
     are groups, a group dimension precedes K in both shapes.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))

@@ -90,7 +90,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 def _group(around: Sequence[int]) -> str:
     """Return ``"g, "``, the index of the loop over groups for ``contract``; empty without groups.
 
-    ``around`` has the sizes of the dimensions before the channels: images, and groups if any.
+    ``around`` lists the sizes of the dimensions before the channels: images, and groups if any.
     """
     return "g, " if len(around) > 1 else ""
 

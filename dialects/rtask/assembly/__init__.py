@@ -1,8 +1,8 @@
-"""The readable form of a module: its text with the `rtask` operations in a custom assembly format.
+"""The readable form of a module: text in which `rtask` operations have a custom assembly format.
 
-MLIR gives operations that are defined from Python no custom assembly format. A printer therefore
-rewrites the text that MLIR prints, and a parser translates text, line for line, into the generic
-form that MLIR parses. `docs/assembly.md` has the grammar.
+MLIR gives operations that are defined from Python no custom assembly format. Therefore, a printer
+rewrites the text that MLIR prints, and a parser translates the readable form, line for line, into
+the generic form that MLIR parses. `docs/assembly.md` has the grammar.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     context. The locations of operations are their lines in ``text``.
 
     Raises:
-        AssemblyError: at the line where text is not in the readable form, nested too deeply, or
-            where a name is not UTF-8; line 0 for bytecode.
+        AssemblyError: at the line where the text is not in the readable form, is nested too deeply,
+            or has a name that is not UTF-8; at line 0 for bytecode.
         MLIRError: if MLIR or a verifier refuses the module.
     """
     check_encoding(text)

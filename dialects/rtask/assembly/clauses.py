@@ -38,8 +38,8 @@ def values(cursor: Cursor) -> list[str]:
 def further_attributes(cursor: Cursor, keyword: str = "") -> str:
     """Parse attributes ``{...}``, or ``KEYWORD {...}`` if a keyword is given, if they come next.
 
-    Return the text between the braces with a comma before it, to append to the text of another
-    dictionary. Return an empty string if no attributes come next.
+    Return a comma and the text between the braces, to be appended to the entries of another
+    dictionary; return an empty string if no attributes come next.
     """
     if keyword:
         found = cursor.balanced("{") if cursor.accept(keyword) else ""
@@ -49,7 +49,7 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse ``loc(...)`` if it comes next; return its text, or an empty string without it.
+    """Parse ``loc(...)`` if it comes next; return its text, or an empty string if it does not.
 
     ``name`` is the name of the model's node, as a string literal. If it is given, return
     `` loc(NAME(LOCATION))``, where the location is the parsed one, or ``place`` if no ``loc(...)``

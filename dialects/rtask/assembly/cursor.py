@@ -13,7 +13,7 @@ _LONGEST_FOUND = 40
 
 
 def token(pattern: str) -> re.Pattern[str]:
-    """Return a regular expression of the token ``pattern``, which is its group 1.
+    """Return a regular expression whose group 1 matches the token ``pattern``.
 
     White space and comments may precede the token.
     """
@@ -60,7 +60,7 @@ class Cursor:
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:
-        """Whether the keyword or punctuation ``literal`` comes next; the position stays."""
+        """Whether the keyword or punctuation ``literal`` comes next; do not move the position."""
         return _literal(literal).match(self.text, self.position) is not None
 
     def expect(self, literal: str) -> None:
@@ -96,7 +96,7 @@ class Cursor:
         return match[1]
 
     def error(self, expected: str) -> AssemblyError:
-        """Return the error that the next token is found where ``expected`` has to be."""
+        """Return an error that names the token found at the cursor instead of ``expected``."""
         match = _ANY.match(self.text, self.position)
         found = match[1] if match is not None else ""
         begin = self.position if match is None else match.start(1)
@@ -136,9 +136,9 @@ class Cursor:
         return taken
 
     def _end_of_list(self, expected: str, *, within: bool) -> int:
-        """Move to the end of an item of a list, or of the whole list; return the end's offset.
+        """Move to the end of a list's item, or of the whole list; return the offset of the end.
 
-        With ``within``, move to the closing bracket of the list. Otherwise, move to the end of the
+        If ``within``, the end is the closing bracket of the list. Otherwise, it is the end of the
         item: the closing bracket, a comma or ``+:``. ``expected`` describes the item in messages.
 
         Raises:

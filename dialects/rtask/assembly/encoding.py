@@ -1,7 +1,8 @@
-"""The encoding of a module's texts: names, locations and attributes are UTF-8.
+"""Checks that the strings in a module (names, locations and attributes) are UTF-8.
 
-MLIR allows any bytes in texts. Its Python bindings convert texts to ``str``: one that is not UTF-8
-raises an exception, which ends the process within a callback of MLIR, such as a verifier.
+MLIR allows any bytes in a string. Its Python bindings convert strings to ``str``: a string that is
+not UTF-8 raises an exception, which ends the process if it is raised in a callback of MLIR, such as
+a verifier.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _STRINGS = 0
 
 
 def check_encoding(module: str | bytes) -> None:
-    """Check that the texts of a module, given as text or bytecode, are UTF-8.
+    """Check that the strings in a module, given as text or bytecode, are UTF-8.
 
-    In modules with operations whose attributes may contain data, only names are checked, and
-    bytecode is not.
+    If the module has operations whose attributes may contain binary data, only names are checked in
+    text, and nothing is checked in bytecode.
 
     Raises:
-        AssemblyError: at the line of the first other text; line 0 for bytecode.
+        AssemblyError: at the line of the first string that is not UTF-8; at line 0 for bytecode.
     """
     if isinstance(module, bytes):
         texts = _stored_texts(module)
@@ -61,9 +62,9 @@ def check_encoding(module: str | bytes) -> None:
 
 
 def file_of(location: ir.FileLineColLoc) -> str:
-    """Return the name of a location's file; "-" for one that is not UTF-8.
+    """Return the name of a location's file; "-" if the name is not UTF-8.
 
-    Bytecode contains attributes as text; the text is the "file" in diagnostics about it.
+    In diagnostics about an attribute that bytecode contains as text, this text is the "file".
     """
     return "-" if _ESCAPED.search(str(location)) else location.filename
 
@@ -90,7 +91,7 @@ def _unescaped(text: str) -> bytes:
 
 
 def _stored_texts(bytecode: bytes) -> list[bytes]:
-    """Return the texts in the bytecode of a module; none if its sections are malformed.
+    """Return the strings in the bytecode of a module; empty if its sections are malformed.
 
     The format is described in MLIR's "MLIR Bytecode Format".
     """
@@ -120,9 +121,10 @@ def _sections(bytecode: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _texts_of(section: bytes) -> list[bytes]:
-    """Return the texts of a section of texts, from the last to the first.
+    """Return the strings in the bytecode's string section, from the last to the first.
 
-    The section begins with their number and their lengths, with terminators, in this order.
+    The section begins with the number of strings and the length of each, including its terminator,
+    in the order of the result.
     """
     count, at = _number(section, 0)
     texts: list[bytes] = []
@@ -138,9 +140,9 @@ def _texts_of(section: bytes) -> list[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a position, and the position after it.
+    """Decode the integer at position ``at``; return it, and the position after it.
 
-    The zeros at the low end of the first byte count the bytes that follow it.
+    The number of trailing zero bits of the first byte is the number of bytes that follow it.
     """
     first = data[at]
     if first == 0:

@@ -17,12 +17,11 @@ _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """Return the model's node of each ``rtask.operator`` and ``rtask.run``, in pre-order.
+    """Return the name of the model's node of each ``rtask.operator`` and ``rtask.run``.
 
-    The operations are those nested in ``root``.
+    The operations are those nested in ``root``, in pre-order.
 
-    A node is given by its name as a string literal, or by an empty string if the operation's
-    location has no name.
+    A name is a string literal; it is an empty string if the operation's location has no name.
     """
     found: list[str] = []
 

@@ -1,12 +1,12 @@
-"""The generic form as a parser writes it: each operation keeps its line number in the input."""
+"""A buffer for the generic form, in which each operation keeps its line number in the input."""
 
 from __future__ import annotations
 
 
 class Output:
-    """The generic form as a parser writes it, which keeps the line numbers of the parsed text.
+    """A text in the generic form, written by a parser, that keeps the parsed text's line numbers.
 
-    MLIR parses the generic form, and its diagnostics therefore name the lines of the user's text.
+    When MLIR parses the generic form, its diagnostics therefore name the lines of the user's text.
     """
 
     def __init__(self) -> None:
@@ -20,9 +20,9 @@ class Output:
         self._line += text.count("\n")
 
     def write(self, line: int, text: str) -> None:
-        """Append text without line breaks at a line number.
+        """Append ``text``, which has no line breaks, at line ``line`` of the output.
 
-        If the text is already past that line, append it to the current line.
+        If the output is already past that line, append it to the current line.
         """
         if line > self._line:
             self._pieces.append("\n" * (line - self._line))

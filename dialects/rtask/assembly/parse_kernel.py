@@ -34,7 +34,7 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse costs in any order; return them as generic attributes, with omitted defaults added.
+    """Parse costs in any order; return them, and the defaults of omitted costs, as attributes.
 
     Raises:
         AssemblyError: if a cost without a default is missing, or a cost is given twice.
@@ -65,7 +65,10 @@ def _accesses(cursor: Cursor, output: Output) -> None:
     """Parse accesses up to ``}``, and append them to ``output`` as attributes.
 
     The attributes are in the order reads, writes, updates. If the accesses in the text are in this
-    order too, each keeps its line number. Raise AssemblyError if other text comes next.
+    order too, each keeps its line number.
+
+    Raises:
+        AssemblyError: if other text comes next.
     """
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):

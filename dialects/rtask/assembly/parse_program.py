@@ -37,8 +37,8 @@ def parse_program(cursor: Cursor, output: Output) -> None:
 def _buffers(cursor: Cursor) -> dict[str, str]:
     """Parse ``buffers(%a: TYPE, ...)`` if it comes next.
 
-    Return the type of each value by its name; empty without the clause. Raise AssemblyError if a
-    name occurs twice, or other text comes next.
+    Return the type of each value by the value's name; an empty dictionary if there is no such
+    clause.
     """
     found: dict[str, str] = {}
     if not cursor.accept("buffers"):
@@ -58,8 +58,8 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 class _Records:
     """The parser of the vEUs in an rProgram, and of their runs and barriers.
 
-    It has the type of each buffer of the rProgram, by the buffer's name: the text of a run names
-    its buffers without types.
+    It knows the type of each buffer of the rProgram, because the text of a run names its buffers
+    without types.
     """
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:

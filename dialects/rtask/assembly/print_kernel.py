@@ -68,7 +68,10 @@ def _printed_accesses(op: GenericOp) -> list[str]:
 def _access(text: str, maps: Mapping[str, str]) -> str:
     """Return the readable form ``ARGUMENT[OFFSET +: SIZE, ...]`` of an access in generic form.
 
-    ``maps`` has affine maps by alias. Raise Irregular if ``text`` is not an access.
+    ``maps`` maps aliases to affine maps.
+
+    Raises:
+        Irregular: if ``text`` is not an access.
     """
     match = _ACCESS.fullmatch(text)
     if match is None:

@@ -27,12 +27,12 @@ _WAITS = re.compile(r"array<i64(?:: (\d+, \d+(?:, \d+, \d+)*+))?>")
 def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) -> tuple[int, str]:
     """Return the number of lines of the rProgram at line ``begin``, and its readable form.
 
-    ``lines`` is the module in the generic form. ``names`` has the name of the model's node for each
-    ``rtask.run``, by the number of its line.
+    ``lines`` is the module in the generic form. ``names`` maps the line number of each
+    ``rtask.run`` to the name of its node in the model.
 
     Raises:
-        Irregular: if any operation inside has no readable form; then the whole rProgram stays
-            generic.
+        Irregular: if any operation inside has no readable form, so that the whole rProgram is
+            printed in the generic form.
     """
     printer = _ProgramPrinter(lines, begin, names)
     text = printer.program()
@@ -101,7 +101,7 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Take the first line of operation ``name``, and the label of its block if it is empty.
+        """Take the first line of operation ``name``, and the label of its block if that is empty.
 
         Return the indent of the first line.
 
@@ -141,9 +141,9 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Append to ``text``, a run or a wait, its other attributes and its location; return it.
+    """Return ``text``, a run or a wait, followed by its other attributes and its location.
 
-    ``known`` has the keys of the attributes that ``text`` already contains.
+    ``known`` lists the keys of the attributes that ``text`` already contains.
     """
     others = op.others(known)
     return f"{text}{' ' if others else ''}{others}{op.location}"

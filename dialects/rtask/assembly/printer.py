@@ -17,7 +17,7 @@ _ALIAS = re.compile(r"#\w+")
 
 
 def to_readable(text: str, names: Sequence[str] = ()) -> str:
-    """Return a text printed by MLIR with this dialect's operations in the readable form.
+    """Return a text that MLIR has printed, with this dialect's operations in the readable form.
 
     Args:
         text: a module with one operation, or the begin or end of a region, per line.
