@@ -121,9 +121,13 @@ class Results:
     def finish(
         self, points: Sequence[Point], values: Sequence[ir.Value], along: int | None = None
     ) -> list[ir.Value]:
-        """Emit the epilogues of the first output's final values; return the values to store.
+        """Emit the epilogues that follow the reduction; return the values to store.
 
-        ``values`` has the value at each point; ``points`` and ``along`` are as in ``initial``.
+        Args:
+            points: as in ``initial``.
+            values: the reduction's result for the first output at each point, including the initial
+                value.
+            along: as in ``initial``.
         """
         for step, taken in self._epilogues:
             values = step.values(points, along, dict.fromkeys(taken, values))

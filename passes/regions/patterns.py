@@ -154,13 +154,13 @@ def alternatives(*options: Pattern) -> Pattern:
 
 @dataclass(frozen=True)
 class CompositePattern:
-    """A named pattern in a code generator's table.
+    """A named pattern of operations that a code generator computes as one composite.
 
     Attributes:
-        name: the code generator's name, a dot, and a unique name.
-        pattern: the pattern of the composite's result.
-        check: an additional condition: a function that is called with a match, whose operands have
-            the pattern's names; None for no condition.
+        name: unique name, prefixed with the code generator's name and a dot.
+        pattern: the pattern, rooted at the operation that produces the composite's result.
+        check: predicate that a match must also satisfy; None for no condition. The match gives
+            access to the matched operands by the names in the pattern.
         priority: patterns with a higher priority are matched first.
     """
 

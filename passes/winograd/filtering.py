@@ -21,14 +21,17 @@ _POINTS = (0, 1, -1, 2, -2)
 
 @dataclass(frozen=True)
 class Filtering:
-    """F(outputs, taps): ``result = inverse @ ((kernel @ filter) * (data @ inputs))``.
+    """Transform matrices of Winograd's minimal filtering F(outputs, taps), in one dimension.
+
+    ``result = inverse @ ((kernel @ filter) * (data @ inputs))``, where ``*`` is elementwise. The
+    names G, B and A are those of Lavin and Gray.
 
     Attributes:
-        outputs: results per tile, m.
-        taps: taps of the filter, r.
-        kernel: m + r - 1 rows, r columns; G in Lavin and Gray.
-        data: m + r - 1 rows and columns; the transpose of B.
-        inverse: m rows, m + r - 1 columns; the transpose of A.
+        outputs: m, the number of results per tile.
+        taps: r, the number of filter taps.
+        kernel: filter transform, G: [m + r - 1, r].
+        data: input transform, B transposed: [m + r - 1, m + r - 1].
+        inverse: output transform, A transposed: [m, m + r - 1].
     """
 
     outputs: int

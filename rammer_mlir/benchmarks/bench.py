@@ -117,9 +117,13 @@ def openers(request: Request) -> dict[str, Open]:
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
     """Measure a model with every contender and number of threads; return all measurements.
 
-    An error of this compiler or of the reference is stored in the result; an error of another
-    contender becomes the reason why it has no latency. ``opens`` maps contenders to functions that
-    open a model; by default those of ``openers``.
+    If this compiler or the reference fails, the measurement ends, and the message is stored in
+    ``Result.error``. If another contender fails, the reason is stored in ``Result.missing``, and
+    the measurement continues without it.
+
+    Args:
+        request: the model, the contenders and the settings.
+        opens: a function that opens a model, for each contender; by default ``openers(request)``.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
         path = Path(folder) / "model.onnx"

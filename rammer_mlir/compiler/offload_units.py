@@ -1,7 +1,7 @@
-"""The time of each region in a run, and the host's time for the same operations.
+"""Measured time of each region per run, and the time that it saves compared with the host.
 
-Operations of the model temporarily get numbered names. By these names, the rOperators of the
-program with regions and those of the program without regions are compared.
+Two programs are compared, one with and one without regions. To match their rOperators, the model's
+operations temporarily get unique numbered names as locations, which the passes preserve.
 """
 
 from __future__ import annotations

@@ -1,22 +1,24 @@
-"""A launch as a persistent kernel reads it: one array of 64-bit words (``docs/program.md``).
+"""Encodes a launch for a persistent kernel, as one array of 64-bit words (``docs/program.md``).
 
-Its parts, in order, are ``starts``, ``totals``, the records of each vEU, and ``arguments``. The
-positions of ``starts`` and ``totals`` depend only on the number of vEUs, so the kernel's code does
-not depend on the program's length::
+The array consists of ``starts``, ``totals``, the records of each vEU, and ``arguments``, in this
+order. The positions of ``starts`` and ``totals`` depend only on the number of vEUs, so the same
+kernel code works for programs of any length::
 
     starts   [num_veus]  position of the first record of each vEU
-    totals   [num_veus]  rTasks of each vEU in one run
-    records  of a run:      rKernel, first rTask, count, arguments, publish
-             of a barrier:  -1, n, (vEU, steps) * n
-             of the end:    -2
+    totals   [num_veus]  number of rTasks that each vEU executes per run of the program
+    records  run:      rKernel, first rTask, count, arguments, publish
+             barrier:  -1, n, (vEU, steps) * n
+             end:      -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
-All positions are indices into the array; ``arguments`` of a run is such a position. The kernel
-fetches ``RUN_WORDS`` words for any record, so the array is padded with zeros if it would end
-earlier.
-``publish`` is 0, or the value to which the vEU sets its step counter after this run, counted from
-the start of the launch. It is set if some vEU waits for these rTasks, and for the vEU's last run,
-from whose counter the next launch derives the number of completed runs.
+Positions are indices into the array; so is the field ``arguments`` of a run record. The kernel
+always fetches ``RUN_WORDS`` words per record, so the array is zero-padded if it would end within
+the last fetch.
+
+The field ``publish`` is the value that the vEU stores in its step counter after the run record, as
+a number of steps since the start of the launch; 0 means no store. A record publishes if a barrier
+waits for one of its rTasks. The last run record of each vEU also publishes by default: the next
+launch derives the number of completed program runs from that counter.
 """
 
 from __future__ import annotations

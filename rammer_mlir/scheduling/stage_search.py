@@ -104,11 +104,13 @@ class StageSearch:
     _solved: dict[object, Solved | None] = field(default_factory=dict[object, "Solved | None"])
 
     def stages(self, units: Sequence[Sequence[int]]) -> list[Stage]:
-        """Return the operators of each stage, in the order of execution.
+        """Search for the stages of smallest predicted time; return the operators of each stage.
+
+        The stages are in execution order.
 
         Args:
-            units: the operators of each unit, which are placed as a whole; units are in a
-                topological order.
+            units: the operators of each unit, in a topological order of units. All operators of a
+                unit are placed in the same stage.
         """
         between = unit_sources(self.sources, units)
         found: list[Stage] = []

@@ -1,14 +1,14 @@
-"""Pointers to memrefs' elements, in the LLVM dialect, from indices of 32 or 64 bits.
+"""Computes LLVM pointers to memref elements, for 32-bit or 64-bit indices.
 
-Addresses have 64 bits even where indices have 32, so ``memref.extract_aligned_pointer_as_index``
-would truncate them. The pointer is in the descriptor of a memref in the LLVM dialect (upstream's
-"LLVM IR Target", ranked memref types); it is read from there, through a cast that the conversion of
-memrefs resolves.
+Addresses have 64 bits even if the index type has 32, in which case
+``memref.extract_aligned_pointer_as_index`` would truncate them. The aligned pointer is therefore
+extracted from the memref's LLVM descriptor (see "Ranked MemRef Types" in MLIR's "LLVM IR Target"),
+through a ``builtin.unrealized_conversion_cast`` that the later memref-to-LLVM conversion resolves.
 
-An element's pointer adds the constant part of its index after the dynamic part. A load's immediate
-offset then holds the constant at no cost, and the accesses of unrolled code share the dynamic part.
-LLVM would find such constants only if all intermediate sums, extended to the bits of an address,
-were known not to overflow; its passes lose these flags.
+An index is split into a dynamic and a constant part, and the constant part is added last. It then
+folds into the immediate offset of the load, and unrolled accesses share the dynamic part. LLVM
+could do this split only if it knew that no intermediate sum overflows when extended to 64 bits, but
+its passes drop the no-wrap flags that say so.
 """
 
 from __future__ import annotations

@@ -107,11 +107,13 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare the policies, print the results and write them to ``experiments.json``; return 0.
+    """Run the experiments, print the results and write them to ``experiments.json``; return 0.
+
+    The experiments compare the policies on ``--modules`` random modules and, if ``--proofs`` is
+    not 0, search for optimal schedules of ``--proofs`` random modules.
 
     Raises:
-        OptionError: for fewer than two modules to compare policies on, or for exactly one module to
-            search optimal schedules of.
+        OptionError: if ``--modules`` is less than 2, or ``--proofs`` is 1.
     """
     options = _parser().parse_args(arguments)
     if options.modules < 2 or options.proofs == 1:
