@@ -43,10 +43,13 @@ class MfmaProducts:
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of a wave's tile for an instruction's steps along k; return the sums.
+        """Emit the matrix instructions for one k-step of a wave's tile; return the accumulators.
 
-        ``results`` has the lane's sums before. ``bases`` has the index in shared memory of each
-        operand's first element.
+        The k-step is the k extent of one instruction.
+
+        Args:
+            bases: for each operand, the index in shared memory of its first element.
+            results: the lane's accumulators before the step.
         """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right

@@ -28,10 +28,13 @@ class WarpProducts(Protocol):
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the products of a warp's tile for an instruction's steps along k; return the sums.
+        """Emit the matrix instructions for one k-step of a warp's tile; return the accumulators.
 
-        ``results`` has the lane's sums before. ``bases`` has the index in shared memory of each
-        operand's first element.
+        The k-step is the k extent of one instruction.
+
+        Args:
+            bases: for each operand, the index in shared memory of its first element.
+            results: the lane's accumulators before the step.
         """
         ...
 
