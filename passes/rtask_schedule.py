@@ -21,6 +21,7 @@ from rammer_mlir.scheduling.memory_limit import limited
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.policies.policy import keeps_homes
 from rammer_mlir.scheduling.supersteps import supersteps
 
 
@@ -63,7 +64,8 @@ class Schedule(Pass):
             propose_offsets(builder.roots, fitting.offsets)
             graph = fitting.graph
         else:
-            graph = in_turns(graph, _chunks(operators), self.num_veus)
+            homes = keeps_homes(policy) and not self.per_operator
+            graph = in_turns(graph, _chunks(operators), self.num_veus, homes=homes)
         plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)

@@ -183,9 +183,9 @@ def expand_log1p(x: Float) -> Float:
 
 
 def expand_tanh(x: Float) -> Float:
-    """Emit tanh(x) as (exp(2x) - 1) / (exp(2x) + 1), with an error of 3 ulp."""
-    half = _half_expm1(x.clamp(-10.0, 10.0) * 2.0)
-    return x.equals(0.0).choose(x, half / (half + 1.0))  # keeps -0.0
+    """Emit tanh(x) as (exp(2a) - 1) / (exp(2a) + 1) for a = |x|, with an error of 3 ulp."""
+    half = _half_expm1(x.absolute().at_most(10.0) * 2.0)
+    return _with_sign(half / (half + 1.0), x)
 
 
 def expand_erf(x: Float) -> Float:

@@ -95,7 +95,9 @@ class CachedChains:
     constants: Container[ir.Value]
     cache: int
     settled: set[ir.Operation] = field(default_factory=set[ir.Operation])
-    _products: dict[ir.Operation, bool] = field(default_factory=dict[ir.Operation, bool])
+    _products: dict[tuple[str, tuple[bool, ...]], bool] = field(
+        default_factory=dict[tuple[str, tuple[bool, ...]], bool]
+    )
 
     def choose(self, block: ir.Block, chains: ChunkedChains) -> ChunkedChain | None:
         """Return the last chain of a block to compute in chunks; None if there is no such chain.
@@ -151,11 +153,11 @@ class CachedChains:
 
     def _is_product(self, op: ir.OpView) -> bool:
         """Whether an rOperator computes a product of two values known at run time."""
-        if op.operation not in self._products:
-            known = [value in self.constants for value in op.operation.operands]
-            name = kernel_names(op)[0]
-            self._products[op.operation] = self.functions.has_run_time_product(name, known)
-        return self._products[op.operation]
+        name = kernel_names(op)[0]
+        known = tuple(value in self.constants for value in op.operation.operands)
+        if (name, known) not in self._products:
+            self._products[name, known] = self.functions.has_run_time_product(name, known)
+        return self._products[name, known]
 
     def _whole_operands(self, chain: ChunkedChain) -> set[ir.Value]:
         """Return the operands from outside of a chain that every chunk reads whole."""

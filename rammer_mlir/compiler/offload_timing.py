@@ -33,7 +33,7 @@ _NEAR = 1.15
 """Programs that take at most this multiple of the fastest one's time are measured again."""
 
 _LEAST_ROUNDS = 11
-"""Minimum number of rounds of the second time; losing three of them leaves a program in doubt."""
+"""Minimum number of rounds of the second time; a single program has to win nine of them."""
 
 _RECORDS = 5
 """Number of recorded runs of a program."""
@@ -56,7 +56,7 @@ class Measured:
 
     Attributes:
         seconds: the seconds per run of each choice of regions.
-        faster: the choices whose programs are faster than that of ``HOST`` beyond doubt.
+        faster: the choices whose programs are significantly faster than that of ``HOST``.
         untried: number of choices that were not compiled for lack of time.
     """
 

@@ -20,15 +20,17 @@ from rammer_mlir.scheduling.graph import TaskGraph
 Chunk = tuple[int, int]
 """The number of a chain, and the number of a chunk in the order of execution."""
 
-_EVEN = 0.85
+_EVEN = 0.9
 """Least share of the vEUs' time that whole chunks have to occupy, if all chunks take equal time.
 
-Otherwise all vEUs share each chunk, with barriers between its operators: in an attention of two
-vEUs, these and the traffic between the caches take about a seventh of the time.
+Otherwise all vEUs share each chunk, with barriers between its operators: on two vEUs, these and the
+traffic between the caches take 5 to 15 % of an attention's time.
 """
 
 
-def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int) -> TaskGraph:
+def in_turns(
+    graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int, *, homes: bool
+) -> TaskGraph:
     """Return the graph with dependencies and homes by which the chunks of a chain run in turns.
 
     The buffers of a chunk take over the memory of an earlier chunk (anti-dependencies), so that at
@@ -39,6 +41,7 @@ def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int) -> Ta
         graph: the graph.
         chunks: the chunk of each operator that belongs to a chunk, by the operator's number.
         num_veus: the number of vEUs of the device.
+        homes: whether the policy keeps homes; without, all vEUs share each chunk.
     """
     if not chunks:
         return graph
@@ -48,7 +51,7 @@ def in_turns(graph: TaskGraph, chunks: Mapping[int, Chunk], num_veus: int) -> Ta
     numbers: defaultdict[int, list[int]] = defaultdict(list)
     for chain, number in sorted(last):
         numbers[chain].append(number)
-    turns = {chain: _turns(ends, num_veus) for chain, ends in numbers.items()}
+    turns = {chain: _turns(ends, num_veus, homes=homes) for chain, ends in numbers.items()}
     for (chain, number), begun in _begun(graph, chunks, own).items():
         turn = turns[chain].of(number) if chain in turns else None
         if turn is not None and turn.after is not None:
@@ -92,19 +95,19 @@ class _Turns:
         return self.turns[place] if place < len(self.ends) else None
 
 
-def _turns(ends: Sequence[int], num_veus: int) -> _Turns:
+def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
     """Return the turns of the chunks ``ends`` of a chain.
 
     If each vEU computes whole chunks, these are consecutive, because consecutive chunks share
     operands, such as the keys of a head.
     """
     share = -(-len(ends) // num_veus)
-    is_even = len(ends) >= _EVEN * share * num_veus
-    lanes = [place // share if is_even else place % num_veus for place in range(len(ends))]
+    at_home = homes and num_veus > 1 and len(ends) >= _EVEN * share * num_veus
+    lanes = [place // share if at_home else place % num_veus for place in range(len(ends))]
     latest: dict[int, int] = {}
     found: list[_Turn] = []
     for number, lane in zip(ends, lanes, strict=True):
-        found.append(_Turn(latest.get(lane), lane if is_even and num_veus > 1 else None))
+        found.append(_Turn(latest.get(lane), lane if at_home else None))
         latest[lane] = number
     return _Turns(ends, found)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 BURST = 3
-"""The number of timed runs in each turn, after an untimed warm-up run."""
+"""The number of timed runs in a turn of a fast program, after an untimed warm-up run."""
 
 _SLOW = 0.02
 """Seconds of a run from which on each turn has a single timed run.
@@ -21,7 +21,7 @@ average over short disturbances, and the machine's speed changes between rounds.
 """
 
 _CONFIDENCE = 0.95
-"""Confidence with which an implementation has to be faster than another to count as faster."""
+"""Confidence that no implementation counts as faster than another without being faster."""
 
 MIN_ROUNDS, MAX_ROUNDS = 5, 300
 
@@ -103,37 +103,40 @@ def clearly_faster(
 ) -> frozenset[Key]:
     """Return the implementations that are significantly faster than ``reference``.
 
-    An implementation counts if it is faster than ``reference`` in so many rounds that an equally
-    fast implementation would achieve this with a probability of at most 5 % (one-sided sign test).
-    A round compares the medians of the runs. ``rounds`` are the results of ``take_rounds``.
+    An implementation counts if it is faster than ``reference`` in most rounds (one-sided sign
+    test). If all implementations are equally fast, any of them counts with a probability of at most
+    5 %: the level of each test is 5 % divided by the number of tests (Bonferroni's correction). A
+    round compares the medians of the runs. ``rounds`` are the results of ``take_rounds``.
     """
     bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
+    level = (1 - _CONFIDENCE) / max(1, len(bursts) - 1)
     return frozenset(
         name
         for name, times in bursts.items()
-        if _is_clear(sum(a < b for a, b in zip(times, bursts[reference], strict=True)), len(times))
+        if _chance(sum(a < b for a, b in zip(times, bursts[reference], strict=True)), len(times))
+        <= level
     )
 
 
-def _is_clear(wins: int, rounds: int) -> bool:
-    """Whether ``wins`` of ``rounds`` are improbable if both implementations are equally fast.
-
-    The probability is that of the binomial distribution.
-    """
-    at_least = sum(math.comb(rounds, count) for count in range(wins, rounds + 1))
-    return at_least <= (1 - _CONFIDENCE) * 2**rounds
+def _chance(wins: int, rounds: int) -> float:
+    """Return the probability of at least ``wins`` wins in ``rounds`` rounds of equal chances."""
+    return sum(math.comb(rounds, count) for count in range(wins, rounds + 1)) / 2**rounds
 
 
 def timed_burst(run: Callable[[], object]) -> list[float]:
-    """Return the seconds of BURST runs, or of one slow run, after an untimed run.
+    """Return the seconds of BURST runs, or of a single run of a slow program.
 
-    The untimed run refills the caches.
+    An untimed run before refills the caches. Two slow runs make a program slow, since one of them
+    may have been interrupted.
     """
-    run()
     stamps = [time.perf_counter()]
-    for _ in range(BURST):
+    for _ in range(1 + BURST):
         run()
         stamps.append(time.perf_counter())
-        if stamps[-1] - stamps[-2] > _SLOW:
+        if len(stamps) == 3 and min(_durations(stamps)) > _SLOW:
             break
+    return _durations(stamps)[1:]
+
+
+def _durations(stamps: Sequence[float]) -> list[float]:
     return [end - begin for begin, end in itertools.pairwise(stamps)]

@@ -69,3 +69,15 @@ def test_max_pool_gives_the_position_of_a_nan(by_column: int) -> None:
     )
     assert np.isnan(found["out0"][0, 0, 0, 1]) and np.isnan(found["out0"]).sum() == 1
     assert found["out1"][0, 0, 0, 1] == (4 * 4 + 1 if by_column else 1 * 6 + 4)
+
+
+@pytest.mark.parametrize("include", [0, 1])
+def test_averages_whose_counts_differ_along_two_axes(include: int) -> None:
+    check_node(
+        "AveragePool",
+        [floats(1, 3, 6, 7, 5)],
+        kernel_shape=[3, 4, 2],
+        strides=[2, 1, 1],
+        pads=[1, 2, 0, 1, 1, 0],
+        count_include_pad=include,
+    )

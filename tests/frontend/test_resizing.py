@@ -111,3 +111,17 @@ def test_linear_coordinates_beyond_the_last_element() -> None:
         mode="linear",
         coordinate_transformation_mode="asymmetric",
     )
+
+
+@pytest.mark.parametrize("rounding", ["floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel"])
+def test_nearest_elements_of_axes_that_differ(coordinates: str, rounding: str) -> None:
+    """One axis is repeated, one is stretched by a fraction, one shrinks, one stays."""
+    check_node(
+        "Resize",
+        [floats(3, 4, 5, 6), None, None, np.array([6, 6, 3, 6])],
+        constants=[3],
+        mode="nearest",
+        coordinate_transformation_mode=coordinates,
+        nearest_mode=rounding,
+    )

@@ -115,6 +115,17 @@ def test_signed_zeros(name: str, count: int) -> None:
     assert np.signbit(y).tolist() == np.signbit(expected).tolist()
 
 
+@pytest.mark.parametrize("name", ["math.tanh", "math.erf", "math.sin", "math.atan", "math.asin"])
+def test_odd_functions(name: str) -> None:
+    low, high = (-1.0, 1.0) if name == "math.asin" else (-12.0, 12.0)
+    x = _inputs(low, high)
+    kernel = compile_kernel(_source(name, "f32", len(x)))
+    y, mirrored = np.zeros_like(x), np.zeros_like(x)
+    kernel(0, x, y)
+    kernel(0, -x, mirrored)
+    np.testing.assert_array_equal(mirrored, -y)
+
+
 @pytest.mark.parametrize("machine", [X86_64_AVX2, X86_64_AVX512])
 @pytest.mark.parametrize(
     "name", ["math.exp", "math.tanh", "math.log", "math.erf", "math.atan", "math.asin", "math.acos"]

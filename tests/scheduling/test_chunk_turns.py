@@ -9,6 +9,7 @@ from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.policies.policy import keeps_homes
 from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.verifier import verify
@@ -60,24 +61,25 @@ def most_in_progress(graph: TaskGraph, plan: Plan, chunks: dict[int, Chunk], veu
     return max(sum(begin[c] <= time < end[c] for c in begin) for time in begin.values())
 
 
-@pytest.mark.parametrize("policy", ["wavefront", "list", "sequential", "ios"])
+@pytest.mark.parametrize("policy", ["wavefront", "list", "auto", "sequential", "ios"])
 @pytest.mark.parametrize(("count", "veus"), [(8, 1), (8, 2), (7, 2), (3, 2), (9, 4), (2, 4)])
 def test_plans_are_correct_and_few_chunks_are_in_progress(
     count: int, veus: int, policy: str
 ) -> None:
     graph, chunks = chunked(count)
-    ordered = in_turns(graph, chunks, veus)
-    plan = ask(get_policy(policy), ordered, cpu_device(veus))
+    chosen = get_policy(policy)
+    ordered = in_turns(graph, chunks, veus, homes=keeps_homes(chosen))
+    plan = ask(chosen, ordered, cpu_device(veus))
     verify(ordered, plan)
     verify(graph, plan)
     assert most_in_progress(graph, plan, chunks, veus) <= veus
 
 
-@pytest.mark.parametrize("policy", ["wavefront", "list"])
-@pytest.mark.parametrize(("count", "veus"), [(8, 2), (12, 4), (7, 2)])
+@pytest.mark.parametrize("policy", ["wavefront", "list", "auto"])
+@pytest.mark.parametrize(("count", "veus"), [(8, 2), (12, 4), (19, 2)])
 def test_a_veu_computes_consecutive_chunks(count: int, veus: int, policy: str) -> None:
     graph, chunks = chunked(count)
-    ordered = in_turns(graph, chunks, veus)
+    ordered = in_turns(graph, chunks, veus, homes=True)
     plan = ask(get_policy(policy), ordered, cpu_device(veus))
     share = -(-count // veus)
     for operator, (_, chunk) in chunks.items():
@@ -85,16 +87,29 @@ def test_a_veu_computes_consecutive_chunks(count: int, veus: int, policy: str) -
         assert veus_of(plan, operator) == {chunk // share}
 
 
-@pytest.mark.parametrize(("count", "veus"), [(3, 2), (9, 4), (2, 4)])
+@pytest.mark.parametrize(("count", "veus"), [(3, 2), (7, 2), (8, 3), (9, 4), (2, 4)])
 def test_veus_share_chunks_that_would_leave_some_idle(count: int, veus: int) -> None:
     graph, chunks = chunked(count)
-    ordered = in_turns(graph, chunks, veus)
+    ordered = in_turns(graph, chunks, veus, homes=True)
     assert {operator.home for operator in ordered.operators} == {None}
 
 
 def test_other_operators_have_no_home() -> None:
     graph, chunks = chunked(8)
-    homes = [operator.home for operator in in_turns(graph, chunks, 2).operators]
+    homes = [operator.home for operator in in_turns(graph, chunks, 2, homes=True).operators]
     assert homes[0] is None and None not in homes[1:]
-    assert in_turns(graph, {}, 2) is graph
-    assert {operator.home for operator in in_turns(graph, chunks, 1).operators} == {None}
+    assert in_turns(graph, {}, 2, homes=True) is graph
+    assert {o.home for o in in_turns(graph, chunks, 2, homes=False).operators} == {None}
+    assert {operator.home for operator in in_turns(graph, chunks, 1, homes=True).operators} == {
+        None
+    }
+
+
+def test_chains_have_turns_of_their_own() -> None:
+    """Two chains of four chunks, whose chunks alternate in the graph."""
+    graph, chunks = chunked(8)
+    both = {operator: (chunk % 2, chunk // 2) for operator, (_, chunk) in chunks.items()}
+    ordered = in_turns(graph, both, 2, homes=True)
+    plan = ask(get_policy("wavefront"), ordered, cpu_device(2))
+    verify(graph, plan)
+    assert all(veus_of(plan, operator) == {chunk // 2} for operator, (_, chunk) in both.items())

@@ -105,7 +105,10 @@ class TileArrays:
 
     @classmethod
     def of_plans(cls, nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> Self:
-        """Return the micro tiles of plans with a common vector loop, one plan after the other."""
+        """Return the micro tiles of plans with equal vectors, one plan after the other.
+
+        The plans have the same ``vector``, ``lanes`` and ``vectors``.
+        """
         common, _ = plans[0]
         along = 1 if common.vector is None else common.points(common.vector)
         rows = [(plan, count, tile) for plan, tiles in plans for count, tile in tiles]
@@ -256,7 +259,8 @@ class TileArrays:
 def costs_in_cache(nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> list[float]:
     """Return the cycles of all micro tiles of each plan together, without cache misses.
 
-    Every operand is assumed to be in the first-level cache. The plans have a common vector loop.
+    Every operand is assumed to be in the first-level cache. The plans have the same ``vector``,
+    ``lanes`` and ``vectors``.
     """
     cycles = iter(TileArrays.of_plans(nest, plans).cycles_in_cache(nest).tolist())
     return [sum(islice(cycles, len(tiles))) for _, tiles in plans]

@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.checked import checked_plan
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
-from rammer_mlir.scheduling.policies.policy import Policy
+from rammer_mlir.scheduling.policies.policy import Policy, keeps_homes
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
@@ -24,6 +24,8 @@ from rammer_mlir.scheduling.simulator import with_prediction
 @dataclass(frozen=True)
 class Auto:
     """Try several policies, cheap policies first, and keep the plan of smallest predicted time.
+
+    If operators of the graph have homes, only policies that keep homes are tried.
 
     Attributes:
         budget_seconds: start no more policies after this time; `wavefront` always runs.
@@ -37,6 +39,7 @@ class Auto:
     """
 
     name: ClassVar[str] = "auto"
+    keeps_homes: ClassVar[bool] = True
 
     budget_seconds: float = 60.0
     max_list_rtasks: int = 50_000
@@ -64,6 +67,9 @@ class Auto:
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
         listing = [ListScheduling()] if rtasks <= self.max_list_rtasks else []
         policies: list[Policy] = [Sequential(), *listing, *self.further()]
+        if any(operator.home is not None for operator in graph.operators):
+            # Predicted times do not account for the traffic between caches that homes avoid.
+            policies = [policy for policy in policies if keeps_homes(policy)]
         if self.executor is None:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)

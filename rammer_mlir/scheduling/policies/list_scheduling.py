@@ -30,6 +30,7 @@ class ListScheduling:
     """
 
     name: ClassVar[str] = "list"
+    keeps_homes: ClassVar[bool] = True
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return the plan of smallest predicted time, of one rProgram."""

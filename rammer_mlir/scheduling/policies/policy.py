@@ -12,7 +12,8 @@ from rammer_mlir.scheduling.program import Plan
 class Policy(Protocol):
     """Interface of a scheduling policy.
 
-    The policy `auto` also tries policies whose attribute ``joins_auto`` is true.
+    The policy `auto` also tries policies whose attribute ``joins_auto`` is true. A policy that runs
+    the rTasks of operators with a ``home`` there has the attribute ``keeps_homes``, which is true.
     """
 
     name: ClassVar[str]
@@ -21,3 +22,8 @@ class Policy(Protocol):
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return the rPrograms for all rTasks of the graph, and the chosen rKernels."""
         ...
+
+
+def keeps_homes(policy: Policy) -> bool:
+    """Whether a policy runs all rTasks of an operator with a ``home`` on that vEU."""
+    return bool(getattr(policy, "keeps_homes", False))

@@ -45,6 +45,7 @@ class Wavefront:
     """
 
     name: ClassVar[str] = "wavefront"
+    keeps_homes: ClassVar[bool] = True
 
     readiness: Readiness = "auto"
 
@@ -142,8 +143,12 @@ def schedule_wave(
     the most efficient rKernels, if the program is then predicted to be faster (``SelectRKernels``).
     """
     operators, device = context.graph.operators, context.device
-    fast = [fastest(operators[number], device) for number in wave]
     thrifty = [most_efficient(operators[number], device) for number in wave]
+    # On a single vEU, its home, an operator takes the least time by the most efficient rKernel.
+    fast = [
+        fastest(operators[number], device) if operators[number].home is None else efficient
+        for number, efficient in zip(wave, thrifty, strict=True)
+    ]
     total = sum(
         operators[number].kernels[kernel].num_rtasks
         for number, kernel in zip(wave, fast, strict=True)

@@ -182,7 +182,7 @@ def resize(node: Node) -> Tensor:
             indices = _NEAREST[node.attribute("nearest_mode", "round_prefer_floor")](places)
             indices = indices.astype(np.int64).clip(0, axis.before - 1)
             if count := _repeats(axis, indices):
-                repeats[axis.number] = count
+                repeats |= {axis.number: count} if count > 1 else {}
             else:
                 result = _select(result, axis, indices)
         else:

@@ -167,9 +167,14 @@ def _pad_with_elements(x: Tensor, low: Sequence[int], high: Sequence[int], mode:
     for axis in reversed(range(x.rank)):
         before, after = max(low[axis], 0), max(high[axis], 0)
         places = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
+        if not before and not after:
+            continue
         ends = places[:before], places[len(places) - after :]
-        left, right = (take(x, constant(end), axis, is_checked=True) for end in ends)
-        x = concat([left, x, right], axis)
+        # With 32 bits, a vector has as many indices as elements.
+        left, right = (constant(end.astype(np.int32)) for end in ends)
+        parts = [take(x, left, axis, is_checked=True)] if before else []
+        parts += [x, take(x, right, axis, is_checked=True)] if after else [x]
+        x = concat(parts, axis)
     return x
 
 
