@@ -4,7 +4,8 @@ LLVM calls libm once per lane for these. The expansions are valid for all inputs
 and denormals included; the stated errors are in units in the last place (ulp) against the exact
 value, on a machine with fused multiply-add. Polynomials are the project's own weighted minimax fits
 (Lawson's iteration on Chebyshev nodes); range reduction follows Cody and Waite, "Software Manual
-for the Elementary Functions", 1980. f64 and all functions that are not listed go to libm.
+for the Elementary Functions", 1980. On f64, expm1 and log1p are
+computed from exp and log of libm; the other functions, and those that are not listed, go to libm.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.floats import Bits, Float, element_type, expand
+from rammer_mlir.lowering.llvm.floats import Bits, Double, Float, element_type, expand
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH = 0.693145751953125  # the leading 15 bits, so that n * _LN2_HIGH is exact
@@ -57,10 +58,13 @@ def expand_exponentials(module: ir.Module) -> None:
         if operation.name == "math.isinf":
             _expand_isinf(operation)
             continue
+        if operation.name in _DOUBLE_EXPANSIONS and _has_element(operation, ir.F64Type):
+            _expand_double(operation)
+            continue
         expansion = EXPANSIONS.get(operation.name)
         if operation.name == "math.exp" and _is_approximate(operation):
             expansion = expand_exp_to_normal_numbers
-        if expansion is not None and _on_f32(operation):
+        if expansion is not None and _has_element(operation, ir.F32Type):
             expand(operation, expansion)
 
 
@@ -83,8 +87,8 @@ def _is_approximate(operation: ir.Operation) -> bool:
     return given is not None and bool({"afn", "fast"} & set(re.findall(r"\w+", str(given))))
 
 
-def _on_f32(operation: ir.Operation) -> bool:
-    return isinstance(element_type(operation.result.type), ir.F32Type)
+def _has_element(operation: ir.Operation, kind: type[ir.Type]) -> bool:
+    return isinstance(element_type(operation.result.type), kind)
 
 
 def _round(x: Float, bias: int) -> tuple[Float, Bits]:
@@ -180,6 +184,43 @@ def expand_log1p(x: Float) -> Float:
     result = x.equals(math.inf).choose(x, result)
     result = x.equals(-1.0).choose(x.constant(-math.inf), result)
     return x.equals(0.0).choose(x, result)
+
+
+def _expand_double(operation: ir.Operation) -> None:
+    """Replace expm1 or log1p on f64, which MLIR lowers to exp(x) - 1 and log(1 + x), in place."""
+    with ir.InsertionPoint(operation), operation.location:
+        result = _DOUBLE_EXPANSIONS[operation.name](Double(operation.operands[0])).value
+    operation.result.replace_all_uses_with(result)
+    operation.erase()
+
+
+def _double_expm1(x: Double) -> Double:
+    """Emit exp(x) - 1 as (u - 1) x / log(u) for u = exp(x), in which rounding errors cancel.
+
+    The formula is Kahan's; the error is a few ulp.
+    """
+    u = Double(math_dialect.exp(x.value))
+    less = u - 1.0
+    result = less * (x / Double(math_dialect.log(u.value)))
+    result = u.equals(math.inf).choose(u, less.equals(-1.0).choose(less, result))
+    return u.equals(1.0).choose(x, result)
+
+
+def _double_log1p(x: Double) -> Double:
+    """Emit log(1 + x) as log(u) x / (u - 1) for u = 1 + x, in which rounding errors cancel.
+
+    The formula is Kahan's; the error is a few ulp.
+    """
+    u = x + 1.0
+    result = Double(math_dialect.log(u.value)) * (x / (u - 1.0))
+    result = u.equals(math.inf).choose(u, result)
+    return u.equals(1.0).choose(x, result)
+
+
+_DOUBLE_EXPANSIONS: dict[str, Callable[[Double], Double]] = {
+    "math.expm1": _double_expm1,
+    "math.log1p": _double_log1p,
+}
 
 
 def expand_tanh(x: Float) -> Float:

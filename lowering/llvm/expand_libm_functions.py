@@ -16,9 +16,9 @@ from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.floats import (
     Bits,
+    Double,
     Float,
     Mask,
-    Real,
     constant_like,
     element_type,
     expand,
@@ -31,7 +31,6 @@ _ATAN = (-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-
 _ASIN = (1.6666752422e-1, 7.4953002686e-2, 4.5470025998e-2, 2.4181311049e-2, 4.2163199048e-2)
 # pi / 2 as a sum; the first two terms have 25 bits, so that their products with n are exact.
 _HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
-_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits
 _LN2 = math.log(2.0)
 _ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
 _EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
@@ -40,36 +39,6 @@ _SHIFTS = (250, 200, 150, 100, 50, 0)
 
 The largest ratio of two f32 is below 2**277.
 """
-
-
-class Double(Real):
-    """An f64 value, or a vector of them."""
-
-    @staticmethod
-    def element() -> ir.Type:
-        """Return f64."""
-        return ir.F64Type.get()
-
-    @staticmethod
-    def of(x: Float) -> Double:
-        """Emit the exact conversion of an f32 to f64."""
-        return Double(arith.extf(shaped_like(x.value.type, ir.F64Type.get()), x.value))
-
-    def rounded(self) -> Double:
-        """Emit the nearest integer as an f64; needs |x| < 2**51."""
-        # Correct only without fast-math flags: reassociation would cancel the two additions.
-        return self + _ROUND - _ROUND
-
-    def low_bits(self) -> Bits:
-        """Emit the integer value, modulo 2**32, of a result of ``rounded``."""
-        wide, narrow = (
-            shaped_like(self.value.type, ir.IntegerType.get_signless(bits)) for bits in (64, 32)
-        )
-        return Bits(arith.trunci(narrow, arith.bitcast(wide, (self + _ROUND).value)))
-
-    def single(self) -> Float:
-        """Emit the rounding to f32."""
-        return Float(arith.truncf(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:

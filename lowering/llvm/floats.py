@@ -7,7 +7,9 @@ from typing import ClassVar, Self, TypeVar
 
 from rammer_mlir.bindings import arith, ir
 
-Number = TypeVar("Number", "Bits", "Float")
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits
+
+Number = TypeVar("Number", "Bits", "Float", "Double")
 
 
 class Mask:
@@ -96,6 +98,16 @@ class Real:
     def __truediv__(self, other: Self | float) -> Self:
         return type(self)(arith.divf(self.value, self._lift(other)))
 
+    def __lt__(self, other: Self | float) -> Mask:
+        return self._compare(arith.CmpFPredicate.OLT, other)
+
+    def __gt__(self, other: Self | float) -> Mask:
+        return self._compare(arith.CmpFPredicate.OGT, other)
+
+    def equals(self, other: Self | float) -> Mask:
+        """Emit the comparison for equality, which is false for a NaN."""
+        return self._compare(arith.CmpFPredicate.OEQ, other)
+
     def polynomial(self, coefficients: Sequence[float]) -> Self:
         """Emit the polynomial in this value, by Horner's rule.
 
@@ -106,6 +118,9 @@ class Real:
         for coefficient in reversed(rest):
             total = total * self + coefficient
         return total
+
+    def _compare(self, predicate: object, other: Self | float) -> Mask:
+        return Mask(arith.cmpf(predicate, self.value, self._lift(other)))
 
     def _lift(self, other: Self | float) -> ir.Value:
         return other.value if isinstance(other, Real) else self.constant(other).value
@@ -124,16 +139,6 @@ class Float(Real):
     def __neg__(self) -> Float:
         return Float(arith.negf(self.value))
 
-    def __lt__(self, other: Self | float) -> Mask:
-        return self._compare(arith.CmpFPredicate.OLT, other)
-
-    def __gt__(self, other: Self | float) -> Mask:
-        return self._compare(arith.CmpFPredicate.OGT, other)
-
-    def equals(self, other: Self | float) -> Mask:
-        """Emit the comparison for equality, which is false for a NaN."""
-        return self._compare(arith.CmpFPredicate.OEQ, other)
-
     def absolute(self) -> Float:
         """Emit the absolute value: the value with the sign bit cleared."""
         return (self.bits() & 0x7FFFFFFF).as_float()
@@ -151,8 +156,35 @@ class Float(Real):
         integer = ir.IntegerType.get_signless(32)
         return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
 
-    def _compare(self, predicate: object, other: Self | float) -> Mask:
-        return Mask(arith.cmpf(predicate, self.value, self._lift(other)))
+
+class Double(Real):
+    """An f64 value, or a vector of them."""
+
+    @staticmethod
+    def element() -> ir.Type:
+        """Return f64."""
+        return ir.F64Type.get()
+
+    @staticmethod
+    def of(x: Float) -> Double:
+        """Emit the exact conversion of an f32 to f64."""
+        return Double(arith.extf(shaped_like(x.value.type, ir.F64Type.get()), x.value))
+
+    def rounded(self) -> Double:
+        """Emit the nearest integer as an f64; needs |x| < 2**51."""
+        # Correct only without fast-math flags: reassociation would cancel the two additions.
+        return self + _ROUND - _ROUND
+
+    def low_bits(self) -> Bits:
+        """Emit the integer value, modulo 2**32, of a result of ``rounded``."""
+        wide, narrow = (
+            shaped_like(self.value.type, ir.IntegerType.get_signless(bits)) for bits in (64, 32)
+        )
+        return Bits(arith.trunci(narrow, arith.bitcast(wide, (self + _ROUND).value)))
+
+    def single(self) -> Float:
+        """Emit the rounding to f32."""
+        return Float(arith.truncf(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:

@@ -143,6 +143,23 @@ def test_double_precision(name: str) -> None:
     np.testing.assert_allclose(y, reference(x), rtol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["expm1", "log1p"])
+def test_double_precision_near_zero(name: str) -> None:
+    """Where exp(x) - 1 and log(1 + x) would lose all digits, and at the limits."""
+    random = np.random.default_rng(1)
+    x = np.concatenate([
+        random.uniform(-0.99, 3.0, 40), 10.0 ** random.uniform(-300, -1, 40),
+        -(10.0 ** random.uniform(-300, -1, 40)), [700.0, 1e300, math.inf, math.nan, 0.0, -0.0],
+        [-1.0, -2.0, -700.0, -math.inf],
+    ])  # fmt: skip
+    y = np.zeros_like(x)
+    compile_kernel(_source(f"math.{name}", "f64", len(x)))(0, x, y)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(x)
+    np.testing.assert_allclose(y, exact, rtol=4e-15)
+    assert np.signbit(y[exact == 0]).tolist() == np.signbit(exact[exact == 0]).tolist()
+
+
 @pytest.mark.parametrize("name", ["exp", "tanh", "log", "sqrt"])
 def test_narrow_types(name: str) -> None:
     x = np.random.default_rng(2).uniform(0.1, 3.0, 100).astype(np.float32)
