@@ -42,6 +42,18 @@ def test_data_smaller_than_a_window_has_no_window(
     check_node(operator, [floats(1, 2, 1)], opset=opset, ceil_mode=1, **window)
 
 
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("padding", ["VALID", "NOTSET"])
+@pytest.mark.parametrize(("kernel", "stride"), [(4, 1), (9, 2), (9, 1)])
+def test_data_much_smaller_than_a_window_has_no_window(
+    operator: str, padding: str, kernel: int, stride: int
+) -> None:
+    """ONNX's shape inference computes a negative size, and would end the process."""
+    window = {"kernel_shape": [kernel], "strides": [stride], "auto_pad": padding}
+    found = run_node(operator, [floats(1, 2, 1)], opset=22, ceil_mode=1, **window)
+    assert [value.shape for value in found.values()] == [(1, 2, 0)]
+
+
 def test_positions_in_data_smaller_than_a_window_are_empty() -> None:
     check_node("MaxPool", [floats(1, 2, 1)], outputs=2, kernel_shape=[3], strides=[2], ceil_mode=1)
 

@@ -1,6 +1,6 @@
-"""Placeholders for nodes whose shapes ONNX's inference cannot infer, or infers wrongly.
+"""Replaces nodes whose shapes ONNX's inference cannot infer, or infers wrongly, by placeholders.
 
-They replace the nodes only during inference, and have results of the right shapes.
+The placeholders have results of the right shapes, and are in the model only during inference.
 """
 
 from __future__ import annotations
@@ -172,12 +172,13 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
     Shape inference has two errors. For data smaller than a window it counts one window instead of
     none, because it rounds a negative quotient toward zero. In opsets before 22 it counts windows
     that begin after the data. The placeholder is a function of opset 22, which avoids the second
-    error. To avoid the first, it adds a stride of padding before the data, which adds a window, and
-    slices that window off.
+    error. To avoid the first, it adds padding before the data, as many strides as a window is long,
+    which adds as many windows, and slices these windows off.
     """
-    pads = _shifted_pads(node)
-    if pads is None:
+    added = _added_windows(node)
+    if added is None:
         return node
+    pads, windows = added
     pooled = [name and f"{name}:shifted" for name in node.output]
     shifted = onnx.NodeProto(op_type=node.op_type, input=node.input, output=pooled)
     shifted.attribute.extend(a for a in node.attribute if a.name not in ("auto_pad", "pads"))
@@ -185,7 +186,7 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
     axes = list(range(2, 2 + len(pads) // 2))
     body = [
         helper.make_node("Constant", [], ["axes"], value_ints=axes),
-        helper.make_node("Constant", [], ["starts"], value_ints=[1] * len(axes)),
+        helper.make_node("Constant", [], ["starts"], value_ints=windows),
         helper.make_node("Constant", [], ["ends"], value_ints=[_END] * len(axes)),
         shifted,
     ]
@@ -195,21 +196,31 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
     return _function(node, body, _RIGHT_POOLS)
 
 
-def _shifted_pads(node: onnx.NodeProto) -> list[int] | None:
-    """Return a pooling node's padding, increased by one stride before the data of each axis.
+def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
+    """Return larger paddings of a pooling node, and how many windows they add along each axis.
 
+    The paddings before the data are larger by so many strides that a window fits without data.
     Returns None without ``ceil_mode``, or if the node's attributes contradict each other.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i
     if not is_rounded_up or attributes.get("auto_pad", _NONE).s.startswith(b"SAME"):
         return None
-    rank = len(attributes.get("kernel_shape", _NONE).ints)
+    kernel = list(attributes.get("kernel_shape", _NONE).ints)
+    rank = len(kernel)
     strides = list(attributes.get("strides", _NONE).ints) or [1] * rank
+    dilations = list(attributes.get("dilations", _NONE).ints) or [1] * rank
     pads = list(attributes.get("pads", _NONE).ints) or [0] * 2 * rank
-    if len(strides) != rank or len(pads) != 2 * rank:
+    if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
         return None
-    return [pad + more for pad, more in zip(pads, strides + [0] * rank, strict=True)]
+    if min([*strides, *kernel, *dilations], default=1) < 1:
+        return None
+    windows = [
+        -(-((size - 1) * dilation + 1) // stride)
+        for size, dilation, stride in zip(kernel, dilations, strides, strict=True)
+    ]
+    more = [count * stride for count, stride in zip(windows, strides, strict=True)]
+    return [pad + extra for pad, extra in zip(pads, more + [0] * rank, strict=True)], windows
 
 
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
