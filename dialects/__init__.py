@@ -1,4 +1,4 @@
-"""The `rtask` dialect: registration in a context, printing and parsing."""
+"""Registers, prints and parses the `rtask` dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks over operations, and queries on the definitions of values.
+"""Walks over operations, and finds the definitions of values.
 
 Walks yield ``ir.Operation``, because the classes of individual dialects redefine ``name``
 (``func.FuncOp.name`` is its symbol).

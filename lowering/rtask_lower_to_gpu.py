@@ -1,4 +1,4 @@
-"""`rtask-lower-to-gpu`: scheduled rPrograms become one persistent kernel of the gpu dialect."""
+"""`rtask-lower-to-gpu`: lowers scheduled rPrograms to one persistent kernel of the gpu dialect."""
 
 from __future__ import annotations
 

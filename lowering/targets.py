@@ -1,4 +1,4 @@
-"""The families of GPUs that programs are lowered for."""
+"""Lists the families of GPUs for which programs are lowered."""
 
 from __future__ import annotations
 

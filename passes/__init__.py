@@ -1,4 +1,4 @@
-"""Passes from the `linalg` to the `program` stage, and pipelines of them and MLIR's passes."""
+"""Contains the passes from the `linalg` to the `program` stage, and runs pipelines of passes."""
 
 from __future__ import annotations
 

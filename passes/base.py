@@ -1,4 +1,4 @@
-"""Base class of passes, and the errors that a pass raises at an operation."""
+"""Defines the base class of passes, and the errors that a pass raises at an operation."""
 
 from __future__ import annotations
 

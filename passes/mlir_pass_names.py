@@ -1,4 +1,4 @@
-"""Names of MLIR's passes and pass pipelines, for suggestions at misspelt names.
+"""Lists MLIR's passes and pass pipelines, to suggest names for misspelt ones.
 
 The bindings parse a pipeline, but do not list the passes that it may name.
 """

@@ -1,4 +1,4 @@
-"""Pass options: ``candidates=3 policy=wavefront sizes=4,8`` becomes the fields of a pass."""
+"""Converts between a pass's fields and its options, as in ``candidates=3 policy=wavefront``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Textual pass pipelines in MLIR's syntax: ``builtin.module(a,func.func(b{x=1 y=2}),c)``."""
+"""Parses pass pipelines in MLIR's syntax: ``builtin.module(a,func.func(b{x=1 y=2}),c)``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a textual pipeline and divides it into steps: our passes, and MLIR's between them."""
+"""Checks a textual pipeline and divides it into steps: a pass of ours, or several of MLIR's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of our passes, in the order in which the compiler runs them, and registered passes."""
+"""Lists our passes in the order in which the compiler runs them, and registers others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-apply-costs`: every `rtask.kernel` gets the seconds that a cost function predicts."""
+"""`rtask-apply-costs`: sets the seconds that a cost function predicts on each `rtask.kernel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-batch-products`: products of few rows with the same weights become one product."""
+"""`rtask-batch-products`: merges products of few rows with the same weights into one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-block-channels`: activations of convolutions are stored in blocks of channels."""
+"""`rtask-block-channels`: stores activations of convolutions in blocks of channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-block-reductions`: contractions of 8-bit integers sum groups of four adjacent terms."""
+"""`rtask-block-reductions`: groups terms of 8-bit sums by four, for dot-product instructions."""
 
 from __future__ import annotations
 

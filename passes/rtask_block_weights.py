@@ -1,4 +1,4 @@
-"""`rtask-block-weights`: the weights of contractions are stored in panels of output channels."""
+"""`rtask-block-weights`: stores weights of contractions in panels of output channels."""
 
 from __future__ import annotations
 

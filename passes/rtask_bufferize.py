@@ -1,4 +1,4 @@
-"""`rtask-bufferize`: tensors become buffers; rOperators write into destinations."""
+"""`rtask-bufferize`: assigns buffers to tensors; rOperators then write into buffers."""
 
 from __future__ import annotations
 

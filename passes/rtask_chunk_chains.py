@@ -1,4 +1,4 @@
-"""`rtask-chunk-chains`: chains of products are computed in chunks that fit into a core's cache."""
+"""`rtask-chunk-chains`: computes chains of products in chunks that fit into a core's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-distribute-activations`: activations are computed before concatenations, not after."""
+"""`rtask-distribute-activations`: moves activations from a concatenation to its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-fold-veus`: supersteps of many vEUs are executed on fewer vEUs."""
+"""`rtask-fold-veus`: redistributes the rTasks of many vEUs to fewer vEUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-generate-regions`: code generators generate code for their regions."""
+"""`rtask-generate-regions`: asks code generators for rKernels that compute their regions."""
 
 from __future__ import annotations
 

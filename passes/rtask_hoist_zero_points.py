@@ -1,4 +1,4 @@
-"""`rtask-hoist-zero-points`: contractions of 8-bit integers read the integers themselves."""
+"""`rtask-hoist-zero-points`: subtracts zero points from sums of 8-bit products, not factors."""
 
 from __future__ import annotations
 

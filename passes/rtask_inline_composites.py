@@ -1,4 +1,4 @@
-"""`rtask-inline-composites`: calls of composites in regions are inlined."""
+"""`rtask-inline-composites`: inlines calls of composites in regions, for the host to compile."""
 
 from __future__ import annotations
 

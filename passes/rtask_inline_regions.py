@@ -1,4 +1,4 @@
-"""`rtask-inline-regions`: regions are inlined, for the host to compile."""
+"""`rtask-inline-regions`: inlines regions, for the host to compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-insert-copies`: copies of tensors that cannot be computed in the required place."""
+"""`rtask-insert-copies`: copies tensors that cannot be computed in the required place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-layout-regions`: regions and the host exchange values in layouts that both support."""
+"""`rtask-layout-regions`: lets regions and the host exchange values in blocks of channels."""
 
 from __future__ import annotations
 

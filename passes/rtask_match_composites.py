@@ -1,4 +1,4 @@
-"""`rtask-match-composites`: operations that a code generator computes together are marked."""
+"""`rtask-match-composites`: marks operations that a code generator computes together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-merge-operators`: operators with a common input are merged (IOS section 3)."""
+"""`rtask-merge-operators`: merges operators with a common input (IOS section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-merge-regions`: neighbouring regions of a code generator are merged."""
+"""`rtask-merge-regions`: merges neighbouring regions of a code generator."""
 
 from __future__ import annotations
 

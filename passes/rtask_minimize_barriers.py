@@ -1,4 +1,4 @@
-"""`rtask-minimize-barriers`: removal of redundant waits."""
+"""`rtask-minimize-barriers`: removes waits that other waits already imply."""
 
 from __future__ import annotations
 

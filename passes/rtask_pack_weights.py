@@ -1,4 +1,4 @@
-"""`rtask-pack-weights`: weights are stored in the layout that rKernels read."""
+"""`rtask-pack-weights`: stores weights in the layout that rKernels read."""
 
 from __future__ import annotations
 

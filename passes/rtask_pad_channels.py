@@ -1,4 +1,4 @@
-"""`rtask-pad-channels`: the channels of activations are padded to whole blocks."""
+"""`rtask-pad-channels`: pads the channels of activations to whole blocks."""
 
 from __future__ import annotations
 

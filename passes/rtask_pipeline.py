@@ -1,4 +1,4 @@
-"""`rtask-pipeline`: chains of rOperators are computed in chunks."""
+"""`rtask-pipeline`: computes chains of rOperators in chunks, to lower the memory peak."""
 
 from __future__ import annotations
 

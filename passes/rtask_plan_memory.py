@@ -1,4 +1,4 @@
-"""`rtask-plan-memory`: intermediates share an arena."""
+"""`rtask-plan-memory`: places intermediates in a shared arena by their liveness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-prefer-external`: external rKernels are preferred to the compiler's."""
+"""`rtask-prefer-external`: removes the compiler's rKernels where an external one exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-recompute`: values with long live ranges are recomputed instead of stored."""
+"""`rtask-recompute`: recomputes values with long live ranges instead of storing them."""
 
 from __future__ import annotations
 

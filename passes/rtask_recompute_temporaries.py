@@ -1,4 +1,4 @@
-"""`rtask-recompute-temporaries`: each reader recomputes elementwise values."""
+"""`rtask-recompute-temporaries`: recomputes elementwise values for each of their readers."""
 
 from __future__ import annotations
 

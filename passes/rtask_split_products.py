@@ -1,4 +1,4 @@
-"""`rtask-split-products`: products whose rows are read separately are split by rows."""
+"""`rtask-split-products`: splits products by rows if slices read the rows separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-split-regions`: regions are cut to fit limits, and dissolved if they gain too little."""
+"""`rtask-split-regions`: cuts regions to fit limits, and dissolves those that gain too little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-verify-schedule`: proof that every schedule in the module is correct."""
+"""`rtask-verify-schedule`: proves that every schedule in the module is correct."""
 
 from __future__ import annotations
 

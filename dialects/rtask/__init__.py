@@ -1,4 +1,4 @@
-"""The `rtask` dialect: rOperators, rKernels, vEUs and rPrograms as operations of MLIR."""
+"""Defines the `rtask` dialect: rOperators, rKernels, vEUs and rPrograms as MLIR operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accesses of rKernels: the box of an argument that each rTask reads or writes."""
+"""Reads and evaluates accesses of rKernels: the box of an argument that each rTask accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rtask.barrier``: a vEU's wait for rTasks of other vEUs."""
+"""Defines ``rtask.barrier``, which waits for rTasks of other vEUs."""
 
 from typing import Any
 

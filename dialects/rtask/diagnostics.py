@@ -1,4 +1,4 @@
-"""Access to attributes in verifiers, and diagnostics for the first broken rule.
+"""Gives verifiers access to attributes, and reports the first broken rule as a diagnostic.
 
 MLIR runs these verifiers before the verifiers that IRDL derives from an operation's declaration, so
 they cannot assume that an attribute or region is present.

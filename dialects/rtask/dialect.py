@@ -1,4 +1,4 @@
-"""The class of the `rtask` dialect, from which each operation's file derives its class."""
+"""Defines the class of the `rtask` dialect, the base of every operation's class."""
 
 from rammer_mlir.bindings import ext
 

@@ -1,4 +1,4 @@
-"""Memory effects, which tell MLIR's passes which operations they may merge, move and remove.
+"""Declares memory effects of operations, so that MLIR may merge, move and remove them.
 
 On tensors an rOperator has no effects: ``cse`` merges equal ones, and ``canonicalize`` removes
 unused ones. On memrefs it reads and writes its operands, and nothing else.

@@ -1,4 +1,4 @@
-"""The attribute ``external`` of ``rtask.kernel``: a foreign function as its implementation."""
+"""Reads and checks the attribute ``external`` of ``rtask.kernel``: a foreign implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that define rKernels: symbol lookup and comparison of operand types."""
+"""Finds the functions that define rKernels, and compares their types with operand types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialect as IRDL, and modules in a form that tools verify from the IRDL alone."""
+"""Exports the dialect as IRDL, and modules in a form that tools verify from the IRDL alone."""
 
 from __future__ import annotations
 

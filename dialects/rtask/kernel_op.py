@@ -1,4 +1,4 @@
-"""``rtask.kernel``: the description of an rKernel."""
+"""Defines ``rtask.kernel``, the description of an rKernel."""
 
 from math import inf, prod
 

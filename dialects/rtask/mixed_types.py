@@ -1,4 +1,4 @@
-"""Operations with any number of operands and results whose types may differ.
+"""Defines operations with any number of operands and results whose types may differ.
 
 IRDL gives all values of a variadic operand one type, unless each value is a separate segment, and
 then requires the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which clutter the

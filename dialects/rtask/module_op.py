@@ -1,4 +1,4 @@
-"""``rtask.module``: foreign code that is linked with the compiled program or run by an engine."""
+"""Defines ``rtask.module``: foreign code linked with the program or run by an engine."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified

@@ -1,4 +1,4 @@
-"""``rtask.operator``: an rOperator."""
+"""Defines ``rtask.operator``, an rOperator."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, integer, module_of, symbols

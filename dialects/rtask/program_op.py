@@ -1,4 +1,4 @@
-"""``rtask.program``: an rProgram."""
+"""Defines ``rtask.program``, an rProgram."""
 
 from rammer_mlir.bindings import ext, ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, holds_only, integer, verified

@@ -1,4 +1,4 @@
-"""The reference of the dialect in Markdown, from the operations' classes and tested examples."""
+"""Writes the dialect's reference in Markdown, from operations' classes and tested examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rtask.run``: a run of rTasks on a vEU."""
+"""Defines ``rtask.run``, a run of rTasks on a vEU."""
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import inside, integer, symbol

@@ -1,4 +1,4 @@
-"""The rules of runs and barriers that need the whole rProgram or the module's rKernels."""
+"""Checks rules of runs and barriers that need the whole rProgram or the module's rKernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rtask.veu``: the runs and barriers of one vEU."""
+"""Defines ``rtask.veu``, the ordered runs and barriers of one vEU."""
 
 from rammer_mlir.bindings import ext, ir
 from rammer_mlir.dialects.rtask.diagnostics import holds_only, inside, integer, verified

@@ -1,4 +1,4 @@
-"""A function with the C calling convention that executes a vEU's share of a program.
+"""Defines a function with the C calling convention that executes a vEU's share of a program.
 
 An entry function reads a context, an array of 64-bit words (``ContextWord``), which this project's
 runtime fills in. The function of this file fills in the context itself, from its arguments and from

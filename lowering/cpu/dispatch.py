@@ -1,4 +1,4 @@
-"""Code that executes vEUs: a dispatch loop over the task table, or straight-line code.
+"""Emits code that executes vEUs: a dispatch loop over the task table, or straight-line code.
 
 Both forms call the same rKernels and use the same step counters. Their context is an array of
 64-bit words, in the order of ``ContextWord``. A vEU's counter counts the rTasks that it has

@@ -1,4 +1,4 @@
-"""Code shared by both forms of a CPU's entry function: reading its context, waiting, suspending."""
+"""Emits the parts that all CPU entry functions share: context reads, waits and suspension."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Object files of rKernels, from a cache or compiled while other rKernels are lowered."""
+"""Gets object files of rKernels from a cache, or compiles them while others are lowered."""
 
 from __future__ import annotations
 

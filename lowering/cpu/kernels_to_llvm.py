@@ -1,4 +1,4 @@
-"""Lowering of a module's rKernels to functions of the LLVM dialect.
+"""Lowers a module's rKernels to functions of the LLVM dialect.
 
 The lowering steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to
 bottom. They run in a separate scratch module, so that the other contents of the user's module are

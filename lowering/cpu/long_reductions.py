@@ -1,12 +1,12 @@
-"""Splitting of long sums of products into pieces to keep reread data in the L1 cache.
+"""Splits long sums of products into pieces to keep reread data in the L1 cache.
 
-A register tile of a product reads some rows or columns of an operand along the whole sum. In this
-module, these are called the *panel* of the tile. The next tile reads the same panel again. If the
-panel exceeds the first-level cache, each tile loads it from the second level. So the sum becomes
-the outer loop: all tiles compute a piece of their sums, then the next piece, with partial sums in
-the result's memory (Goto and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*).
-The order of summation is unchanged, except that dot products, which sum in the lanes of registers,
-sum the lanes after each piece.
+A register tile of a product reads some rows or columns of an operand along the whole sum, the
+*panel* of the tile; the next tile reads the same panel again. If the panel exceeds the first-level
+cache, each tile loads it from the second level. So the sum becomes the outer loop: all tiles
+compute a piece of their sums, then the next piece, with partial sums in the result's memory (Goto
+and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*). The order of summation is
+unchanged, except that dot products, which sum in the lanes of registers, sum the lanes after each
+piece.
 """
 
 from __future__ import annotations

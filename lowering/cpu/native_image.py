@@ -1,4 +1,4 @@
-"""Compilation of a scheduled module to native code and its data."""
+"""Compiles a scheduled module to native code and its data."""
 
 from __future__ import annotations
 

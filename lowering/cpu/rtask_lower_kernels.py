@@ -1,4 +1,4 @@
-"""`rtask-lower-kernels`: rKernels on memrefs become functions of the LLVM dialect."""
+"""`rtask-lower-kernels`: lowers rKernels on memrefs to functions of the LLVM dialect."""
 
 from __future__ import annotations
 

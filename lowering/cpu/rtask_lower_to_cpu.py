@@ -1,4 +1,4 @@
-"""`rtask-lower-to-cpu`: scheduled rPrograms become functions of the LLVM dialect."""
+"""`rtask-lower-to-cpu`: lowers scheduled rPrograms to functions of the LLVM dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-vectorize-kernels`: rKernels on memrefs become loops on vectors."""
+"""`rtask-vectorize-kernels`: turns rKernels on memrefs into loops on vectors."""
 
 from __future__ import annotations
 

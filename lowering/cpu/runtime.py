@@ -1,4 +1,4 @@
-"""The CPU runtime's functions in the LLVM dialect, parsed from files of MLIR text.
+"""Parses the CPU runtime's functions, in the LLVM dialect, from files of MLIR text.
 
 The text has placeholders for symbols, numbers and byte offsets that the compiler shares with it.
 """

@@ -1,4 +1,4 @@
-"""rKernels in separate modules, to be compiled and cached individually."""
+"""Moves rKernels to separate modules, to be compiled and cached individually."""
 
 from __future__ import annotations
 

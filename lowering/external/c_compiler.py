@@ -1,4 +1,4 @@
-"""Compilation of C source to object files with an installed C compiler."""
+"""Compiles C source to object files with an installed C compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function ``RUN_CALLS`` of ``call_list.mlir``, which runs a list of C function calls.
+"""Emits the function ``RUN_CALLS`` of ``call_list.mlir``, which runs a list of C function calls.
 
 An engine provides the list at run time. The MLIR text has placeholders for the symbols and byte
 offsets of the native interface, which this module fills in.

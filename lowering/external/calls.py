@@ -1,4 +1,4 @@
-"""External rKernels as functions of the LLVM dialect that call external code.
+"""Emits external rKernels as functions of the LLVM dialect that call external code.
 
 Each function is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A
 nonzero status is stored in the global ``STATUS`` with the number of the rKernel; no exception

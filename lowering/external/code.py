@@ -1,4 +1,4 @@
-"""External code modules as data, read from the ``rtask.module`` operations of a module."""
+"""Reads external code modules, as data, from the ``rtask.module`` operations of a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of external code for a GPU: its form, and the functions that its LLVM IR calls."""
+"""Checks external code for a GPU: its form, and the functions that its LLVM IR calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection of the external code to link as LLVM IR and of the code to link as objects.
+"""Selects the external code to link as LLVM IR and the code to link as objects.
 
 Code in LLVM IR is optimized together with the program; all other code is linked as objects.
 """

@@ -1,4 +1,4 @@
-"""Check that external code defines, or finds in libc and libm, all symbols that it uses."""
+"""Checks that external code defines all symbols that it uses, or finds them in libc and libm."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conversion of GPU kernel launches, from any MLIR pipeline, to a data-flow graph of rOperators."""
+"""Converts GPU kernel launches, from any MLIR pipeline, to a data-flow graph of rOperators."""

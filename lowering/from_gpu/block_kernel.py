@@ -1,7 +1,7 @@
-"""The rKernel of a launched kernel: an rTask computes one block of the launch.
+"""Builds the rKernel of a launched kernel: each rTask computes one block of the launch.
 
-The rTask's id determines the block's ids, and a thread's number in the persistent block, which is
-one-dimensional, determines its ids in the launched block (RAMMER section 4.1).
+The ids of the launched block are computed from the rTask's id. The thread ids in it are computed
+from a thread's number in the persistent block, which is one-dimensional (RAMMER section 4.1).
 """
 
 from __future__ import annotations

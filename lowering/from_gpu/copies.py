@@ -1,4 +1,4 @@
-"""Copies between buffers of a host function, replaced by launches of kernels that copy."""
+"""Replaces copies between buffers of a host function by launches of kernels that copy."""
 
 from __future__ import annotations
 

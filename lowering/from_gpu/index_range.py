@@ -1,4 +1,4 @@
-"""Ranges of index values in a kernel: intervals plus an affine function of the block's ids.
+"""Computes with ranges of index values: an interval plus an affine function of block ids.
 
 Thread ids and loop counters become intervals; block ids stay symbolic. The elements that a block
 accesses are thus known as a function of the block's ids, as required for dependencies.

@@ -1,4 +1,4 @@
-"""Range analysis of a kernel's index values, from the operations that compute them."""
+"""Finds the ranges of a kernel's index values, from the operations that compute them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Analysis of the boxes of a kernel's arguments that a block accesses, as functions of its ids.
+"""Finds the boxes of a kernel's arguments that a block accesses, as functions of its ids.
 
 A box is an over-approximation: non-affine indices and guards make it larger than the accessed
 elements, never smaller.

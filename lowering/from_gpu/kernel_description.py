@@ -1,4 +1,4 @@
-"""The ``rtask.kernel`` of a launched kernel: accesses, resources and costs of its blocks."""
+"""Emits the ``rtask.kernel`` of a launched kernel: accesses, resources and costs of its blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a GPU kernel's operations have known memory effects and supported use of threads."""
+"""Checks that a GPU kernel has known memory effects and uses threads in a supported way."""
 
 from __future__ import annotations
 

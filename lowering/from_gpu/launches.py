@@ -1,4 +1,4 @@
-"""Reading of the kernel launches in a host function: kernel, grid, block and arguments.
+"""Reads the kernel launches in a host function: kernel, grid, block and arguments.
 
 Sizes of grid and block, and scalar arguments, must be constants; memref arguments must be static.
 """

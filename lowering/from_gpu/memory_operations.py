@@ -1,4 +1,4 @@
-"""Tables of a kernel's operations with their effects on memory."""
+"""Lists the effects of a kernel's operations on memory."""
 
 from __future__ import annotations
 

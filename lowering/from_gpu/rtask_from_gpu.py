@@ -1,4 +1,4 @@
-"""`rtask-from-gpu`: launches of GPU kernels become rOperators, and their blocks rTasks."""
+"""`rtask-from-gpu`: turns launches of GPU kernels into rOperators, and their blocks into rTasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predication of spare threads, in blocks with more threads than a kernel was launched with.
+"""Predicates the spare threads of blocks that have more threads than a kernel was launched with.
 
 Spare threads have to reach every block barrier, so they follow the kernel's control flow around
 barriers; only the kernel's own threads read or write memory. All threads execute operations without

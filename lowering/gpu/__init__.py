@@ -1,1 +1,1 @@
-"""Persistent GPU kernels from rPrograms: thread mapping, memory, barriers and dispatch."""
+"""Lowers rPrograms to persistent GPU kernels: thread mapping, memory, barriers and dispatch."""

@@ -1,4 +1,4 @@
-"""Loads at adjacent points along a loop, as wide as the operands' alignment permits."""
+"""Emits loads at adjacent points along a loop, as wide as the operands' alignment permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alignment of buffers and indices that is provable at compile time, for wide accesses."""
+"""Proves the alignment of buffers and indices at compile time, for wide accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strides of shared memory without bank conflicts.
+"""Pads strides of shared memory to avoid bank conflicts.
 
 Shared memory lies in 32 banks of 4 bytes. Lanes of a warp that access different addresses of one
 bank at the same time are served one after the other, so rows are padded until the elements that

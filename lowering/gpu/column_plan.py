@@ -1,4 +1,4 @@
-"""Plan of a block's column reduction (vector times matrix, sums over rows), without IR.
+"""Plans a block's column reduction (vector times matrix, sums over rows), without IR.
 
 Such a reduction has few results, each from many input elements, and uses each element only once, so
 its cost is that of reading the elements. Where elements of adjacent results are adjacent in memory,

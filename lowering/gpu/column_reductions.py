@@ -1,4 +1,4 @@
-"""Code generation for planned column reductions: wide loads, shuffles, and shared memory."""
+"""Emits planned column reductions: wide loads, shuffles, and shared memory."""
 
 from __future__ import annotations
 

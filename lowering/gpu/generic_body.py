@@ -1,4 +1,4 @@
-"""Emission of the body of a ``linalg.generic`` at a point of its iteration space."""
+"""Emits the body of a ``linalg.generic`` at a point of its iteration space."""
 
 from __future__ import annotations
 

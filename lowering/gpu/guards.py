@@ -1,4 +1,4 @@
-"""Guards: code that only some threads or loop iterations execute."""
+"""Emits guards: code that only some threads or loop iterations execute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The iteration space of a ``linalg.generic``: loop bounds, and points by a single number."""
+"""Finds loop bounds of a ``linalg.generic``, and numbers the points of its iteration space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mapping of all rKernels of a module to the threads of a block."""
+"""Maps all rKernels of a module to the threads of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions by several lanes per result, combined in a tree of shuffles.
+"""Emits reductions in which several lanes share a result, combined by a tree of shuffles.
 
 If a tile has fewer results than the block has threads, a group of adjacent lanes shares each
 result: each lane reduces every n-th element into a register that begins as the combiner's identity,

@@ -1,4 +1,4 @@
-"""Limits on the number of values that a thread keeps in registers, to avoid spills to memory.
+"""Limits the number of values that a thread keeps in registers, to avoid spills to memory.
 
 A thread has at most 255 registers, most of which hold addresses, operands and loop counters.
 `nvvm/ptxas.py` reads the registers and spills that the assembler reports.

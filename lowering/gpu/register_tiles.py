@@ -1,4 +1,4 @@
-"""Register blocking: tiles of results in the registers of a thread.
+"""Chooses tiles of results that a thread keeps in registers (register blocking).
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
 computes a tile of m by n results loads m + n elements for m * n products. The sizes of tiles divide

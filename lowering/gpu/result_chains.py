@@ -1,4 +1,4 @@
-"""Chains of operations on the same results: initial value, reduction, epilogues.
+"""Finds chains of operations on the same results: initial value, reduction, epilogues.
 
 An rKernel initialises its accumulators by an element-wise operation, reduces into them, and applies
 element-wise operations to the results, such as an activation. Operation by operation, each result

@@ -1,4 +1,4 @@
-"""`rtask-map-to-threads`: the threads of a block jointly compute each rKernel's tile."""
+"""`rtask-map-to-threads`: distributes each rKernel's tile over the threads of a block."""
 
 from __future__ import annotations
 

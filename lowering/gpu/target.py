@@ -1,4 +1,4 @@
-"""The properties of a GPU that the lowering depends on."""
+"""Describes the properties of a GPU that the lowering depends on."""
 
 from __future__ import annotations
 

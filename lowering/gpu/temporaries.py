@@ -1,4 +1,4 @@
-"""Placement of an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
+"""Places an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
 
 All threads of a block work on the same tile, so the block shares the tile's temporaries. Each
 temporary gets a static offset; the two buffers are arguments of the rKernel.

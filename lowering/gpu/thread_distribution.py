@@ -1,4 +1,4 @@
-"""Distribution of a ``linalg.generic`` over the threads of a block.
+"""Distributes a ``linalg.generic`` over the threads of a block.
 
 Its parallel iterations are assigned to the threads cyclically, the innermost loop fastest, so that
 adjacent lanes touch adjacent elements. With enough iterations, a thread computes a small tile of

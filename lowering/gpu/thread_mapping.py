@@ -1,4 +1,4 @@
-"""Mapping of an rKernel's tile to the threads of a block.
+"""Maps an rKernel's tile to the threads of a block.
 
 All threads of a block execute an rKernel together: each ``linalg.generic`` is distributed over
 them, or computed as a contraction with staged operands, together with the operations that compute

@@ -1,4 +1,4 @@
-"""The threads of a block, from the point of view of a single thread's code."""
+"""Describes the threads of a block as seen by a single thread: its number, and their number."""
 
 from __future__ import annotations
 

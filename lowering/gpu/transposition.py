@@ -1,4 +1,4 @@
-"""Code generation for element-wise operations with transposed operands, via shared memory."""
+"""Emits element-wise operations with transposed operands, via shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan of an element-wise operation that transposes operands, without IR.
+"""Plans an element-wise operation that transposes operands, without IR.
 
 Adjacent lanes compute adjacent elements of the result. If an operand is contiguous along another
 loop, its accesses are uncoalesced: each lane would fetch a memory sector for a single element. So

@@ -1,1 +1,1 @@
-"""Building blocks of rKernels, for every target."""
+"""Contains building blocks of rKernels for every target."""

@@ -1,4 +1,4 @@
-"""Affine expressions over indices: their value in scalar or vector arithmetic."""
+"""Emits affine expressions over indices, in scalar or vector arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of rKernels in native code: temporaries on the stack, booleans as bytes, expanded copies.
+"""Prepares rKernels' memory for native code: stack temporaries, byte booleans, expanded copies.
 
 Each function is a lowering step before vectorization.
 """

@@ -1,4 +1,4 @@
-"""Combiners: the associative operations of reductions."""
+"""Finds the combiners of reductions: their associative operations."""
 
 from __future__ import annotations
 

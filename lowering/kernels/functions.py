@@ -1,4 +1,4 @@
-"""The rKernel functions of a module, and their symbols in native code."""
+"""Finds the rKernel functions of a module, and their symbols in native code."""
 
 from __future__ import annotations
 

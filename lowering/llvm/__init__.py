@@ -1,1 +1,1 @@
-"""LLVM IR, native objects, shared libraries and in-process loading, for any target of llvmlite."""
+"""Compiles, links and loads LLVM IR, for any target of llvmlite."""

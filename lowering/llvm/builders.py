@@ -1,4 +1,4 @@
-"""Builders for operations of the LLVM dialect, at the current insertion point; numbers are i64."""
+"""Builds operations of the LLVM dialect at the current insertion point; numbers are i64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code generation from LLVM IR text, by llvmlite: objects and assembly.
+"""Compiles LLVM IR text to objects and assembly, by llvmlite.
 
 MLIR is not imported, to let worker processes that compile objects start fast.
 """

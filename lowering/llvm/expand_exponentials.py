@@ -1,4 +1,4 @@
-"""Expand exponentials, logarithms, tanh and erf on f32 into arithmetic, keeping vectors.
+"""Expands exponentials, logarithms, tanh and erf on f32 into arithmetic, keeping vectors.
 
 LLVM calls libm once per lane for these. The expansions are valid for all inputs, infinities, NaN
 and denormals included; the stated errors are in units in the last place (ulp) against the exact

@@ -1,4 +1,4 @@
-"""Expand functions of libm on f32 into arithmetic: a GPU has no libm, and libm has no vectors.
+"""Expands libm functions on f32 into arithmetic: a GPU has no libm, and libm has no vectors.
 
 On a CPU, LLVM calls libm once per lane. There, vectors are expanded and scalars are not. The stated
 errors are in units in the last place (ulp) against the exact value. Short polynomials in

@@ -1,4 +1,4 @@
-"""Lowering of maxima with an unspecified result for NaN to a comparison and a selection.
+"""Lowers maxima whose result for NaN is unspecified to a comparison and a selection.
 
 x86 has a single instruction for both; ``arith.maximumf`` needs three more, to propagate a NaN.
 """

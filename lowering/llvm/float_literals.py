@@ -1,4 +1,4 @@
-"""Rewrite the float literals of newer LLVM IR text to forms that every LLVM parses.
+"""Rewrites the float literals of newer LLVM IR text to forms that every LLVM parses.
 
 Newer LLVM prints ``+inf``, ``-qnan``, ``+nan(0x1)``, ``+snan(0x1)``, ``f0x3F800000`` and decimals
 that are rounded to their type. Older parsers accept hexadecimal bit patterns, and decimals only if

@@ -1,4 +1,4 @@
-"""Arithmetic on floating-point values of the IR, scalars or vectors, with Python operators."""
+"""Emits floating-point arithmetic, on scalars or vectors, through Python operators."""
 
 from __future__ import annotations
 

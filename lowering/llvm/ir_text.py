@@ -1,4 +1,4 @@
-"""LLVM IR text of the bindings' LLVM, rewritten for llvmlite's older LLVM."""
+"""Rewrites LLVM IR text of the bindings' LLVM for llvmlite's older LLVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load an object into this process, without a linker."""
+"""Loads an object into this process, without a linker."""
 
 from __future__ import annotations
 

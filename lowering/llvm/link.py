@@ -1,4 +1,4 @@
-"""Link an object to a shared library with an installed ELF linker."""
+"""Links an object to a shared library with an installed ELF linker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of a processor for the code generator, detected from LLVM and never assumed."""
+"""Asks LLVM for the processor properties that code generation needs, and assumes none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processors by name, for cross compilation."""
+"""Describes processors by name, for cross compilation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between f16 or bf16 and wider floats, for processors without instructions for them.
+"""Expands conversions of f16 and bf16, for processors without instructions for them.
 
 LLVM would call ``__extendhfsf2``, ``__truncsfhf2`` and similar functions of a compiler's runtime
 library, which a process that only loads kernels does not have.

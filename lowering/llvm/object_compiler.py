@@ -1,4 +1,4 @@
-"""Compilation of LLVM IR to objects in worker processes, beside the work of the caller.
+"""Compiles LLVM IR to objects in worker processes, while the caller continues its work.
 
 Workers are processes, since a thread that calls LLVM through llvmlite waits for Python's lock at
 each of its calls, and the caller's thread, which works with MLIR, holds that lock most of the time.

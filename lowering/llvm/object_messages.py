@@ -1,4 +1,4 @@
-"""Messages of worker processes that compile LLVM IR to objects."""
+"""Encodes messages to and from the worker processes that compile LLVM IR to objects."""
 
 from __future__ import annotations
 

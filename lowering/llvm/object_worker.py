@@ -1,4 +1,4 @@
-"""The worker process that compiles LLVM IR to objects; its client is `object_compiler.py`."""
+"""Runs the worker process that compiles LLVM IR to objects, for `object_compiler.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-expand-math`: transcendental functions on f32 become arithmetic."""
+"""`rtask-expand-math`: expands transcendental functions on f32 into arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runtime functions that LLVM calls in place of instructions that a processor lacks, as LLVM IR.
+"""Defines, in LLVM IR, runtime functions that LLVM calls for instructions that a processor lacks.
 
 They are part of a compiler's runtime library, which a process that only loads kernels lacks.
 """

@@ -1,4 +1,4 @@
-"""Lowering steps, and the list of those from loops on vectors to the LLVM dialect."""
+"""Defines lowering steps, and lists those from loops on vectors to the LLVM dialect."""
 
 from __future__ import annotations
 

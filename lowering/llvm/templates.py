@@ -1,4 +1,4 @@
-"""Values of placeholders in MLIR text: sizes and offsets of the structures that its code reads."""
+"""Computes values of placeholders in MLIR text: sizes and offsets of structures that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translation of the LLVM dialect to LLVM IR text that llvmlite parses."""
+"""Translates the LLVM dialect to LLVM IR text that llvmlite parses."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: lowering from the gpu dialect to LLVM IR, PTX and cubin."""
+"""Lowers the gpu dialect for NVIDIA GPUs, to LLVM IR, PTX and cubin."""

@@ -1,4 +1,4 @@
-"""Compilation of CUDA source to PTX: by NVRTC from NVIDIA's Python package, else by ``nvcc``."""
+"""Compiles CUDA source to PTX: by NVRTC from NVIDIA's Python package, else by ``nvcc``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linking of external PTX: its functions replace the declarations in the program's PTX."""
+"""Links external PTX: its functions replace the declarations in the program's PTX."""
 
 from __future__ import annotations
 

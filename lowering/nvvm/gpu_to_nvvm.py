@@ -1,4 +1,4 @@
-"""Lowering from the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
+"""Lowers the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
 
 from __future__ import annotations
 

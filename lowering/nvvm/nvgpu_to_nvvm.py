@@ -1,4 +1,4 @@
-"""Lowering of nvgpu's asynchronous copies and matrix loads to LLVM's dialect for NVIDIA GPUs.
+"""Lowers nvgpu's asynchronous copies and matrix loads to LLVM's dialect for NVIDIA GPUs.
 
 ``convert-nvgpu-to-nvvm`` treats every index as 64-bit, and computes addresses in 64 bits. So memory
 accesses are lowered here, and the conversion handles the remaining operations, on registers.

@@ -1,4 +1,4 @@
-"""Types for the untyped properties of the nvgpu dialect's operations in the Python bindings."""
+"""Adds types to nvgpu operations, whose properties are untyped in the Python bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for NVIDIA's tools and libraries, in PATH or in NVIDIA's Python packages."""
+"""Finds NVIDIA's tools and libraries, in PATH or in NVIDIA's Python packages."""
 
 from __future__ import annotations
 

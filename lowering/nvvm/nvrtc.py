@@ -1,4 +1,4 @@
-"""NVIDIA's run-time compiler (NVRTC), called through its C interface."""
+"""Calls NVIDIA's run-time compiler (NVRTC) through its C interface."""
 
 from __future__ import annotations
 

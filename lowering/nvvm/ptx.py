@@ -1,4 +1,4 @@
-"""Compilation of LLVM IR text to PTX, with LLVM's NVPTX code generator."""
+"""Compiles LLVM IR text to PTX, with LLVM's NVPTX code generator."""
 
 from __future__ import annotations
 

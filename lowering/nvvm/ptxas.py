@@ -1,4 +1,4 @@
-"""Assembly of PTX to a cubin with NVIDIA's ptxas, and its report of resources."""
+"""Assembles PTX to a cubin with NVIDIA's ptxas, and reads its report of resources."""
 
 from __future__ import annotations
 

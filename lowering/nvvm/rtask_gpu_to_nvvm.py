@@ -1,4 +1,4 @@
-"""`rtask-gpu-to-nvvm`: a persistent kernel becomes a function of LLVM's dialect for NVIDIA GPUs."""
+"""`rtask-gpu-to-nvvm`: lowers a persistent kernel to LLVM's dialect for NVIDIA GPUs."""
 
 from __future__ import annotations
 

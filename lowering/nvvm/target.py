@@ -1,4 +1,4 @@
-"""The supported NVIDIA GPUs by chip name (``sm_..``), with their resources."""
+"""Describes the supported NVIDIA GPUs by chip name (``sm_..``), with their resources."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Measurement of individual rKernels: the time of an rTask on this processor."""
+"""Measures individual rKernels: the time of an rTask on this processor."""

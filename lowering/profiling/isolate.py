@@ -1,4 +1,4 @@
-"""An rKernel isolated as a separate module, as text, and its key in the cache of measured times."""
+"""Copies an rKernel to a separate module, as text with a key for the cache of measured times."""
 
 from __future__ import annotations
 

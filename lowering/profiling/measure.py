@@ -1,9 +1,13 @@
-"""Measurement of an rTask's time, by repeatedly running all rTasks of an rKernel on this processor.
+"""Measures the time of an rTask, by repeatedly running all rTasks of an rKernel on this processor.
 
-The time is hot if the data is in a core's own second-level cache, but not in its first level,
-because in a program other rTasks ran in between. An rKernel that accesses little memory is
-therefore run on several copies of its memory in turn; an rKernel whose memory exceeds that cache is
-run in groups of rTasks. The time is cold if much other data was read before, and far if very much.
+Three times are measured, which differ in the contents of the caches:
+
+- Hot: the data is in a core's own second-level cache, but not in its first level, because in a
+  program other rTasks ran in between. An rKernel that accesses little memory is therefore run on
+  several copies of its memory in turn; an rKernel whose memory exceeds that cache is run in groups
+  of rTasks.
+- Cold: ``COLD_BYTES`` of other data were read between two runs.
+- Far: ``FAR_BYTES`` of other data were read between two runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An isolated rKernel as native code in this process, to call its rTasks individually."""
+"""Compiles and loads an isolated rKernel, to call its rTasks individually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured times for all rKernels of a module, from the cache where available."""
+"""Measures all rKernels of a module, or takes their times from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The persistent cache of measured times: an SQLite file that many processes may use at once.
+"""Caches measured times in an SQLite file that many processes may use at once.
 
 Times that cannot be read are measured again, and times that cannot be written are measured by the
 next process: a cache failure never stops a compilation, it only warns.

@@ -1,4 +1,4 @@
-"""`rtask-profile-kernels`: measured times on every `rtask.kernel`."""
+"""`rtask-profile-kernels`: sets measured times on every `rtask.kernel`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conversion of a module at the `program` stage to data, for every target."""
+"""Converts a module at the `program` stage to data, for every target."""

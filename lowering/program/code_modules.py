@@ -1,4 +1,4 @@
-"""External code modules as data, with the rKernels that call them and their operations."""
+"""Adds to external code modules the rKernels that call them, and their operation counts."""
 
 from __future__ import annotations
 

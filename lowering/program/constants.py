@@ -1,4 +1,4 @@
-"""All weights of a program in one array."""
+"""Packs all weights of a program into one array."""
 
 from __future__ import annotations
 

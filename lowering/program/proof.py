@@ -1,4 +1,4 @@
-"""Conversion of a module at the `program` stage to the data that proves its schedule."""
+"""Extracts, from a module at the `program` stage, the data that proves its schedule."""
 
 from __future__ import annotations
 

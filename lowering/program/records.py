@@ -1,4 +1,4 @@
-"""Conversion of the schedule of a module at the `program` stage to typed records."""
+"""Converts the schedule of a module at the `program` stage to typed records."""
 
 from __future__ import annotations
 

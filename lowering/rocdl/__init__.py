@@ -1,1 +1,1 @@
-"""AMD GPUs: lowering from the gpu dialect to LLVM IR, objects and hsaco code objects."""
+"""Lowers the gpu dialect for AMD GPUs, to LLVM IR, objects and hsaco code objects."""

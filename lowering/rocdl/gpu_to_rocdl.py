@@ -1,4 +1,4 @@
-"""Lowering from the gpu dialect to LLVM's dialect for AMD GPUs."""
+"""Lowers the gpu dialect to LLVM's dialect for AMD GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linking of AMDGPU objects, from LLVM's code generator, to hsaco code objects."""
+"""Links AMDGPU objects, from LLVM's code generator, to hsaco code objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-gpu-to-rocdl`: a persistent kernel becomes a function of LLVM's dialect for AMD GPUs."""
+"""`rtask-gpu-to-rocdl`: lowers a persistent kernel to LLVM's dialect for AMD GPUs."""
 
 from __future__ import annotations
 

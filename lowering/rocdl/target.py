@@ -1,4 +1,4 @@
-"""The supported AMD GPUs by chip name (``gfx..``), with their resources."""
+"""Describes the supported AMD GPUs by chip name (``gfx..``), with their resources."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Layouts of activations: channels stored in blocks, and padded to whole blocks."""
+"""Changes layouts of activations: stores channels in blocks, and pads them to whole blocks."""

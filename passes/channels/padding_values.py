@@ -1,8 +1,8 @@
-"""The possible contents of padding channels: up to ``_MOST_FILLS`` known numbers, or any integer.
+"""Computes what padding channels may contain: up to ``_MOST_FILLS`` numbers, or any integer.
 
-They depend on constants alone: a sum of products with zero weights is zero, and the bodies of later
-operations are evaluated on these numbers (``body_values``). Floats have to be known, since infinity
-times a zero weight is not zero.
+The contents depend on constants alone: a sum of products with zero weights is zero, and the bodies
+of later operations are evaluated on known numbers (``body_values``). Floats have to be known, since
+infinity times a zero weight is not zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Propagation of a layout change along channels through a network.
+"""Propagates a layout change along channels through a network.
 
 The *change* of a value concerns a dimension, its channels: they are stored in blocks
 (``channels/layout.py``), or padding channels are appended (``channels/padding.py``). Changes start

@@ -1,1 +1,1 @@
-"""Matching of matrix products and convolutions, and batching and splitting of products."""
+"""Matches matrix products and convolutions, and batches and splits products."""

@@ -1,4 +1,4 @@
-"""Contractions, with the chains of elementwise operations on their results."""
+"""Describes contractions, and finds the chains of elementwise operations on their results."""
 
 from __future__ import annotations
 

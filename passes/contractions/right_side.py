@@ -1,4 +1,4 @@
-"""The right side of a matrix product: the operand whose columns are the columns of the result."""
+"""Finds the right factor of a matrix product if it is known only at run time."""
 
 from __future__ import annotations
 

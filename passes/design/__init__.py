@@ -1,1 +1,1 @@
-"""Design search on IR: the loops, values and memory traffic of an rOperator's function."""
+"""Connects design search to IR: reads loops, values and memory traffic of an rOperator."""

@@ -1,1 +1,1 @@
-"""Fusion: groups of operations that become rOperators, and the placement of their results."""
+"""Groups operations into rOperators (fusion), and places their results in buffers."""

@@ -1,4 +1,4 @@
-"""Boundaries of fusion: rules that decide whether two groups merge into one rOperator."""
+"""Defines fusion boundaries: rules that decide whether two groups merge into one rOperator."""
 
 from __future__ import annotations
 

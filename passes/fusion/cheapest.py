@@ -1,4 +1,4 @@
-"""Search for the groups with the smallest predicted time.
+"""Searches for the grouping of operations into rOperators with the least predicted time.
 
 Two operations are fused if their rOperator is predicted to be faster than two separate rOperators,
 including the barrier or launch of the second. Trees of operations are cut optimally. For all other

@@ -1,4 +1,4 @@
-"""Lets gathers from a reshape of a computed tensor read the tensor itself, for fusion."""
+"""Makes gathers from a reshape of a computed tensor read the tensor itself, to permit fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greedy grouping of operations into rOperators in def-before-use order.
+"""Groups operations into rOperators greedily, in def-before-use order.
 
 An operation is merged with the groups that compute its operands if the union may be an rOperator
 (``grouping.Units``), the boundary admits it, and the graph of groups stays acyclic.

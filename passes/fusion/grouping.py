@@ -1,4 +1,4 @@
-"""Legality of fusion: which operations may form an rOperator, independent of the boundary.
+"""Decides which operations may form an rOperator, independent of the fusion boundary.
 
 The operations together have to be divisible into independent rTasks (see ``tiling/space.py``),
 contain at most one contraction and only small temporaries, and have few operands. Section 4 of the

@@ -1,4 +1,4 @@
-"""The data-flow graph of an MLIR block: operations by number, their sources and readers."""
+"""Builds the data-flow graph of an MLIR block: numbered operations, sources and readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions of a graph's operations into units without cyclic dependences.
+"""Partitions a graph's operations into units without cyclic dependences.
 
 A unit becomes one rOperator; its price is its predicted time. A greedy search lowers the price of a
 partition: it merges the two neighbouring units with the largest gain, and moves single operations

@@ -1,4 +1,4 @@
-"""Memoized facts about groups of operations, computed once for all groups of equal patterns.
+"""Memoizes facts about groups of operations: computes them once for groups of equal patterns.
 
 A recurrent network has the same few operations thousands of times. Operations have equal patterns
 if they have the same loops, operand types and arithmetic. Groups of operations have equal patterns

@@ -1,4 +1,4 @@
-"""Optimal cuts of a tree of operations into units, by dynamic programming over its edges.
+"""Cuts a tree of operations into the cheapest units, by dynamic programming over its edges.
 
 In a tree, each operation has at most one reader. A state of the search for an operation is an open
 unit: a possible unit of this operation and operations before it. Either the edge to the reader is

@@ -1,4 +1,4 @@
-"""The predicted time of a unit as a separate rOperator on a device."""
+"""Predicts the time of a unit as a separate rOperator on a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instrumentation of a running pipeline: printing of IR, timing and reproducers."""
+"""Instruments a running pipeline: prints IR, measures time and writes reproducers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of hooks that a pass pipeline calls before and after each pass."""
+"""Defines the hooks that a pass pipeline calls before and after each pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing of the IR before and after passes, to a stream or into a folder."""
+"""Prints the IR before and after passes, to a stream or into a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reproducers: a module with the pipeline that fails on it, in the format of MLIR's tools.
+"""Writes reproducers: a module with the pipeline that fails on it, in MLIR's file format.
 
 The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
 the parser ignores it, and the option ``--run-reproducer`` of ``mlir-opt`` and ``rammer-opt`` runs

@@ -1,4 +1,4 @@
-"""Wall-clock time per pass, as a tree or a list."""
+"""Measures the wall-clock time of each pass, and prints it as a tree or a list."""
 
 from __future__ import annotations
 

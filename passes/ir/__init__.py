@@ -1,1 +1,1 @@
-"""Helpers for passes to read and emit linalg operations, functions, weights and rKernels."""
+"""Reads and emits linalg operations, functions, weights and rKernels, for all passes."""

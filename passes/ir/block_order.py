@@ -1,4 +1,4 @@
-"""Topological sorting of a block's operations."""
+"""Sorts a block's operations topologically."""
 
 from __future__ import annotations
 

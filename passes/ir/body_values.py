@@ -1,4 +1,4 @@
-"""Evaluation of an operation's body on known numbers."""
+"""Evaluates the body of an operation on known numbers."""
 
 from __future__ import annotations
 

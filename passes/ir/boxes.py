@@ -1,4 +1,4 @@
-"""Boxes of operands that an rTask accesses, as functions of the rTask's id.
+"""Computes the boxes of operands that an rTask accesses, as functions of the rTask's id.
 
 All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
 of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).

@@ -1,4 +1,4 @@
-"""Checks and conversion of boxes that a user or a code generator gives for an rKernel."""
+"""Checks and converts the boxes that a user or a code generator gives for an rKernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoding of element types of fewer than 8 bits, and of 8-bit floats, in bytes.
+"""Describes element types that are stored in a byte: 8-bit floats, and types below 8 bits.
 
 Each element takes a byte, as in arrays of ml_dtypes; no arithmetic is done in these types.
 """

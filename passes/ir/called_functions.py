@@ -1,4 +1,4 @@
-"""Inlining and checks of private functions that rKernels call."""
+"""Finds, checks and inlines the private functions that rKernels call."""
 
 from __future__ import annotations
 

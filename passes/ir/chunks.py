@@ -1,4 +1,4 @@
-"""Chunks of chains of rOperators, as attributes of the rOperators.
+"""Marks rOperators, by an attribute, with the numbers of their chain and their chunk of it.
 
 The chunks of a chain are independent of one another, but a schedule limits how many are in progress
 at a time, so that their intermediates stay in the cores' caches.

@@ -1,4 +1,4 @@
-"""Cloning of operations into another function, with replaced operands."""
+"""Clones operations into another function, with replaced operands."""
 
 from __future__ import annotations
 

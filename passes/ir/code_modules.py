@@ -1,4 +1,4 @@
-"""Foreign code in a module: its ``rtask.module`` operations."""
+"""Emits, copies and erases a module's ``rtask.module`` operations, which hold foreign code."""
 
 from __future__ import annotations
 

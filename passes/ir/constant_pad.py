@@ -1,4 +1,4 @@
-"""Padding with a constant: matching of ``tensor.pad``, and emission of zero padding."""
+"""Matches ``tensor.pad`` with a constant value, and emits zero padding."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Weights: arguments of the entry function with the attribute ``rtask.constant``.
+"""Reads and adds weights: arguments of the entry function with the attribute ``rtask.constant``.
 
 ``rtask.constant`` names a value that is stored outside the IR, ``rtask.value`` stores a small value
 in the IR. ``rtask.pack`` lists the steps that compute the argument from this value at compile time.
 Reshapes (the new shape) and transposes (a permutation) alternate; the first step is a reshape.
-Instead of a transpose, a step may be a matrix, by which the first dimension is multiplied
+Two other steps may take the place of a transpose: a matrix that multiplies the first dimension
 (``matrix @ x``), or a sum of i8 elements along the first dimension in i32 (given by the type of the
 elements, ``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix
 on, values are f64; they are rounded once, after the last step.
 
-With ``rtask.parts``, the argument is computed from several values, which are concatenated along
-their first dimension before these steps. Each part has the attributes above, its ``shape``, and two
-numbers for each dimension: ``low``, the zeros before it, and ``size``, its size including zeros.
+With ``rtask.parts``, the argument is computed from several values. They are concatenated along
+their first dimension, and the steps apply to the result. Each part has the attributes above, its
+``shape``, and two numbers for each dimension: ``low``, the number of zeros in front of it, and
+``size``, its size including zeros.
 """
 
 from __future__ import annotations

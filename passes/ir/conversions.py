@@ -1,4 +1,4 @@
-"""Emission of conversions to and from element types that are stored as bytes."""
+"""Emits conversions to and from element types that are stored as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion between dense attributes and NumPy arrays."""
+"""Converts between dense attributes and NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supported element types, and their NumPy types."""
+"""Maps the supported element types to their NumPy types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creation of elementwise operations and of generics with a body."""
+"""Emits elementwise operations, and the bodies of generics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access to the functions of a module: the entry function, private functions and their callers."""
+"""Finds a module's functions: the entry function, private functions and their callers."""
 
 from __future__ import annotations
 

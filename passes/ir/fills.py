@@ -1,4 +1,4 @@
-"""Initial tensors: empty tensors, and tensors filled with a number."""
+"""Recognizes initial tensors: empty tensors, and tensors filled with a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update of a function's type after its arguments or results have changed."""
+"""Updates a function's type after its arguments or results have changed."""
 
 from __future__ import annotations
 

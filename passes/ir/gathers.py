@@ -1,4 +1,4 @@
-"""Gathers: elements that a ``linalg.generic``'s body reads from captured tensors."""
+"""Finds gathers: elements that a ``linalg.generic``'s body reads from captured tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creation of ``linalg.generic`` operations and their attributes."""
+"""Emits ``linalg.generic`` operations and their attributes."""
 
 from __future__ import annotations
 

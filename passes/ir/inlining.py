@@ -1,4 +1,4 @@
-"""Inlining of calls of private functions."""
+"""Inlines calls of private functions."""
 
 from __future__ import annotations
 

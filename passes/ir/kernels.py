@@ -1,4 +1,4 @@
-"""Descriptions of rKernels in a module: lookup, emission and measured seconds."""
+"""Finds and emits descriptions of rKernels (``rtask.kernel``), and sets measured times on them."""
 
 from __future__ import annotations
 

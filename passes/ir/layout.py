@@ -1,4 +1,4 @@
-"""Strided layouts: the address of each element of a view in its buffer."""
+"""Defines strided layouts, which give the address of each element of a view in its buffer."""
 
 from __future__ import annotations
 

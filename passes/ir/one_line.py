@@ -1,4 +1,4 @@
-"""Messages of errors as single lines."""
+"""Shortens the message of an error to one line."""
 
 from __future__ import annotations
 

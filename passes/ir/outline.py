@@ -1,4 +1,4 @@
-"""Outlining of rOperators' computations into functions on whole tensors, shared if equal."""
+"""Outlines the computations of rOperators into functions on whole tensors, shared if equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``linalg.pack`` and ``linalg.unpack`` of a dimension in blocks: emission and matching."""
+"""Emits and matches ``linalg.pack`` and ``linalg.unpack``, which store a dimension in blocks."""
 
 from __future__ import annotations
 

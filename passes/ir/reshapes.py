@@ -1,4 +1,4 @@
-"""Reshapes: views that merge or split dimensions."""
+"""Finds which dimensions a reshape merges or splits."""
 
 from __future__ import annotations
 

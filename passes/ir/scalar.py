@@ -1,4 +1,4 @@
-"""Scalars in the body of a structured operation; NumPy dtypes tell whether integers are signed."""
+"""Emits arithmetic on scalars of a body; NumPy dtypes tell whether integers are signed."""
 
 from __future__ import annotations
 

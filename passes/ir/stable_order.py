@@ -1,4 +1,4 @@
-"""Stable topological sorting."""
+"""Sorts a graph's nodes topologically and stably."""
 
 from __future__ import annotations
 

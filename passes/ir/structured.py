@@ -1,4 +1,4 @@
-"""Read access to ``linalg.generic``: iteration space, indexing maps, body, cost."""
+"""Reads facts of a ``linalg.generic``: iteration space, indexing maps, body, cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks over nested operations, and small rewrites."""
+"""Walks over nested operations, and makes small rewrites."""
 
 from __future__ import annotations
 

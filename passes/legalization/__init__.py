@@ -1,1 +1,1 @@
-"""Parts of `rtask-legalize`: rewrites of foreign IR, and rules that legal IR obeys."""
+"""Contains the parts of `rtask-legalize`: rewrites of foreign IR, and the rules of legal IR."""

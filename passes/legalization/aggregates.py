@@ -1,4 +1,4 @@
-"""Decomposition of composite linalg operations: softmax, pack and unpack."""
+"""Decomposes composite linalg operations: softmax, pack and unpack."""
 
 from __future__ import annotations
 

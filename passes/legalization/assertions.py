@@ -1,4 +1,4 @@
-"""Removal of ``cf.assert``: conditions are assumed to hold, and accesses stay within tensors.
+"""Removes ``cf.assert``: assumes its condition, and clamps the indices that it may check.
 
 torch-mlir asserts that the indices of embeddings, gathers and losses are within bounds. Compiled
 programs cannot fail in the middle of a run, so conditions are not tested.

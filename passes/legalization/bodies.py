@@ -1,4 +1,4 @@
-"""If-conversion: control flow in the bodies of linalg operations becomes selects."""
+"""Converts control flow in the bodies of linalg operations to selects (if-conversion)."""
 
 from __future__ import annotations
 

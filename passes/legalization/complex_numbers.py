@@ -1,4 +1,4 @@
-"""Arithmetic on complex numbers becomes arithmetic on their real and imaginary parts."""
+"""Lowers arithmetic on complex numbers to arithmetic on real and imaginary parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants of element types that the compiler does not support, as tensors of supported types.
+"""Emits constants of unsupported element types as tensors of supported types.
 
 The module ``stored_types`` lists the unsupported types and how they are stored.
 """

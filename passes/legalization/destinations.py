@@ -1,4 +1,4 @@
-"""Lowering of tensor allocations to empty tensors, and of parallel loops to sequential loops."""
+"""Lowers tensor allocations to empty tensors, and parallel loops to sequential loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stablehlo.get_dimension_size`` as a constant, or as ``tensor.dim`` if the size is dynamic.
+"""Lowers ``stablehlo.get_dimension_size`` to a constant, or ``tensor.dim`` for a dynamic size.
 
 Specification: https://openxla.org/stablehlo/spec#get_dimension_size.
 """

@@ -1,4 +1,4 @@
-"""Guards for integer divisions whose operands could make them trap and end the process.
+"""Guards integer divisions with operands that could trap and end the process.
 
 MLIR leaves a division by zero, and the quotient of the least number and -1, undefined; processors
 raise a signal. With the guards, ``a / 0`` is ``a``, ``a rem 0`` is 0, and the least number divided

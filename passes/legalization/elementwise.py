@@ -1,4 +1,4 @@
-"""Emission of loop nests that compute each element of a tensor independently, and of bodies."""
+"""Emits loop nests that compute each element of a tensor independently, and their bodies."""
 
 from __future__ import annotations
 

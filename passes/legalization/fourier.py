@@ -1,4 +1,4 @@
-"""``stablehlo.fft`` as products with matrices of the discrete Fourier transform.
+"""Lowers ``stablehlo.fft`` to products with matrices of the discrete Fourier transform.
 
 Specification: https://openxla.org/stablehlo/spec#fft. A dimension of n elements costs n
 multiplications for each element. The emitted operations compute on tensors of real parts and of

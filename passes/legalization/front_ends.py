@@ -1,4 +1,4 @@
-"""Lowering of TOSA, StableHLO and affine loops to linalg and scf, by upstream passes."""
+"""Lowers TOSA, StableHLO and affine loops to linalg and scf, by upstream passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites element-wise loop nests that read their destination to read it as an input.
+"""Turns the destinations that element-wise loop nests read into inputs of the nests.
 
 MLIR's fusion of element-wise operations would fuse such a nest into a reader that has additional
 loops. Each iteration of these loops would then read the values that the previous iteration has

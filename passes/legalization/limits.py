@@ -1,4 +1,4 @@
-"""Recognition of tensors that are filled with the least or the largest number of their type."""
+"""Recognizes tensors that are filled with the least or the largest number of their type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structured control flow: unrolling of short loops, and lowering from StableHLO to ``scf``."""
+"""Unrolls short loops, and lowers StableHLO's control flow to ``scf``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic on floats of at most 8 bits: operands are widened to f32, results are rounded."""
+"""Computes on floats of at most 8 bits in f32: widens the operands and rounds the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stablehlo.batch_norm_inference`` as elementwise arithmetic.
+"""Lowers ``stablehlo.batch_norm_inference`` to elementwise arithmetic.
 
 Specification: https://openxla.org/stablehlo/spec#batch_norm_inference.
 """

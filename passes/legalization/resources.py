@@ -1,4 +1,4 @@
-"""Conversion of constants in ``dense_resource`` to dense constants, which NumPy can read."""
+"""Converts ``dense_resource`` constants to dense constants, which NumPy can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the stage `linalg`, and the check that a module obeys them."""
+"""Checks that a module obeys the rules of the stage `linalg`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lifting of scalars to 0-D tensors, since rOperators work on tensors."""
+"""Lifts scalars to 0-D tensors, since rOperators work on tensors."""
 
 from __future__ import annotations
 

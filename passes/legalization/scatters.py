@@ -1,4 +1,4 @@
-"""Scatters as reductions: each element combines the updates that are scattered to it.
+"""Lowers scatters to reductions: each element combines the updates that are scattered to it.
 
 Specifications: https://openxla.org/stablehlo/spec#scatter, and the operation ``scatter`` of
 torch-mlir's dialect TMTensor. Elements are computed independently, at the cost of testing every

@@ -1,4 +1,4 @@
-"""Loops and branches that are not unrolled: each becomes an rOperator with a single rTask."""
+"""Turns loops and branches that are not unrolled into rOperators with a single rTask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices and gathers that are not views: loop nests whose bodies compute the indices."""
+"""Lowers slices and gathers that are not views to loop nests that compute the indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stablehlo.sort`` by counting: an element's position is the number of elements before it.
+"""Lowers ``stablehlo.sort`` to counting: the elements that precede an element give its position.
 
 Specification: https://openxla.org/stablehlo/spec#sort. Every pair of elements is compared, so that
 positions are computed independently; equal elements keep their order.

@@ -1,4 +1,4 @@
-"""Propagation of static shapes to the results of concatenations and functions."""
+"""Propagates static shapes to the results of concatenations and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewriting of tensors of unsupported element types to tensors of supported types.
+"""Rewrites tensors of unsupported element types to tensors of supported types.
 
 The module ``stored_types`` lists the unsupported types. An element is stored in parts, one in each
 new tensor: a complex number in a real and an imaginary part, a narrow float or integer in a single

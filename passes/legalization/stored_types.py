@@ -1,4 +1,4 @@
-"""Element types whose tensors are stored as tensors of other element types.
+"""Lists unsupported element types, and the supported types in which they are stored.
 
 | element type | tensors | computed in |
 | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""Lowering of torch-mlir's dialect TMTensor: attention, scans, scatters, sorts and top-k."""
+"""Lowers torch-mlir's dialect TMTensor: attention, scans, scatters, sorts and top-k."""
 
 from __future__ import annotations
 

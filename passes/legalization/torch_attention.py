@@ -1,4 +1,4 @@
-"""``tm_tensor.attention`` of torch-mlir's dialect TMTensor as two products and a softmax."""
+"""Lowers ``tm_tensor.attention`` (torch-mlir's dialect TMTensor) to two products and a softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tm_tensor.scan`` of torch-mlir's dialect TMTensor in a logarithmic number of steps.
+"""Lowers ``tm_tensor.scan`` (torch-mlir's dialect TMTensor) to a logarithmic number of steps.
 
 Each step combines all elements with those at a distance that doubles (Hillis and Steele, "Data
 parallel algorithms", 1986), instead of a sequential loop. The function has to be associative.

@@ -1,4 +1,4 @@
-"""``tm_tensor.sort`` and ``topk`` by counting the elements that precede an element in its line.
+"""Lowers ``tm_tensor.sort`` and ``topk`` to counting the elements that precede each element.
 
 These are operations of torch-mlir's dialect TMTensor, whose comparisons are on scalars.
 """

@@ -1,4 +1,4 @@
-"""``stablehlo.triangular_solve`` as a substitution, which computes one row after another.
+"""Lowers ``stablehlo.triangular_solve`` to a substitution, which computes one row at a time.
 
 Specification: https://openxla.org/stablehlo/spec#triangular_solve. If ``left_side`` is false, the
 columns of the solution are computed one after another: ``x * a = b`` is solved as ``a' * x' = b'``.

@@ -1,4 +1,4 @@
-"""``stablehlo.select_and_scatter``, the gradient of a maximum over windows.
+"""Lowers ``stablehlo.select_and_scatter``, the gradient of a maximum over windows.
 
 Specification: https://openxla.org/stablehlo/spec#select_and_scatter. A reduction over each window
 finds the position of the selected element in the window. Each element of the result then adds the

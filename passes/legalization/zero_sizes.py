@@ -1,4 +1,4 @@
-"""Tensors without elements: removal of their computations and reads."""
+"""Removes the computations and reads of tensors without elements."""
 
 from __future__ import annotations
 

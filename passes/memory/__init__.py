@@ -1,1 +1,1 @@
-"""Reduction of the memory of intermediates: recomputation, and rOperators computed in chunks."""
+"""Reduces the memory of intermediates, by recomputation or by computing rOperators in chunks."""

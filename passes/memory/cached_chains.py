@@ -1,4 +1,4 @@
-"""Choice of the chains of rOperators to compute in chunks that fit into a core's cache."""
+"""Chooses chains of rOperators to compute in chunks that fit into a core's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emission of the chunks of chains of rOperators."""
+"""Emits chains of rOperators in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of rOperators that can be computed in chunks, grown from the last one backwards."""
+"""Finds chains of rOperators that can be computed in chunks, growing them from the last one."""
 
 from __future__ import annotations
 

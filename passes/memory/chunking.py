@@ -1,4 +1,4 @@
-"""Choice of the chains of rOperators to compute in chunks: those that lower memory usage most.
+"""Chooses the chains of rOperators whose computation in chunks lowers memory usage most.
 
 Only the results of a chain's last rOperator are used outside of it.
 """

@@ -1,4 +1,4 @@
-"""Emission of operations that compute a part of another operation's result."""
+"""Emits clones of an operation that compute only a part of its result."""
 
 from __future__ import annotations
 

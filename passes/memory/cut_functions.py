@@ -1,4 +1,4 @@
-"""Creation of functions that compute a slice of an rOperator's results, from its function."""
+"""Creates functions that compute a slice of an rOperator's results, from its function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of operands that an operation reads for a part of its result along a dimension.
+"""Computes which part of each operand an operation reads for a part of its result.
 
 A part of a result along the dimension of a parallel loop is computed from parts of the operands
 that the loop indexes, and from the whole of all other operands. Windows of convolutions make the

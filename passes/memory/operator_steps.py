@@ -1,4 +1,4 @@
-"""Conversion of the rOperators of an entry function to the steps of the recomputation search."""
+"""Converts the rOperators of an entry function to steps of the recomputation search."""
 
 from __future__ import annotations
 

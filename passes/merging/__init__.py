@@ -1,1 +1,1 @@
-"""Merging of operators with a common input (IOS's operator merge)."""
+"""Merges operators with a common input (IOS's operator merge)."""

@@ -1,4 +1,4 @@
-"""Choice of the operators to merge, by IOS's search on a graph of tensor operations."""
+"""Chooses the operators to merge, by IOS's search on a graph of tensor operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging of convolutions of the same image (IOS section 3, operator merge)."""
+"""Merges convolutions of the same image (IOS section 3, operator merge)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factor by which merging increases the arithmetic, and groups that stay within a limit."""
+"""Computes how much merging increases arithmetic, and finds groups within a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost of an operator on a device, estimated from its loops before tiling."""
+"""Estimates the cost of an operator on a device from its loops, before tiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging of the products of a matrix with several weights."""
+"""Merges the products of a matrix with several weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging of the elementwise operations after merged contractions, and slices for the results."""
+"""Merges the elementwise operations after merged contractions, and slices the results."""
 
 from __future__ import annotations
 

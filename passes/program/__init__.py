@@ -1,1 +1,1 @@
-"""Conversion of IR to the scheduler's task graphs, and of its plans (schedules) to IR and back."""
+"""Converts IR to the scheduler's task graph, and its plan (the schedule) to IR and back."""

@@ -1,4 +1,4 @@
-"""Conversion of a plan, the schedule of a module, to ``rtask.program`` operations and back."""
+"""Converts a plan, the schedule of a module, to ``rtask.program`` operations and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of IR to the scheduler's task graph: rOperators and the boxes that rTasks access."""
+"""Builds the scheduler's task graph from IR: rOperators, and the boxes that rTasks access."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Quantization of contractions in regions to 8 or 16 bits: ranges, scales, and the rewrite."""
+"""Quantizes contractions in regions to 8 or 16 bits: ranges, scales, and the rewrite."""

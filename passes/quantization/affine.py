@@ -1,4 +1,4 @@
-"""Affine quantization to 8 bits: ``real = (integer - zero) * scale``."""
+"""Computes parameters of affine quantization to 8 bits: ``real = (integer - zero) * scale``."""
 
 from __future__ import annotations
 

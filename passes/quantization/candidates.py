@@ -1,4 +1,4 @@
-"""Adds quantized copies of regions, which are accepted or refused later by their accuracy."""
+"""Adds quantized copies of regions, to be accepted or refused later by their accuracy."""
 
 from __future__ import annotations
 

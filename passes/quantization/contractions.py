@@ -1,4 +1,4 @@
-"""The contractions of a region, whose operands are quantized."""
+"""Finds the contractions of a region, to quantize their operands."""
 
 from __future__ import annotations
 

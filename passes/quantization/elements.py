@@ -1,4 +1,4 @@
-"""Emission of operations in quantized regions: casts of tensors, integer products, reductions."""
+"""Emits operations of quantized regions: casts of tensors, integer products, reductions."""
 
 from __future__ import annotations
 

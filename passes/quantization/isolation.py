@@ -1,4 +1,4 @@
-"""Reduction of a program to its quantized regions, whose operands become inputs."""
+"""Reduces a program to its quantized regions, whose operands become inputs."""
 
 from __future__ import annotations
 

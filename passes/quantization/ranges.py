@@ -1,4 +1,4 @@
-"""Ranges of values from histograms: extremes, percentiles, least divergence."""
+"""Chooses ranges of values from histograms: by extremes, percentiles or least divergence."""
 
 from __future__ import annotations
 

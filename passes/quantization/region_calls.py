@@ -1,4 +1,4 @@
-"""Calls of regions in the entry function, and changes to the results of functions."""
+"""Finds calls of regions in the entry function, and changes the results of functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantization of a region's function: contractions read 8 or 16 bits, all else is f32."""
+"""Quantizes a region's contractions to 8 or 16 bits, and computes everything else in f32."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Regions of the graph for foreign code generators: readings, patterns, merging, splitting."""
+"""Forms regions for foreign code generators: reads, matches, merges and splits operations."""

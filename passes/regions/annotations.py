@@ -1,4 +1,4 @@
-"""Attributes for communication between the passes that form regions: composites and regions.
+"""Marks operations as parts of composites and regions, by attributes that later passes read.
 
 ``rtask.composite = {name = "acc.conv_relu", match = 3 : i64}`` is on all operations of a match,
 ``rtask.region = {codegen = "acc", id = 2 : i64}`` on all operations of a region.

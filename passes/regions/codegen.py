@@ -1,4 +1,4 @@
-"""The interface of foreign code generators for the passes that form regions, and their registry.
+"""Defines the interface of foreign code generators for passes that form regions; registers them.
 
 A code generator comes from a program (``register_codegen``) or from an installed package (entry
 points of the group ``rammer_mlir.codegens``, imported only on request).

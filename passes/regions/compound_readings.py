@@ -1,4 +1,4 @@
-"""Readings of groups of operations: averages, softmax, grouped convolutions.
+"""Recognizes groups of operations: averages, softmax, grouped convolutions.
 
 Only the last operation's result is used outside of the group.
 """

@@ -1,4 +1,4 @@
-"""Readings of contractions: matrix products and convolutions, in any operand layout."""
+"""Recognizes contractions: matrix products and convolutions, in any operand layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that code generators and engines declare, and the check of given values."""
+"""Collects the options that code generators and engines declare, and checks given values."""
 
 from __future__ import annotations
 

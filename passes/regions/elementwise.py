@@ -1,4 +1,4 @@
-"""Readings of elementwise operations: scalar functions, transposes and broadcasts."""
+"""Recognizes elementwise operations: scalar functions, transposes and broadcasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of elementwise operations as expression trees in a normal form.
+"""Converts bodies of elementwise operations to expression trees in a normal form.
 
 Equal bodies have equal trees: operands of commutative functions are sorted, comparisons have
 constants on the right, and a select of the larger or smaller of a value and a constant is

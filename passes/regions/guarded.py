@@ -1,4 +1,4 @@
-"""Guarded calls of plug-in code: exceptions become errors with a message of one line."""
+"""Calls plug-in code, and turns its exceptions into errors with a message of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition of a sequence of operations into intervals that fit a code generator's limits."""
+"""Cuts a sequence of operations into intervals that fit a code generator's limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sizes of all intervals of consecutive units that may become regions.
+"""Computes the sizes of all intervals of consecutive units, each of which may become a region.
 
 A unit is a composite, or a single operation with the operations of its reading.
 """

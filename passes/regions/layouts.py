@@ -1,4 +1,4 @@
-"""Choice of the layouts in which regions of code generators and the host exchange values.
+"""Chooses the layouts in which regions of code generators and the host exchange values.
 
 A code generator states which of a region's inputs and outputs may be stored in blocks of channels,
 the host's layout of convolutions' activations (``channels/layout.py``). If the producer or a reader

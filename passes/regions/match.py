@@ -1,4 +1,4 @@
-"""An accepted match of a pattern: its readings, and the operands bound to names."""
+"""Defines an accepted match of a pattern: its readings, and the operands bound to names."""
 
 from __future__ import annotations
 

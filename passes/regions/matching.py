@@ -1,4 +1,4 @@
-"""Pattern matching in a graph of readings, and the choice of matches that become composites.
+"""Matches patterns in a graph of readings, and chooses matches that become composites.
 
 The root of a match is the reading whose result the pattern describes. Matching proceeds from a root
 to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever

@@ -1,4 +1,4 @@
-"""Named expressions: activations, and single functions of inputs."""
+"""Names expressions: activations, and single functions of inputs."""
 
 from __future__ import annotations
 

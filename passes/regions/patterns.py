@@ -1,4 +1,4 @@
-"""Patterns over the readings of operations, with which code generators describe composites.
+"""Defines patterns over readings, for code generators to describe composites.
 
 Example::
 

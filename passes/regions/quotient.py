@@ -1,4 +1,4 @@
-"""Contraction of nodes of a directed acyclic graph, with a maintained topological order.
+"""Contracts nodes of a directed acyclic graph, and maintains its topological order.
 
 Two nodes may be contracted if and only if no path through a third node connects them. The order
 bounds the search for such a path, and a contraction updates only the part of the order between both

@@ -1,4 +1,4 @@
-"""The meaning of an operation, independent of its form in the IR."""
+"""Defines readings: the meaning of an operation, independent of its form in the IR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readings as attributes of composites' functions, for inspection by code generators."""
+"""Writes readings as attributes of composites' functions, for code generators to inspect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of readings, which patterns refer to."""
+"""Lists the kinds of readings, and checks the kinds that patterns name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of operations at the `linalg` stage: ``read``.
+"""Finds the meaning of operations at the `linalg` stage, as readings.
 
 A reading is derived from loops, maps and bodies, not from names, so that it does not depend on the
 producer of the IR. An operation without a reading matches no pattern of a code generator.

@@ -1,4 +1,4 @@
-"""Readings of reductions of an input: along whole dimensions, and over windows."""
+"""Recognizes reductions of an input: along whole dimensions, and over windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code generator's view of an outlined region, and its result."""
+"""Describes an outlined region for its code generator, and defines the generator's result."""
 
 from __future__ import annotations
 

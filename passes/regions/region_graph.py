@@ -1,4 +1,4 @@
-"""The units of an entry function as a graph, the regions that they form, and their sizes.
+"""Builds the graph of an entry function's units, with the regions that they form.
 
 A unit is a composite, or a single operation with the operations of its reading.
 """

@@ -1,4 +1,4 @@
-"""A region's function as text in MLIR's own dialects, for code generators that read MLIR."""
+"""Writes a region's function in MLIR's own dialects, for code generators that read MLIR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts of MLIR's transform dialect: operations that a script annotates become composites."""
+"""Runs scripts of MLIR's transform dialect, which annotate operations as composites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The units of regions: composites, and single operations with their readings' operations.
+"""Divides a block into units: composites, and single operations with their readings' operations.
 
 Constants, empty tensors and fills are not units, because every user gets a copy.
 """

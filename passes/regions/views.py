@@ -1,4 +1,4 @@
-"""Readings of operations that only move elements: reshapes, slices, concatenations, paddings."""
+"""Recognizes operations that only move elements: reshapes, slices, concatenations, paddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operands of readings, and the values of constants that are stored in the IR."""
+"""Describes operands of readings, and reads the values of constants that the IR stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows over the spatial dimensions of an image: layouts, strides, dilation and padding."""
+"""Recognizes windows over an image's spatial dimensions: layout, stride, dilation, padding."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tiling of rOperators into rTasks, and the rKernels that compute the rTasks."""
+"""Tiles rOperators into rTasks, and builds the rKernels that compute the rTasks."""

@@ -1,4 +1,4 @@
-"""Greedy choice of the tile sizes of an rOperator.
+"""Chooses the tile sizes of an rOperator greedily.
 
 Starting from one rTask, halve the tiles of the loop for which all rTasks together then access the
 fewest bytes, until the work of an rTask is at most a target. For devices with many vEUs, predicted

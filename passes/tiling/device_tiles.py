@@ -1,4 +1,4 @@
-"""Choice of tile sizes for a device with many vEUs, such as a GPU's multiprocessors.
+"""Chooses tile sizes for a device with many vEUs, such as a GPU's multiprocessors.
 
 On such a device, an rOperator alone should occupy all vEUs, and tile sizes follow from the time
 that the device description predicts. Of all ``refinements`` from one rTask on, the candidates are

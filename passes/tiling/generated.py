@@ -1,4 +1,4 @@
-"""The rKernel generated from a region by a code generator: a candidate of its rOperator."""
+"""Adds the rKernel that a code generator made from a region as a candidate of its rOperator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tiling of a function into rTasks: tiles as functions of the rTask id, boxes and costs."""
+"""Tiles a function into rTasks: computes tiles as functions of the rTask id, boxes and costs."""
 
 from __future__ import annotations
 

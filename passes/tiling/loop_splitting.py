@@ -1,4 +1,4 @@
-"""Strip-mining of a loop class of a function into loops over blocks and loops within a block."""
+"""Strip-mines a loop class of a function into loops over blocks and loops within a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign rKernels: candidates that a provider offers for an rOperator.
+"""Inserts foreign rKernels: candidates that a provider offers for an rOperator.
 
 An offer is a module with a function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
 tensors and its description, an ``rtask.kernel``. The function may be a declaration if an

@@ -1,4 +1,4 @@
-"""Scratch memory of external rKernels: an additional, unused result of their rOperators.
+"""Adds scratch memory for external rKernels: an additional, unused result of their rOperators.
 
 All candidate rKernels of an rOperator have the same signature, so the compiler's own candidates get
 the result too, but do not access it. If the policy chooses such a candidate, the operand is removed

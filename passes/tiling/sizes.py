@@ -1,4 +1,4 @@
-"""Checks early in a compilation that reject too large tensors and too many rTasks."""
+"""Rejects too large tensors and too many rTasks early in a compilation."""
 
 from __future__ import annotations
 

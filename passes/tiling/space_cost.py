@@ -1,4 +1,4 @@
-"""The operations and bytes of an rTask, computed from tile sizes without affine expressions.
+"""Computes an rTask's operations and bytes from tile sizes, without affine expressions.
 
 ``kernel.tile_cost`` computes the same from the boxes of an rKernel, which are expressions of the
 rTask's id. Fusion needs only the costs of thousands of units, before rKernels are built.

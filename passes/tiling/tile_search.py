@@ -1,4 +1,4 @@
-"""Search for the tiling that moves the fewest bytes, with bounded work per rTask.
+"""Searches for the tiling that moves the fewest bytes, with bounded work per rTask.
 
 The greedy refinement in ``choice`` halves the tiles of one loop at a time and never reverts a cut.
 This branch-and-bound search starts with the greedy tiling as the incumbent and considers all tile

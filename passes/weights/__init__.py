@@ -1,1 +1,1 @@
-"""Weights that the compiler derives from the model's weights."""
+"""Derives weights from the model's weights."""

@@ -1,4 +1,4 @@
-"""Weights that are computed from other weights at compile time."""
+"""Adds weights that are computed from other weights at compile time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant folding of views and transposes of weights."""
+"""Folds reshapes and transposes of weights into the weights at compile time."""
 
 from __future__ import annotations
 

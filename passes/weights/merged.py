@@ -1,4 +1,4 @@
-"""Weights that are padded with zeros and concatenated at compile time."""
+"""Describes weights that are concatenated, after padding with zeros, at compile time."""
 
 from __future__ import annotations
 

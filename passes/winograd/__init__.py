@@ -1,1 +1,1 @@
-"""Convolutions by Winograd's minimal filtering."""
+"""Computes convolutions by Winograd's minimal filtering."""

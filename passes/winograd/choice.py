@@ -1,4 +1,4 @@
-"""Choice among variants of Winograd's minimal filtering, by estimated cycles of a core.
+"""Chooses among variants of Winograd's minimal filtering, by estimated cycles of a core.
 
 A variant with fewer multiplications reads more weights (16 or 36 instead of 9 for each pair of
 channels), and writes and reads transformed tiles. These costs dominate for small images, where all

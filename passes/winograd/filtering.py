@@ -1,10 +1,10 @@
-"""Winograd's minimal filtering F(m, r): three matrices that turn a convolution into products.
+"""Computes the three matrices of Winograd's minimal filtering F(m, r).
 
-m results of a filter of r taps cost m + r - 1 multiplications instead of m * r: a polynomial with r
-coefficients, the filter, is multiplied by a polynomial with m coefficients by way of the values of
-both at m + r - 2 points and at infinity, and filtering is the transpose of this product (Winograd,
-*Arithmetic Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional
-Neural Networks*, CVPR 2016).
+Minimal filtering computes m results of a filter of r taps by m + r - 1 multiplications instead of
+m * r. It is the transpose of a product of two polynomials: the filter, with r coefficients, and
+another with m coefficients. That product is interpolated from the values of both polynomials at
+m + r - 2 points and at infinity (Winograd, *Arithmetic Complexity of Computations*, 1980; Lavin and
+Gray, *Fast Algorithms for Convolutional Neural Networks*, CVPR 2016).
 """
 
 from __future__ import annotations

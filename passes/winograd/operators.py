@@ -1,4 +1,4 @@
-"""The rOperators of a convolution by Winograd's minimal filtering: one, or three."""
+"""Replaces a convolution by one or three rOperators of Winograd's minimal filtering."""
 
 from __future__ import annotations
 

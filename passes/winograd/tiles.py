@@ -1,4 +1,4 @@
-"""Views of images and results as whole tiles of m x m elements."""
+"""Views images and results as whole tiles of m x m elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps of a convolution by Winograd's minimal filtering, as contractions on tensors.
+"""Emits the steps of a convolution by Winograd's minimal filtering as contractions on tensors.
 
 A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
 summed over the channels separately for each of the r x r elements, and sums are transformed to

@@ -1,4 +1,4 @@
-"""The readable form of a module: text in which `rtask` operations have a custom assembly format.
+"""Prints and parses the readable form: MLIR text with custom assembly of `rtask` operations.
 
 MLIR gives operations that are defined from Python no custom assembly format. Therefore, a printer
 rewrites the text that MLIR prints, and a parser translates the readable form, line for line, into

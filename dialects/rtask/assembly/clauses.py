@@ -1,4 +1,4 @@
-"""Parsers of the clauses that several operations share in the readable form."""
+"""Parses the clauses that several operations share in the readable form."""
 
 from __future__ import annotations
 

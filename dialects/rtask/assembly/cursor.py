@@ -1,4 +1,4 @@
-"""A cursor over assembly text: takes tokens in order, and reports which token was expected."""
+"""Takes tokens of assembly text in order, and reports the expected token on a mismatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the model's nodes in the locations of operations."""
+"""Finds the names of the model's nodes in the locations of operations."""
 
 from __future__ import annotations
 

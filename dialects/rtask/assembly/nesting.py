@@ -1,4 +1,7 @@
-"""The nesting depth of a module's text: MLIR's parser and verifier recurse at each bracket."""
+"""Checks the nesting depth of a module's text, because MLIR recurses at each bracket.
+
+A text that is nested too deeply would overflow the stack of MLIR's parser or verifier.
+"""
 
 from __future__ import annotations
 

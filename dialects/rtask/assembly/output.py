@@ -1,4 +1,4 @@
-"""A buffer for the generic form, in which each operation keeps its line number in the input."""
+"""Collects text in the generic form, and keeps each operation on its line of the input."""
 
 from __future__ import annotations
 

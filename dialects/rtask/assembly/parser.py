@@ -1,4 +1,4 @@
-"""Parsing of the readable form, by translation into the generic form, which MLIR parses."""
+"""Translates the readable form into the generic form, which MLIR parses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing the readable form: MLIR's text with the operations of this dialect rewritten."""
+"""Prints a module in the readable form, by rewriting this dialect's operations in MLIR's text."""
 
 from __future__ import annotations
 

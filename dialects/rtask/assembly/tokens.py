@@ -1,4 +1,4 @@
-"""Tokens of MLIR's text, for the printer and the parser, and splitting of lists at commas."""
+"""Matches tokens of MLIR's text, and splits lists at commas, for the printer and the parser."""
 
 from __future__ import annotations
 

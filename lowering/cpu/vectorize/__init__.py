@@ -1,1 +1,1 @@
-"""Vectorization of an rKernel's loops."""
+"""Vectorizes the loops of an rKernel."""

@@ -1,4 +1,4 @@
-"""The body of a ``linalg.generic``, parsed once and re-emitted on scalars or on vectors."""
+"""Parses the body of a ``linalg.generic`` once, and re-emits it on scalars or vectors."""
 
 from __future__ import annotations
 

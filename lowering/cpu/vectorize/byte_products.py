@@ -1,4 +1,4 @@
-"""Products of 8-bit integers that add four adjacent terms at once, by dot-product instructions."""
+"""Emits 8-bit products that sum four adjacent terms at once, by dot-product instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cost of micro tiles on a core with two loads and two arithmetic operations per cycle.
+"""Estimates micro tiles' cycles on a core with two loads and two arithmetic ops per cycle.
 
 The loops of a ``LoopNest`` have numbers. Costs without cache misses are computed for many micro
 tiles at once, as arrays (``TileArrays``). In functions of a single micro tile, ``points`` maps the

@@ -1,4 +1,4 @@
-"""Emission of a loop nest as loops over micro tiles in registers."""
+"""Emits a loop nest as loops over micro tiles in registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epilogues: elementwise operations after a reduction, fused into it before its store."""
+"""Fuses epilogues, elementwise operations on a reduction's result, into the reduction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding of a ``linalg.fill`` into the reduction after it, as initial value of accumulators."""
+"""Folds a ``linalg.fill`` into the reduction that follows, as the accumulators' initial value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers of a body: the loops that can be along the lanes if a body reads computed addresses.
+"""Decides whether the lanes of a register can run along a loop if a body gathers elements.
 
 A body may read elements of captured buffers at indices that it computes, as ``Gather`` and
 ``RoiAlign`` do. If only the last index moves along a loop, by one element per iteration, the lanes

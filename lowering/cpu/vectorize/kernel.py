@@ -1,4 +1,4 @@
-"""Vectorization of the ``linalg.generic`` ops of rKernels into register-tiled ``vector`` loops.
+"""Vectorizes the ``linalg.generic`` ops of rKernels into register-tiled ``vector`` loops.
 
 Upstream's vectorizer needs static tiles that earlier passes must have cut and padded, and produces
 multi-dimensional vectors whose later unrolling determines the speed: a small change of a shape can

@@ -1,4 +1,4 @@
-"""Products of a constant matrix and a vector in few operations, on numbers or on emitted values."""
+"""Multiplies a constant matrix by a vector in few operations, on numbers or emitted values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads and stores of a vector register: contiguous, masked, strided, gathered or scattered."""
+"""Emits loads and stores of a register: contiguous, masked, strided, gathered or scattered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ``linalg.generic`` on memrefs, read as a loop nest over flat memory.
+"""Reads a ``linalg.generic`` on memrefs as a loop nest over flat memory.
 
 Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride, which shows
 contiguous, strided and invariant accesses for any rank and map. An operand whose map is not linear

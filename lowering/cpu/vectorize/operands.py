@@ -1,4 +1,4 @@
-"""Operands of a loop nest: flat buffers, with addresses in elements that depend on the loops."""
+"""Reads operands of a loop nest as flat buffers, at addresses that depend on the loops."""
 
 from __future__ import annotations
 

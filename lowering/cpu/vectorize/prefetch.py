@@ -1,4 +1,4 @@
-"""Software prefetching of the next panel of a product, or the next piece of a long sum.
+"""Emits software prefetches of the next panel of a product, or the next piece of a long sum.
 
 Many micro tiles read the same panel of weights; the first of them waits for memory, the others hit
 the cache. In each step of its sum, each micro tile therefore prefetches a part of the next panel

@@ -1,4 +1,4 @@
-"""Choice of the micro tile of a loop nest, without IR.
+"""Chooses the micro tile of a loop nest (register blocking), without IR.
 
 The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core
 (``cost``).

@@ -1,4 +1,4 @@
-"""The registers of a micro tile: emission of their addresses, loads and stores."""
+"""Emits the addresses, loads and stores of a micro tile's registers."""
 
 from __future__ import annotations
 

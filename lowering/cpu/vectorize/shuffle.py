@@ -1,4 +1,4 @@
-"""Shuffles between registers: extraction of strided elements, and small transposes."""
+"""Emits shuffles between registers: extraction of strided elements, and small transposes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop nests and micro tiles as plain data.
+"""Describes loop nests and micro tiles as plain data.
 
 A *micro tile* is the set of results of a pass over the reduction loops: ``vectors`` registers of
 ``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each

@@ -1,4 +1,4 @@
-"""Products of an input and constant matrices, such as Winograd's transforms, as straight-line code.
+"""Emits products with constant matrices, such as Winograd's transforms, as straight-line code.
 
 Each micro tile loads all elements of the small matrix ``x`` at a point into registers, and computes
 ``A @ x @ B^T`` from them by a product along each dimension of ``x``.

@@ -1,1 +1,1 @@
-"""Matrix products and convolutions, computed jointly by the threads of a block."""
+"""Emits matrix products and convolutions that the threads of a block compute jointly."""

@@ -1,4 +1,4 @@
-"""Code generation for planned contractions: staged operands, register tiles, thread groups."""
+"""Emits planned contractions: staged operands, register tiles, thread groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix instructions: the lanes of a warp or wave jointly multiply matrices."""
+"""Describes matrix instructions: the lanes of a warp or wave jointly multiply matrices."""
 
 from __future__ import annotations
 

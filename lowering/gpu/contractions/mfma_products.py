@@ -1,4 +1,4 @@
-"""Products by AMD's ``v_mfma``: fragments from shared memory, and their products.
+"""Emits products by AMD's ``v_mfma``: loads fragments from shared memory and multiplies them.
 
 A lane of a wave of 64 has four elements along k of each operand: those of row (or column) ``lane
 mod 16`` from ``4 (lane / 16)`` on (AMD's CDNA 3 instruction set, dense matrix layouts).

@@ -1,4 +1,4 @@
-"""Products by NVIDIA's ``mma.sync``: fragments from shared memory, and their products.
+"""Emits products by NVIDIA's ``mma.sync``: loads fragments from shared memory, multiplies them.
 
 Fragment layouts are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
 tf32. Where eight 16-bit elements of a row are contiguous and aligned, ``ldmatrix`` loads fragments,

@@ -1,4 +1,4 @@
-"""Accumulation of a thread's contraction results into the output, as wide as alignment permits."""
+"""Accumulates a thread's contraction results into the output, as wide as alignment permits."""
 
 from __future__ import annotations
 

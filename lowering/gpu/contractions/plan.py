@@ -1,4 +1,4 @@
-"""Plan of a block's contraction (a matrix product, a convolution), without IR.
+"""Plans a block's contraction (a matrix product, a convolution), without IR.
 
 The block iterates over *chunks* of a reduction loop. For each chunk it stages the boxes of the
 operands in shared memory, from which its threads compute tiles of results in registers. If there

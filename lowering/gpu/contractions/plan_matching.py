@@ -1,4 +1,4 @@
-"""Selection of the ``linalg.generic`` operations of an rKernel that a block computes by a plan.
+"""Selects the ``linalg.generic`` operations of an rKernel that a block computes by a plan.
 
 These are contractions whose operands a block stages in shared memory, column reductions, and
 element-wise operations that transpose an operand.

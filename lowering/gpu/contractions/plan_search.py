@@ -1,4 +1,4 @@
-"""Choice of a block's contraction plan by a cost model.
+"""Chooses a block's contraction plan by a cost model.
 
 In the model, a multiprocessor issues in each cycle the multiply-adds of four warps, or an access of
 128 bytes to shared memory. A matrix instruction takes ``MatrixUnit.cycles`` cycles.

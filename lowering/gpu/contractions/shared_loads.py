@@ -1,4 +1,4 @@
-"""Loads of staged operands from shared memory, as wide as alignment permits, without repetition."""
+"""Emits loads of staged operands from shared memory: once each, as wide as alignment permits."""
 
 from __future__ import annotations
 

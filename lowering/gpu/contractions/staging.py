@@ -1,4 +1,4 @@
-"""Copies of operands' boxes from device memory to shared memory, by all threads of a block.
+"""Emits copies of operands' boxes from device to shared memory, by all threads of a block.
 
 A fetch begins before the computation that it overlaps with, and finishes after it. With
 asynchronous copies, finishing waits for them; otherwise the elements stay in registers during the

@@ -1,4 +1,4 @@
-"""Detection of transposed operands of an element-wise ``linalg.generic``."""
+"""Detects transposed operands of an element-wise ``linalg.generic``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of a warp's tile by the target's matrix instruction."""
+"""Emits the products of a warp's tile by the target's matrix instruction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conversion from the gpu dialect to LLVM's, shared by both GPU targets."""
+"""Converts the gpu dialect to LLVM's, for both GPU targets."""

@@ -1,4 +1,4 @@
-"""Optimization barriers for the buffer addresses of rKernels."""
+"""Hides rKernels' buffer addresses from LLVM, to prevent hoisting out of the dispatch loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices split into a constant part and a dynamic part: ``i * 4 + 12`` is ``i * 4``, and 12."""
+"""Splits indices into a dynamic and a constant part: ``i * 4 + 12`` is ``i * 4``, and 12."""
 
 from __future__ import annotations
 

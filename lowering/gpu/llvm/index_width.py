@@ -1,4 +1,4 @@
-"""Width of indices in a persistent kernel: 32 bits where no index can need more.
+"""Chooses the width of indices in a persistent kernel: 32 bits if no index can need more.
 
 A GPU has 32-bit registers: a 64-bit index takes two of them, a sum two instructions and a product
 about four. 32 bits suffice if every buffer of the kernel is shorter than ``LIMIT`` bytes, because

@@ -1,4 +1,4 @@
-"""Lowering of memref loads and stores to the LLVM dialect, with custom pointer arithmetic."""
+"""Lowers memref loads and stores to the LLVM dialect, with custom pointer arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opaque copies of values through empty inline assembly: an optimization barrier for LLVM."""
+"""Emits optimization barriers for LLVM: opaque copies through empty inline assembly."""
 
 from __future__ import annotations
 

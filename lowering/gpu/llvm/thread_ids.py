@@ -1,4 +1,4 @@
-"""Optimization barriers for the thread numbers of rKernels."""
+"""Hides thread numbers in rKernels from LLVM, to prevent hoisting out of the dispatch loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering from the gpu dialect to LLVM IR text: the steps that both GPU targets share."""
+"""Lowers the gpu dialect to LLVM IR text, by steps that both GPU targets share."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Lowering of an rProgram to a persistent kernel: its loop, task table and barriers."""
+"""Lowers an rProgram to a persistent kernel: its loop, task table and barriers."""

@@ -1,4 +1,4 @@
-"""Barrier-rTasks between vEUs inside a persistent kernel (RAMMER section 4.2).
+"""Emits barrier-rTasks between vEUs inside a persistent kernel (RAMMER section 4.2).
 
 A vEU's step counter counts the rTasks that it has completed in all runs so far. To publish: a block
 barrier, then a release store by one thread; each counter has a single writer, so no

@@ -1,4 +1,4 @@
-"""Builders for the operations of persistent kernels, at the current insertion point.
+"""Builds operations of persistent kernels at the current insertion point.
 
 Words are i64; positions in memory and numbers of rTasks are of type ``index``.
 """

@@ -1,4 +1,4 @@
-"""The persistent kernel: each block executes the records of its vEU.
+"""Emits the persistent kernel, in which each block executes the records of its vEU.
 
 Long programs get a loop over the task table with a call for each distinct rKernel; short programs
 get straight-line code for each vEU, with constant buffers and rTask ids. In both forms the waits of

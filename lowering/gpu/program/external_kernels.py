@@ -1,4 +1,4 @@
-"""External rKernels on a GPU: functions for a block's threads that call external code.
+"""Defines external rKernels on a GPU: functions for a block's threads that call external code.
 
 The declaration of an external rKernel gets a body that calls ``void symbol(int64_t rtask, int32_t
 thread, int32_t threads, T *buffers...)``, which stays declared until the code is linked. Thread

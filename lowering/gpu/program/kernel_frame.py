@@ -1,4 +1,4 @@
-"""The frame of a persistent kernel: its arguments, and the prologue of every block."""
+"""Emits the frame of a persistent kernel: its arguments, and the prologue of every block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a persistent kernel: its program, task table and argument types."""
+"""Describes a persistent kernel: its program, task table and argument types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowering of a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
+"""Lowers a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Barrier-rTasks with a timeout: they report a stuck wait instead of hanging the launch.
+"""Emits barrier-rTasks with a timeout, to report a stuck wait instead of hanging the launch.
 
 A waiting thread counts its polls. The first thread of the launch to exceed the limit writes a
 report; it and all threads that time out later leave their loops, and each block skips to the end of
