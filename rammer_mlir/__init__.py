@@ -1,4 +1,4 @@
-"""rammer-mlir: neural networks compiled into a few persistent device programs.
+"""Compiles neural networks into a few persistent device programs, and runs them.
 
 ``load`` and running a model need only NumPy; ``compile`` also needs the compiler's packages. Both
 functions import their dependencies when they are called.

@@ -1,4 +1,7 @@
-"""``python -m rammer_mlir TOOL ...`` starts a command-line tool without its script on ``PATH``."""
+"""Starts a command-line tool by ``python -m rammer_mlir TOOL ...``.
+
+The tool's script need not be on ``PATH``.
+"""
 
 from __future__ import annotations
 

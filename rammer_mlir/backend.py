@@ -1,4 +1,4 @@
-"""The ONNX backend interface (``onnx.backend.base``), for ONNX's test runner and tools."""
+"""Implements ONNX's backend interface (``onnx.backend.base``), for ONNX's test runner and tools."""
 
 from __future__ import annotations
 

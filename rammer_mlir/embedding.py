@@ -1,4 +1,4 @@
-"""Compilation of host functions that launch GPU kernels, in IR that another compiler produced.
+"""Compiles host functions that launch GPU kernels, from IR that another compiler produced.
 
 ``compile_launches`` merges the launched kernels of a function into a single persistent kernel, and
 returns an executable.

@@ -1,4 +1,4 @@
-"""Errors and warnings for users of the compiler.
+"""Defines the errors and warnings for users of the compiler.
 
 Each message is one line: which node, operation or option, the expected and the found value, and the
 remedy. The command-line tools print it as ``error: ...`` and exit with status 1.

@@ -1,4 +1,4 @@
-"""Extension points for other packages and programs; see ``docs/extending.md``.
+"""Registers extensions from other packages and programs; see ``docs/extending.md``.
 
 Each ``register_*`` function registers an object in this process. ``--plugin MODULE|FILE.py``
 imports code that calls these functions; a package offers the same objects by entry points instead.

@@ -1,4 +1,4 @@
-"""The options of a compilation, declared once; the target is a separate argument.
+"""Declares the options of a compilation, each once; the target is a separate argument.
 
 ``rammer_mlir.compile``, the command line, its help, the checks and the compile cache's key all
 derive from these declarations: a new option is an entry of ``Options`` and its use.

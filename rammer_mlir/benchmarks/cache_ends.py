@@ -1,4 +1,4 @@
-"""Measure the largest working set with no misses, and the smallest with only misses, of a cache.
+"""Measure a cache's largest working set without misses, and the smallest with only misses.
 
 A byte is lost if the cache evicts it before it is read again. As the working set grows, the share
 of lost bytes rises gradually, not in a step at the nominal size, because the cache's sets get

@@ -1,4 +1,4 @@
-"""Selection of the MLIR Python bindings.
+"""Selects the package of MLIR Python bindings that the project uses.
 
 ``mlir`` (the wheels of the LLVM project) is used if it can be imported and can define dialects and
 verifiers in Python; otherwise ``torch_mlir``, which provides the same API under another name. The

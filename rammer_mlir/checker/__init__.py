@@ -1,4 +1,4 @@
-"""Prove an artifact's schedule from the file alone, without executing it (docs/program.md)."""
+"""Proves an artifact's schedule from the file alone, without executing it (docs/program.md)."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Files of named arrays, as the tools read and write them."""
+"""Reads and writes the tools' files of named arrays (``.npz``)."""
 
 from __future__ import annotations
 

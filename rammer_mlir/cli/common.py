@@ -1,4 +1,4 @@
-"""Common parts of the command-line tools: one-line errors, exit codes, atomic output files."""
+"""Supplies what all command-line tools share: one-line errors, exit codes, atomic output files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell completion of the tools' arguments: scripts that shtab generates from the parsers."""
+"""Prints shell completion scripts for the tools' arguments; shtab makes them from the parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listings of external code: code generators, and the modules of an artifact."""
+"""Lists external code: the available code generators, and the modules of an artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options common to compiling and running a model."""
+"""Defines the options for a model that ``rammer-compile`` and ``rammer-run`` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Option checks, signatures and descriptions of models with open dimensions."""
+"""Checks options for models with open dimensions, and describes such models."""
 
 from __future__ import annotations
 

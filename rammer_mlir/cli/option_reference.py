@@ -1,4 +1,4 @@
-"""Reference of all options in Markdown: ``python -m rammer_mlir.cli.option_reference``."""
+"""Writes the reference of all options: ``python -m rammer_mlir.cli.option_reference``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of ``rammer-run``'s options against the model, the artifact and the target."""
+"""Checks ``rammer-run``'s options against the model, the artifact and the target."""
 
 from __future__ import annotations
 

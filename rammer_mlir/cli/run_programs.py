@@ -1,4 +1,4 @@
-"""The program that ``rammer-run`` runs: its arrays, recorded runs and explanation."""
+"""Prepares the program of ``rammer-run`` and its inputs, records runs, and explains their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of ``rammer-run``: an artifact, or a request to compile it."""
+"""Compiles the model of ``rammer-run``, or recognizes it as an artifact."""
 
 from __future__ import annotations
 

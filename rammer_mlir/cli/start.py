@@ -1,7 +1,7 @@
-"""Entry points of the command-line tools.
+"""Starts each command-line tool by importing its module only when the tool is called.
 
-An entry point imports the module of its tool only when the tool starts. A package that this import
-lacks is therefore reported as a one-line error, like other errors.
+If that import fails because a package is missing, the tool reports a one-line error, as for other
+errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""External code generators: their interface, and the code generators of this project.
+"""Defines the interface of external code generators, and contains those of this project.
 
 A code generator is a class that implements ``Codegen``, registered by ``register_codegen`` or by an
 entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Each code

@@ -1,4 +1,4 @@
-"""The exception by which a code generator leaves an operation to this project's own rKernels."""
+"""Defines the exception with which a code generator leaves an operation to the host's rKernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stateful C code that is configured by a table of 64-bit integers, one table per region.
+"""Generates a region's C functions for code that is configured by a table of 64-bit integers.
 
 A code generator supplies C files that define ``open_region``, ``run_region`` and
 ``close_region``; the three generated functions of a region (``_open``, ``_run``, ``_close``) call

@@ -1,1 +1,1 @@
-"""Compilation of models to executables: options, stages, backends, cache."""
+"""Compiles models to executables; contains the options, stages, backends and cache."""

@@ -1,8 +1,8 @@
-"""Cache of compiled models on disk, keyed by digests of all inputs of their compilation.
+"""Caches compiled models on disk, keyed by digests of all inputs of their compilation.
 
 ``RAMMER_CACHE_DIR`` names the folder of the cache's file (``~/.cache/rammer-mlir`` by default, or
-beneath ``XDG_CACHE_HOME``); if empty, the cache is off. ``RAMMER_CACHE_BYTES`` limits the size.
-``docs/cache.md`` describes the levels of the cache.
+beneath ``XDG_CACHE_HOME``); if the variable is empty, nothing is cached. ``RAMMER_CACHE_BYTES``
+limits the size. ``docs/cache.md`` describes the levels of the cache.
 """
 
 from __future__ import annotations

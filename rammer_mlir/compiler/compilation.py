@@ -1,4 +1,4 @@
-"""Compilation of a model to an executable: a loop over the stages of its target."""
+"""Compiles a model to an executable by running the stages of its target in order."""
 
 from __future__ import annotations
 

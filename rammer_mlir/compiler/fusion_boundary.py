@@ -1,4 +1,4 @@
-"""The option ``boundary``: it selects the pass that forms rOperators."""
+"""Selects the pass that forms rOperators, by the option ``boundary``."""
 
 from __future__ import annotations
 

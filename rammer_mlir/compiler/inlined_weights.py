@@ -1,4 +1,4 @@
-"""IR that includes the values of all weights, usable without another file."""
+"""Puts the values of all weights into the IR, so that it is usable without another file."""
 
 from __future__ import annotations
 

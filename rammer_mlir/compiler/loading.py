@@ -1,4 +1,4 @@
-"""Load compiled CPU programs into this process, as executables."""
+"""Loads compiled CPU programs into this process, as executables."""
 
 from __future__ import annotations
 

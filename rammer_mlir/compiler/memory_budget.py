@@ -1,8 +1,8 @@
-"""Programs under a memory budget: chunking and recomputation until the arena fits.
+"""Fits a program into a memory budget by chunking and recomputation.
 
-A trial is a copy of the formed rOperators on which all passes up to the placement of buffers in the
-arena run. Of the trials whose arena fits the budget, the search chooses that with the least
-predicted time.
+The search tries settings of both. For each trial, all passes up to the placement of buffers in the
+arena run on a copy of the formed rOperators. Of the trials whose arena fits the budget, the one
+with the least predicted time is chosen.
 """
 
 from __future__ import annotations

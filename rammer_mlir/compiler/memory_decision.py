@@ -1,4 +1,4 @@
-"""The outcome of the search for a program under a memory budget."""
+"""Records the outcome of the search for a program under a memory budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation of functions in MLIR modules."""
+"""Compiles the functions of MLIR modules."""
 
 from __future__ import annotations
 

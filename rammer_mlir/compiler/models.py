@@ -1,4 +1,4 @@
-"""Compilation of models of static shapes, and of models with open dimensions on demand."""
+"""Compiles models: at once if all shapes are static, on demand if dimensions are open."""
 
 from __future__ import annotations
 

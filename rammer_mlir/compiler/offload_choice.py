@@ -1,9 +1,9 @@
-"""Selection of the regions that external code generators compile, by the plan's simulated time.
+"""Chooses the regions that external code generators compile, by the simulated time of the plan.
 
 A trial is a variant of the program in which the host computes some of the regions. It is made on a
-copy of the program before any layout changes; the passes up to rKernels on buffers run, and the
-chosen policy alone plans it. The trial without regions equals the program that is compiled if
-nothing is offloaded.
+copy of the program before any layout changes. The passes up to rKernels on buffers run on the copy,
+and only the chosen policy plans it. The trial without regions equals the program that is compiled
+if nothing is offloaded.
 """
 
 from __future__ import annotations

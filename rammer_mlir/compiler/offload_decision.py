@@ -1,4 +1,4 @@
-"""Record of the regions chosen for external code generators, with predicted and measured times."""
+"""Records the regions chosen for external code generators, with predicted and measured times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the set of regions with the least simulated time, independent of IR."""
+"""Searches for the set of regions with the least simulated time, independent of IR."""
 
 from __future__ import annotations
 

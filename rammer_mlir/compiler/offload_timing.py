@@ -1,4 +1,4 @@
-"""Compilation and timing of competing programs side by side on this machine."""
+"""Compiles competing programs, and times them side by side on this machine."""
 
 from __future__ import annotations
 

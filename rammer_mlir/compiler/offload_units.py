@@ -1,4 +1,4 @@
-"""Measured time of each region per run, and the time that it saves compared with the host.
+"""Computes the time of each region in recorded runs, and what it saves compared with the host.
 
 Two programs are compared, one with and one without regions. To match their rOperators, the model's
 operations temporarily get unique numbered names as locations, which the passes preserve.

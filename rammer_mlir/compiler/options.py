@@ -1,4 +1,4 @@
-"""Checks of the user's options, and values derived from them."""
+"""Checks the user's options, and derives values from them."""
 
 from __future__ import annotations
 

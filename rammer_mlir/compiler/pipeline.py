@@ -1,4 +1,4 @@
-"""The stages of each target, from a graph of tensors to the binary: flat lists of named passes.
+"""Defines the stages of each target, from a graph of tensors to the binary, by named passes.
 
 Passes have the syntax of ``rammer-opt``. Target-specific steps, from the stage `target` on, are in
 ``steps.py``.

@@ -1,4 +1,4 @@
-"""Forming of regions for code generators: outlining, optional quantization, code generation."""
+"""Forms regions for code generators: outlines them, quantizes if requested, generates code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the passes that compile and run programs, and therefore need the compiler."""
+"""Registers the passes that compile and run programs, and therefore need the compiler."""
 
 from __future__ import annotations
 

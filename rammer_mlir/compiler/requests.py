@@ -1,4 +1,4 @@
-"""Selection of the front end for a model, by the kind of model that the user passes."""
+"""Selects the front end for a model, by the kind of model that the user passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reuse of code between programs that differ only in weights and names."""
+"""Reuses code between programs that differ only in weights and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes and values that a model is specialized for."""
+"""Defines the shapes and values that a model is specialized for."""
 
 from __future__ import annotations
 

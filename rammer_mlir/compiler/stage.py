@@ -1,4 +1,4 @@
-"""Stages of a compilation, and the model that passes through them."""
+"""Defines the stages of a compilation, and runs them on a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of stages, importable without the compiler."""
+"""Lists the names of stages; can be imported without the compiler."""
 
 PORTABLE_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
 """Stages that every target has; ``linalg`` is the front end's result."""

@@ -1,4 +1,4 @@
-"""The steps of stages that are not passes: from a scheduled module to the final binary."""
+"""Defines the steps that are not passes: from a scheduled module to the final binary."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Recipes that transform a model's weights into the arrays that compiled code reads, in NumPy.
+"""Transforms a model's weights into the arrays that compiled code reads, by recipes, in NumPy.
 
-A recipe is the data form of ``rtask.constant`` and its attributes on an argument
-(``passes/ir/constants``); serialized as JSON, it applies to other values of the same weights.
+A recipe describes, as data, ``rtask.constant`` and its attributes on an argument
+(``passes/ir/constants``). Stored as JSON, it can be applied to other values of the same weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packing of the weights in the layout that compiled code reads."""
+"""Packs the weights in the layout that compiled code reads."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Emulation of GPU kernels on the CPU: compilation (``codegen``) and launches (``device``)."""
+"""Emulates GPU kernels on the CPU: compiles them (``codegen``) and launches them (``device``)."""

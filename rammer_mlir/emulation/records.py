@@ -1,6 +1,6 @@
-"""The interface between emulated GPU kernels and the emulator: memory records and kernel code.
+"""Defines the memory that emulated GPU kernels share with the emulator, and the code of kernels.
 
-A record is an array of 64-bit words in memory, which kernels and the emulator read and write; an
+A record is an array of 64-bit words in memory. Kernels and the emulator read and write it; an
 enumeration gives the index of each word. Addresses are those of the host.
 """
 

@@ -1,1 +1,1 @@
-"""External code at run time: the packages that it requires, and the state of its functions."""
+"""Runs external code: checks the packages that it requires, and holds its functions' states."""

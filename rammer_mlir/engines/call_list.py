@@ -1,7 +1,7 @@
-"""Lists of C function calls that compiled code executes on a vEU without the Python interpreter.
+"""Builds lists of C function calls that a vEU executes without the Python interpreter.
 
-An engine that runs its library by such a list returns an ``OpenEntry`` whose function is
-``RUN_CALLS`` of the compiled program and whose state is the list's address.
+An engine that runs its library by such a list returns an ``OpenEntry`` whose function is the
+compiled program's ``RUN_CALLS``, and whose state is the list's address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The interface of engines; engines run the graphs and binaries of external code at run time."""
+"""Defines the interface of engines, which run graphs and binaries of external code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call C functions by address from Python, while a module is opened or closed."""
+"""Calls C functions by address from Python, while a module is opened or closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments and the result of opening a stateful function, that is, of creating its state."""
+"""Defines what an engine gets to create a stateful function's state, and what it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stateful functions in code linked into the program: C source, LLVM IR, objects.
+"""Opens stateful functions of code linked into the program: C source, LLVM IR, objects.
 
 In C, a stateful function ``NAME`` consists of three functions::
 

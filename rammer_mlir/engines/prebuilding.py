@@ -1,4 +1,4 @@
-"""External modules that engines compile at compile time instead of when a program is loaded."""
+"""Lets engines compile external modules at compile time instead of at load time."""
 
 from __future__ import annotations
 

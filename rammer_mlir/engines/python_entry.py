@@ -1,4 +1,4 @@
-"""Engine functions that are written in Python; vEUs call them while holding the GIL."""
+"""Lets vEUs call engine functions that are written in Python, while holding the GIL."""
 
 from __future__ import annotations
 

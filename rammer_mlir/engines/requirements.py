@@ -1,4 +1,4 @@
-"""Packages that external code requires at run time, and their shared libraries."""
+"""Checks the packages that external code requires at run time, and opens their libraries."""
 
 from __future__ import annotations
 

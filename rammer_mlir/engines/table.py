@@ -1,4 +1,4 @@
-"""The table ``rammer_modules`` by which compiled code calls stateful functions."""
+"""Fills the table ``rammer_modules``, through which compiled code calls stateful functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluators of ONNX's elementwise operators, on NumPy arrays."""
+"""Evaluates ONNX's elementwise operators on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluators of operators that only the host runs: on sequences, or with data-dependent shapes."""
+"""Evaluates operators that only the host runs: on sequences, or with data-dependent shapes."""
 
 from __future__ import annotations
 

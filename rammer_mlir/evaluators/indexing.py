@@ -1,4 +1,4 @@
-"""Evaluators of ONNX operators that gather, scatter, sort and search, on NumPy arrays."""
+"""Evaluates ONNX operators that gather, scatter, sort and search, on NumPy arrays."""
 
 from __future__ import annotations
 

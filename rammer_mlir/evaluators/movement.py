@@ -1,4 +1,4 @@
-"""Evaluators of ONNX operators that create, reshape, slice and concatenate NumPy arrays."""
+"""Evaluates ONNX operators that create, reshape, slice and concatenate NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The argument of an evaluator: an operator with the values of its operands."""
+"""Defines the argument of an evaluator: an operator with the values of its operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluators of ONNX reductions, prefix sums, matrix products and quantization, on NumPy arrays."""
+"""Evaluates ONNX reductions, prefix sums, matrix products and quantization, on NumPy arrays."""
 
 from __future__ import annotations
 

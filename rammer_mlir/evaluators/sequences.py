@@ -1,4 +1,4 @@
-"""Evaluators of ONNX operators on sequences (Python lists) and optional values (None if empty)."""
+"""Evaluates ONNX operators on sequences (Python lists) and optional values (None if empty)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-maximum suppression: among overlapping boxes, keep the box with the highest score."""
+"""Performs non-maximum suppression: of overlapping boxes, keeps that with the highest score."""
 
 from __future__ import annotations
 

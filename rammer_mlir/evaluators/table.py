@@ -1,4 +1,4 @@
-"""The table of evaluators, by the names of ONNX operators.
+"""Lists the evaluators by the names of ONNX operators.
 
 The tests compare the results of each evaluator, for many values of the operator's attributes, with
 those of ONNX Runtime.

@@ -1,4 +1,4 @@
-"""The explanation of a run as text."""
+"""Formats the explanation of a run as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of a run's time: its critical path, and lower bounds from its rTasks' times."""
+"""Computes what limits a run's time: its critical path, and bounds from its rTasks' times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The losses of rOperators: their time above a lower bound for the device."""
+"""Computes the losses of rOperators: their time above a lower bound for the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ImportedModel``, the result of every front end and input of the compiler: IR and weights."""
+"""Defines ``ImportedModel``, the result of every front end: IR and weights for the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that the host runs by a host program, and the interpreter of host programs.
+"""Runs models by host programs, which an interpreter on the host executes.
 
 A step of a host program runs a compiled part of the model, evaluates an operator, selects a branch
 or repeats a loop body.

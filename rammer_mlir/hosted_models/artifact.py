@@ -1,4 +1,4 @@
-"""Reader of artifacts of composed models; ``open_models/tree.py`` documents the file format."""
+"""Reads artifacts of composed models; ``open_models/tree.py`` documents the file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interpreter that executes the steps of host programs."""
+"""Executes the steps of host programs."""
 
 from __future__ import annotations
 

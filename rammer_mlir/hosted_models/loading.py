@@ -1,4 +1,4 @@
-"""Loading of artifacts of every kind."""
+"""Loads artifacts of every kind."""
 
 from __future__ import annotations
 

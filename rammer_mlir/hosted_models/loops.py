@@ -1,4 +1,4 @@
-"""Execution of loops in host programs.
+"""Executes loops in host programs.
 
 If the body is a single CPU program whose states keep their shapes, native code runs the iterations:
 states alternate between two buffers, and slices of sources and stacks are read and written in

@@ -1,4 +1,4 @@
-"""A model that the host runs step by step; some of the steps call compiled parts."""
+"""Runs a model step by step on the host; some of the steps call compiled parts."""
 
 from __future__ import annotations
 

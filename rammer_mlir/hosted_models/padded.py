@@ -1,4 +1,4 @@
-"""Execution of parts with data-dependent sizes: their inputs are padded to sizes that are compiled.
+"""Runs parts with data-dependent sizes on inputs that are padded to compiled sizes.
 
 A specialisation of a padded size serves all smaller sizes too.
 """

@@ -1,4 +1,4 @@
-"""Compiled parts that a host program calls."""
+"""Calls the compiled parts of a host program."""
 
 from __future__ import annotations
 

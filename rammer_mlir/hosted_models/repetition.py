@@ -1,4 +1,4 @@
-"""Execution of many iterations of a host program's loop by a single call of native code."""
+"""Executes many iterations of a host program's loop by a single call of native code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host programs as JSON, for artifacts; their arrays are stored outside of the JSON."""
+"""Writes and reads host programs as JSON for artifacts; arrays are stored outside of the JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JAX interface: ``jit`` compiles functions, including gradients, as ``jax.jit`` does.
+"""Compiles JAX functions, including gradients, by ``jit``, which is used as ``jax.jit`` is.
 
 Arguments and results may be nested structures of arrays.
 """

@@ -1,4 +1,4 @@
-"""JAX functions as callables that take and return JAX arrays."""
+"""Wraps compiled JAX functions as callables that take and return JAX arrays."""
 
 from __future__ import annotations
 

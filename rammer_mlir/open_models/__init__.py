@@ -1,1 +1,1 @@
-"""Models with open dimensions: their specialisations, in memory and in artifacts."""
+"""Runs models with open dimensions by specialisations, which artifacts can contain."""

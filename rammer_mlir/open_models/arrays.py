@@ -1,4 +1,4 @@
-"""Shapes of the arrays given to a run, and the mismatches of arrays with the model's signature."""
+"""Checks the arrays given to a run against the model's signature, and returns their shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts that contain several specialisations of a model.
+"""Writes and reads artifacts that contain several specialisations of a model.
 
 Each specialisation's members are in a separate folder. The weights of all are in one
 ``constants.bin``, with equal weights stored once. The manifest has the signature with open

@@ -1,4 +1,4 @@
-"""Sizes that users request for open dimensions, and the input shapes of all combinations."""
+"""Combines the sizes that users request for open dimensions into input shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing of memory between equal weights of several programs."""
+"""Lets several programs share the memory of equal weights."""
 
 from __future__ import annotations
 

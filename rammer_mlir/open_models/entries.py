@@ -1,4 +1,4 @@
-"""A model compiled from a module with several public functions, ready to run."""
+"""Runs a model that is compiled from a module with several public functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model with open dimensions, ready to run."""
+"""Runs a model with open dimensions, by a specialisation for the shapes of its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A least-recently-used cache of specialisations; they are compiled at their first use."""
+"""Caches the most recently used specialisations, and compiles each at its first use."""
 
 from __future__ import annotations
 

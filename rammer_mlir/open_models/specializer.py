@@ -1,4 +1,4 @@
-"""The interface of objects that make the specialisations of a model with open dimensions."""
+"""Defines the interface of objects that make the specialisations of a model."""
 
 from __future__ import annotations
 

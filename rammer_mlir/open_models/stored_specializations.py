@@ -1,6 +1,6 @@
-"""Specializers of loaded models: they return specialisations stored in an artifact, never new ones.
+"""Supplies the specialisations of a loaded model from its artifact; never compiles new ones.
 
-A specializer makes the program for given input shapes (``specializer.py``).
+The classes are specializers: they return the program for given input shapes (``specializer.py``).
 """
 
 from __future__ import annotations

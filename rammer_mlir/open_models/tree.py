@@ -1,4 +1,4 @@
-"""Artifacts of models that are composed of other models, as a tree.
+"""Writes artifacts of models that are composed of other models, as a tree.
 
 The manifest's key ``model`` is the root of the tree. The ``kind`` of a node is ``program``, with
 the keys of a single-program manifest; ``open``, with a signature and its specialisations; ``host``,

@@ -1,1 +1,1 @@
-"""Compiled programs as data, without MLIR: schedules, memory layouts, signatures."""
+"""Represents compiled programs as data, without MLIR: schedules, memory layouts, signatures."""

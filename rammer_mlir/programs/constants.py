@@ -1,4 +1,4 @@
-"""The weights of a program, in a single memory block or in several.
+"""Holds the weights of a program, in a single memory block or in several.
 
 A program addresses its weights by byte offsets, as if they were consecutive in memory. The CPU's
 pointer table has an address for each weight, so equal weights of several programs can share memory.

@@ -1,4 +1,4 @@
-"""A compiled program for a CPU as data: everything that a run needs, except loaded code."""
+"""Defines a CPU program as data: everything that a run needs, except loaded code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Schedules of CPU programs as arrays of integers for the dispatch code (``docs/program.md``)."""
+"""Encodes a CPU program's schedule as arrays of integers for its dispatch code.
+
+``docs/program.md`` specifies the encoding.
+"""
 
 from __future__ import annotations
 

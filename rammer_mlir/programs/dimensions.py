@@ -1,4 +1,4 @@
-"""Signatures with open (symbolic) dimensions, and the binding of symbols to sizes.
+"""Defines signatures with open (symbolic) dimensions, and binds the symbols to sizes.
 
 A symbol is the name that a model gives a dimension; all dimensions with the same name have the same
 size. An unnamed dimension gets a unique symbol, ``x[0]`` for the first dimension of ``x``.

@@ -1,4 +1,4 @@
-"""A compiled program for a GPU as data: everything that a launch needs, except loaded code."""
+"""Defines a GPU program as data: everything that a launch needs, except loaded code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host programs: the host's steps between the compiled parts of a model.
+"""Defines host programs: the host's steps between the compiled parts of a model.
 
 A model whose control flow, shapes or sizes depend on data is not a single program of static shapes.
 The host runs its parts, evaluates operators that determine shapes, selects branches and repeats

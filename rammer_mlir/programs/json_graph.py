@@ -1,4 +1,4 @@
-"""Graphs of ONNX operators as JSON, for engines that execute graphs instead of code.
+"""Defines graphs of ONNX operators as JSON, for engines that execute graphs instead of code.
 
 Operators, their attributes and the order of their inputs are those of ONNX's default domain at
 opset ``OPSET``. All tensors have static shapes.

@@ -1,4 +1,4 @@
-"""Options that code generators and engines declare, and their values."""
+"""Defines the options that code generators and engines declare, and checks their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External code that is part of a program, as data."""
+"""Represents external code that is part of a program as data."""
 
 from __future__ import annotations
 

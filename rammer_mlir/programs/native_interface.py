@@ -1,4 +1,4 @@
-"""The interface between generated code and the runtime.
+"""Defines the interface between generated code and the runtime.
 
 Code generators take symbols, offsets and strides from this module, and the runtime lays out memory
 by the same definitions, so the two sides always agree.

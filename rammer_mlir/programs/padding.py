@@ -1,4 +1,4 @@
-"""Padding of data-dependent sizes, to serve all sizes with a few compiled sizes.
+"""Describes how to pad data-dependent sizes, so that a few compiled sizes serve all sizes.
 
 If the rows of a part's inputs do not influence each other, the part can compute more rows than the
 data has: its inputs are padded, and its outputs are sliced to the true sizes.

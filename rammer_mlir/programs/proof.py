@@ -1,9 +1,9 @@
-"""The memory layout and accesses of a program, from which a checker proves its schedule.
+"""Describes a program's memory layout and accesses, for a checker that proves its schedule.
 
 This is the compiler's statement of the bytes that each rTask reads and writes, as offsets from the
-pointers that its rKernel receives. From it, the records and the task table, a checker that shares
-no code with the compiler proves that the schedule computes the same as the rOperators executed
-sequentially (``docs/program.md``).
+pointers that its rKernel receives. From this statement, the records and the task table, a checker
+that shares no code with the compiler proves that the schedule computes the same as the rOperators
+executed sequentially (``docs/program.md``).
 """
 
 from __future__ import annotations

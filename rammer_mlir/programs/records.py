@@ -1,4 +1,4 @@
-"""A compiled program as typed records: the runs and barriers of each vEU in each launch.
+"""Represents a program as typed records: the runs and barriers of each vEU in each launch.
 
 The compiler, artifacts, timelines and messages all use these records, which ``docs/program.md``
 specifies. Each target encodes them as a table of integers for its code (``cpu_table``,

@@ -1,4 +1,4 @@
-"""Residency check: all blocks of a persistent kernel must be on the device at once.
+"""Checks that all blocks of a persistent kernel are on the device at once.
 
 Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. A
 launch checks the actual device; compilation checks the most common board with the target's chip,

@@ -1,4 +1,4 @@
-"""Names, shapes and element types of a model's inputs and outputs."""
+"""Defines the names, shapes and element types of a model's inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PyTorch interface: ``compile`` for modules, and the backend ``rammer`` of ``torch.compile``.
+"""Compiles PyTorch modules by ``compile``, and functions by ``torch.compile``'s backend ``rammer``.
 
 ``compile`` returns a callable on tensors. torch finds the backend by its entry point if this
 package is installed.

@@ -1,4 +1,4 @@
-"""The ``rammer`` backend of ``torch.compile``.
+"""Implements the ``rammer`` backend of ``torch.compile``.
 
 torch finds it by its entry point, ``torch_dynamo_backends``. torch divides a function into graphs;
 each is compiled at its first run, once for each combination of input shapes, with parameters and

@@ -1,4 +1,4 @@
-"""A compiled module as a callable on tensors."""
+"""Wraps a compiled module as a callable on tensors."""
 
 from __future__ import annotations
 

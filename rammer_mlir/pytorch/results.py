@@ -1,4 +1,4 @@
-"""Check of a compiled model's results against the types that ``torch.export`` infers."""
+"""Checks a compiled model's results against the types that ``torch.export`` infers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Nested structures of arguments and results, without the cost of torch's general functions.
+"""Flattens and rebuilds nested arguments and results faster than torch's general functions.
 
-torch flattens and rebuilds any registered type; on positional tensors, tuples and lists that takes
+torch's functions handle any registered type; on positional tensors, tuples and lists that takes
 longer than a run of a small model.
 """
 

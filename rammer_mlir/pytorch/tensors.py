@@ -1,4 +1,4 @@
-"""Conversion between torch tensors and NumPy arrays that share memory."""
+"""Converts between torch tensors and NumPy arrays that share memory."""
 
 from __future__ import annotations
 

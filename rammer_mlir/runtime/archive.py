@@ -1,4 +1,4 @@
-"""ZIP archives of uncompressed members, each aligned to 64 bytes."""
+"""Writes and maps ZIP archives of uncompressed members, each aligned to 64 bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts: a compiled model in one file that runs without a compiler.
+"""Writes and reads artifacts: a compiled model in one file that runs without a compiler.
 
 The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
 CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.

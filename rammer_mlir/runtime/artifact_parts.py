@@ -1,4 +1,4 @@
-"""Manifest entries and members that artifacts of all targets have in common."""
+"""Writes and reads the manifest entries and members that artifacts of all targets share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interface of compiled models, independent of the device."""
+"""Defines the interface of compiled models, independent of the device."""
 
 from __future__ import annotations
 

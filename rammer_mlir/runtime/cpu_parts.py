@@ -1,4 +1,4 @@
-"""Reading and writing of CPU programs as members of an artifact."""
+"""Writes and reads CPU programs as members of an artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DLPack tensors (capsules of version 0.8), read and created with ``ctypes``.
+"""Reads and creates DLPack tensors (capsules of version 0.8) with ``ctypes``.
 
 Reference: the structures in the Python specification of DLPack, https://dmlc.github.io/dlpack.
 """

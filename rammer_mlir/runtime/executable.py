@@ -1,4 +1,4 @@
-"""A compiled CPU model, ready to run."""
+"""Runs a compiled CPU model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of one execution of a program: arena, step counters and pointer table."""
+"""Holds the memory that runs of a program write: arena, step counters and pointer table."""
 
 from __future__ import annotations
 

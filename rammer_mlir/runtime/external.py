@@ -1,4 +1,4 @@
-"""External rKernels of a program: their states, and their failures."""
+"""Opens the external code of a program, and reports failures of external rKernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a run's inputs and outputs against the model's signature."""
+"""Checks a run's inputs and outputs against the model's signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of other libraries in host memory, used without a copy through DLPack."""
+"""Accesses other libraries' tensors in host memory through DLPack, without a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading of artifacts, independent of the compiler and its bindings."""
+"""Loads artifacts, independent of the compiler and its bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External code in artifacts: descriptions, requirements, and the content of engines' modules."""
+"""Writes and reads external code in artifacts: descriptions, requirements and content."""
 
 from __future__ import annotations
 

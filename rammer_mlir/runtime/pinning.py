@@ -1,4 +1,4 @@
-"""Number of threads that run a program, and pinning of threads to cores."""
+"""Checks the number of threads that run a program, and pins threads to cores."""
 
 from __future__ import annotations
 

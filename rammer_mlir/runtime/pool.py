@@ -1,4 +1,4 @@
-"""Calls of native code through a pool of persistent threads, including the caller's thread."""
+"""Calls native code through a pool of persistent threads, including the caller's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and proof of a program in an artifact (``docs/program.md`` specifies both).
+"""Writes and reads a program's records and proof in an artifact (see ``docs/program.md``).
 
 ``program.json`` has a list for each record: ``[operator, first, count]`` for a run, ``[[vEU,
 steps], ...]`` for a barrier. ``proof.json`` has the location of each value in memory, and the

@@ -1,4 +1,4 @@
-"""Recorder of a run: begin and end of each record of each vEU."""
+"""Records a run: begin and end of each record of each vEU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated runs of a program by native code, with arrays that change between runs."""
+"""Describes repeated runs of a program to native code, with arrays that change between runs."""
 
 from __future__ import annotations
 

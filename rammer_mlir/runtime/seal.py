@@ -1,8 +1,8 @@
-"""The seal of an artifact, which detects changes after the file was written.
+"""Computes the seal of an artifact, which detects changes after the file was written.
 
-Generated code trusts the schedule that it reads. A number changed by hand, or a member taken
-from another model, could make it wait forever or write to any address, although each member is
-valid in itself.
+Generated code trusts the schedule that it reads. If a number were changed by hand, or a member
+taken from another model, the code could wait forever or write to any address, although each member
+is valid in itself.
 """
 
 from __future__ import annotations

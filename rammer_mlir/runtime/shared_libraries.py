@@ -1,4 +1,4 @@
-"""Shared libraries in this process, unmapped after their last use."""
+"""Loads shared libraries into this process, and unmaps each after its last use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of several programs in one file, with equal weights stored once."""
+"""Collects the weights of several programs for one file, with equal weights stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of artifacts: Ed25519 over the SHA-256 of every member.
+"""Signs artifacts and verifies them: Ed25519 over the SHA-256 of every member.
 
 The seal detects accidental changes; it is no secret, so anyone who changes a file can compute a new
 seal. A signature requires a private key, and is verified with the public key.

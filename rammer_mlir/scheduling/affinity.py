@@ -1,11 +1,12 @@
-"""Placement by cache affinity: rTasks run on the vEU whose cache holds the constants they read.
+"""Places rTasks by cache affinity: on the vEU whose cache holds the constants that they read.
 
-A greedy algorithm by earliest start (the ETF heuristic of Hwang et al., 1989), where loading the
-constants that a vEU's cache lacks counts as a delay. As long as rTasks are ready that read the same
-constants as the vEU's last rTask, they start earliest and are chosen; the vEU changes to other
-constants only when none is left. In an unrolled recurrent network, one vEU thus processes all time
-steps of a layer while others process the layer before or after; or several vEUs share the steps of
-a layer and fill the gaps between them with rTasks of the next layer.
+The algorithm is greedy: the rTask that can start earliest is placed next (the ETF heuristic of
+Hwang et al., 1989), and loading constants that a vEU's cache lacks counts as a delay. As long as
+rTasks are ready that read the same constants as the vEU's last rTask, they start earliest and are
+chosen; the vEU changes to other constants only when none is left. In an unrolled recurrent network,
+one vEU thus processes all time steps of a layer while others process the previous or the next
+layer; or several vEUs share the steps of a layer, and fill the gaps between them with rTasks of the
+next layer.
 """
 
 from __future__ import annotations

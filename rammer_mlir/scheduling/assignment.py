@@ -1,4 +1,4 @@
-"""Choose the vEU of each rTask of an operator: ``SelectvEU`` of RAMMER's Algorithm 1, line 16."""
+"""Chooses the vEU of each rTask of an operator: ``SelectvEU`` (RAMMER's Algorithm 1, line 16)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""An rProgram under construction: the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
+"""Builds an rProgram by the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
 
 Both operate on many rTasks of an operator at once. Waits that vector clocks show to be implied are
-not recorded, so a finished program has the fewest waits. ``mark`` and ``reset`` let a policy append
-a wave (operators of equal depth in the graph) on trial, and undo that in time proportional to the
-size of the wave.
+not recorded, so a finished program has the fewest waits. With ``mark`` and ``reset``, a policy can
+append a wave (operators of equal depth in the graph) on trial and undo that, in time proportional
+to the size of the wave.
 """
 
 from __future__ import annotations

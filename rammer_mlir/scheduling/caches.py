@@ -1,9 +1,9 @@
-"""A model of the vEUs' caches for constants that several operators read.
+"""Models the vEUs' caches for constants that several operators read.
 
 The cells of an unrolled recurrent layer read the same weights in each time step. Whether a cell
-finds them in its vEU's cache depends on the rTasks that ran there before, and so on the schedule;
-the cost of all other rTasks is independent of their vEU and order. The module ``reuse``
-has the model that is independent of the schedule: it assumes the order of the graph.
+finds them in its vEU's cache depends on the rTasks that ran there earlier, and so on the schedule.
+The cost of all other rTasks is independent of their vEU and order. The module ``reuse`` has the
+model that is independent of the schedule: it assumes the order of the graph.
 """
 
 from __future__ import annotations

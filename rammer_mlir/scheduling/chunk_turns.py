@@ -1,11 +1,11 @@
-"""Execution of the chunks of a chain in turns, so that their intermediates stay in caches.
+"""Makes the chunks of a chain run in turns, so that their intermediates stay in caches.
 
 A chain is a sequence of operators that is divided into independent chunks. Policies run any ready
 operator: all chunks would begin before one of them ends, and their intermediates would be evicted
-from the caches between two operators. Here the buffers of a chunk take over the memory of those of
-an earlier chunk, as under a memory limit (``memory_limit``), so that only a few chunks are in
-progress at a time. If the chunks of a chain occupy all vEUs equally, each vEU computes whole
-chunks, whose intermediates then stay in its cache.
+from the caches between two operators. Here the buffers of a chunk take over the memory of an
+earlier chunk's buffers, as under a memory limit (``memory_limit``), so that only a few chunks are
+in progress at a time. If the chunks of a chain occupy all vEUs equally, each vEU computes whole
+chunks, and their intermediates stay in its cache.
 """
 
 from __future__ import annotations

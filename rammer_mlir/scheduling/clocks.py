@@ -1,4 +1,4 @@
-"""Vector clocks: the rTasks that each vEU knows to be complete on every other vEU.
+"""Tracks, by vector clocks, which rTasks each vEU knows to be complete on every other vEU.
 
 A vEU's clock has, for each vEU, the number of its rTasks that are known to be complete. It changes
 only at barriers, so a copy is stored per barrier and looked up by order.

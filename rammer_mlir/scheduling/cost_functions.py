@@ -1,4 +1,4 @@
-"""Cost functions: user-supplied models that predict the seconds of an rTask.
+"""Registers cost functions: user-supplied models that predict the seconds of an rTask.
 
 A cost function takes an rKernel and a device and returns the seconds that an rTask computes alone,
 or None to use the device's own model. The result counts like a measurement

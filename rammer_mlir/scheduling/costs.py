@@ -1,4 +1,4 @@
-"""Times and resources of rTasks, measured or modelled: the profiler's queries in RAMMER 3.3.
+"""Computes times and resources of rTasks, measured or modelled (RAMMER 3.3, profiler's queries).
 
 The time of an rTask is ``rtask_seconds``, its resource use is ``resources``. The time of an
 rProgram is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under

@@ -1,8 +1,9 @@
-"""Dependencies between rTasks: an rTask waits for the rTasks that write the elements it reads.
+"""Finds the dependencies between rTasks, that is, the rTasks that each rTask waits for.
 
-For buffers that rKernels update in place, it also waits for the latest earlier operators that read
-or write the elements. For a buffer that takes over the memory of other buffers, it also waits for
-the earlier operators that touch these buffers.
+An rTask waits for the rTasks that write the elements that it reads. For buffers that rKernels
+update in place, it also waits for the latest earlier operators that read or write the elements. For
+a buffer that takes over the memory of other buffers, it also waits for the earlier operators that
+touch these buffers.
 """
 
 from __future__ import annotations

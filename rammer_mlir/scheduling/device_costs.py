@@ -1,4 +1,4 @@
-"""vDevices: the devices that schedules are made for (RAMMER section 3.2)."""
+"""Defines vDevices, the devices that schedules are made for (RAMMER section 3.2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Plans of graphs in which some rTasks have the whole device to themselves.
+"""Plans graphs in which some rTasks need the whole device for themselves (exclusive rTasks).
 
 A policy places rTasks concurrently, so it never sees an exclusive rTask: the graph is cut there.
-The policy plans each set of operators between two cuts, and each exclusive rTask gets a separate
+The policy plans each set of operators between two cuts. Each exclusive rTask gets a separate
 rProgram, which begins when all earlier rPrograms have ended.
 """
 

@@ -1,4 +1,4 @@
-"""A possible execution order of the runs and barriers of an rProgram."""
+"""Finds a possible execution order of the runs and barriers of an rProgram."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task graph: rOperators, their rKernels, and the elements that each rTask touches."""
+"""Defines the task graph: rOperators, their rKernels, and the elements that each rTask touches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units and blocks of a graph of operators, over which schedules are searched (IOS section 5).
+"""Divides a graph of operators into units and blocks for the search of schedules (IOS section 5).
 
 A unit is a set of operators that a schedule places as a whole. A block is a contiguous range of
 units in sequential order. Searching blocks separately loses little where few values are live

@@ -1,8 +1,9 @@
-"""IOS's dynamic programming over endings (IOS section 4), for graphs of up to some tens of units.
+"""Finds the best stages by dynamic programming over endings, as IOS does (IOS section 4).
 
-A unit is an operator, or several operators that are placed as a whole. Sets of units are bit masks.
-An ending of a set is a subset that no edge leaves: a possible last stage of a schedule of the set.
-The connected components of a stage are its groups.
+It is meant for graphs of up to some tens of units. A unit is an operator, or several operators that
+are placed as a whole. Sets of units are bit masks. An ending of a set is a subset that no edge
+leaves: a possible last stage of a schedule of the set. The connected components of a stage are its
+groups.
 """
 
 from __future__ import annotations

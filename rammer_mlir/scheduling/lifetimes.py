@@ -1,4 +1,4 @@
-"""Lifetimes of buffers in the happens-before order of a plan."""
+"""Computes the lifetimes of buffers in the happens-before order of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The arena: intermediates share memory when the schedule orders their uses."""
+"""Places intermediates in one memory block, the arena.
+
+Two intermediates share memory if the schedule orders their uses.
+"""
 
 from __future__ import annotations
 

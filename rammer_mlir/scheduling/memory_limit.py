@@ -1,9 +1,9 @@
-"""Graphs whose schedules respect a memory limit: buffers take over the memory of earlier buffers.
+"""Changes a graph so that all of its schedules respect a memory limit.
 
 A policy runs any ready operator, and so keeps more values alive than the graph's order does. Here
-intermediates get offsets in graph order; the writer of a buffer then waits for all uses of the
-buffers that occupied its memory before (anti-dependencies), so that the offsets hold in any
-schedule.
+intermediates get offsets in graph order, and a buffer may take over the memory of earlier buffers.
+Its writer then waits for all uses of the buffers that occupied this memory earlier
+(anti-dependencies), so that the offsets hold in any schedule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Minimal waits: drop every wait that others imply (RAMMER section 3.3, for all barriers)."""
+"""Drops every wait of a plan that other waits imply (RAMMER section 3.3, for all barriers)."""
 
 from __future__ import annotations
 

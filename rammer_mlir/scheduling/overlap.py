@@ -1,10 +1,10 @@
-"""Overlap of strided boxes in flat memory, computed on mixed-radix digits.
+"""Finds overlapping strided boxes in flat memory, by mixed-radix digits of element numbers.
 
-Both sides are boxes of the same buffer. An element's number is written in a mixed radix, which the
-strides of both sides determine. A box then has an interval of values for each digit, and two boxes
-overlap if their intervals overlap for every digit. The result is exact where the strides nest and
-no box wraps, as with views, reshapes and padding, and otherwise a superset (a box that wraps counts
-as all values of the digit).
+The boxes are in the same buffer. An element's number is written in a mixed radix, which the strides
+of both boxes determine. A box then has an interval of values for each digit, and two boxes overlap
+if their intervals overlap for every digit. The result is exact where the strides nest and no box
+wraps, as with views, reshapes and padding. Otherwise it is a superset: a box that wraps counts as
+all values of the digit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dynamic storage allocation: conflicting blocks of memory get disjoint addresses.
+"""Assigns disjoint addresses to conflicting blocks of memory (dynamic storage allocation).
 
 First, blocks are placed in several greedy orders, each block in the smallest gap that fits. Then
 hill climbing improves the best order by moving blocks at the top of memory to earlier positions.

@@ -1,4 +1,4 @@
-"""Plans that launch each operator separately, as frameworks do: the baseline of RAMMER."""
+"""Makes plans that launch each operator separately, as frameworks do: the baseline of RAMMER."""
 
 from __future__ import annotations
 

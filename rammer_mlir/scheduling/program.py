@@ -1,4 +1,4 @@
-"""Finished rPrograms: ``prog[vEU][order]`` with barrier-rTasks (RAMMER section 3.2)."""
+"""Defines finished rPrograms: ``prog[vEU][order]`` with barrier-rTasks (RAMMER section 3.2)."""
 
 from __future__ import annotations
 

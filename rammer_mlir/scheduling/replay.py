@@ -1,9 +1,9 @@
-"""Contents of the caches that the rTasks of a plan find when the plan runs repeatedly.
+"""Simulates the contents of the caches when a plan runs repeatedly, to predict its rTasks' times.
 
 Memory addresses are known here, unlike while scheduling: intermediates share the arena, so an rTask
-mostly writes to memory that was read or written shortly before. A run is replayed on each vEU's own
-cache by the reuse distances of blocks of memory (Mattson et al., 1970), in the order of the plan,
-after a previous run that filled the caches.
+mostly writes to memory that was recently read or written. A run is replayed in the order of the
+plan, after a previous run that filled the caches. Each vEU's own cache is modelled by the reuse
+distances of blocks of memory (Mattson et al., 1970).
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same
 distance: some of its sets overflow earlier than others. Between two distances, both from the

@@ -1,4 +1,4 @@
-"""A plan's counts, predicted time and memory as text."""
+"""Describes a plan as text: its counts, predicted time and memory."""
 
 from __future__ import annotations
 

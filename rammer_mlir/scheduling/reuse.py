@@ -1,8 +1,8 @@
-"""Reuse distances: bytes that a program touches between two uses of the same memory.
+"""Computes reuse distances: bytes that a program touches between two uses of the same memory.
 
 Memory is still in a cache if its reuse distance is below the cache's size (the stack distances of
-Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the use that precedes the
-first use of a buffer in a run is in the previous run.
+Mattson et al., 1970, on whole buffers). A program runs repeatedly, so the first use of a buffer in
+a run follows the last use in the previous run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Times of a plan's rTasks: constant for each operator, or dependent on the contents of caches."""
+"""Predicts times of a plan's rTasks: constant per operator, or by the contents of caches."""
 
 from __future__ import annotations
 

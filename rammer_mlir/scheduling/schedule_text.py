@@ -1,4 +1,4 @@
-"""A plan as a table in plain text: the runs and barriers of each vEU in order, with their times."""
+"""Prints a plan as a table in plain text: each vEU's runs and barriers with their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulation of a plan on a device whose running rTasks share the memory bandwidth.
+"""Simulates a plan on a device whose running rTasks share the memory bandwidth.
 
 This is an event simulation: rTasks that load at the same time get equal shares of the bandwidth,
 each at most the bandwidth of a single vEU. In contrast, ``simulator.simulate`` fixes an rTask's

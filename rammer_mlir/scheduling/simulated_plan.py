@@ -1,4 +1,4 @@
-"""The plan of a graph as it is executed, for simulation without compilation."""
+"""Makes the plan of a graph as it is executed, for simulation without compilation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Deterministic simulation of a plan on a device: the start and end of each run and barrier.
+"""Simulates a plan on a device: the start and end of each run and barrier, deterministically.
 
-It answers the third query to the profiler in RAMMER section 3.3: the time of an rProgram.
+The simulation answers the third query to the profiler in RAMMER section 3.3: the time of an
+rProgram.
 """
 
 from __future__ import annotations

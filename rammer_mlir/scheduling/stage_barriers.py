@@ -1,4 +1,4 @@
-"""A plan's rTasks with a barrier of all vEUs between stages of operators."""
+"""Replaces a plan's barriers by barriers of all vEUs between stages of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the best stages of a whole graph, block by block (IOS sections 4 and 5).
+"""Searches for the best stages of a whole graph, block by block (IOS sections 4 and 5).
 
 Each block is searched by dynamic programming.
 """

@@ -1,4 +1,4 @@
-"""Time of a stage of operators, as IOS's search queries it (IOS section 4.2, stage latency)."""
+"""Predicts the time of a stage of operators, for IOS's search (IOS section 4.2, stage latency)."""
 
 from __future__ import annotations
 

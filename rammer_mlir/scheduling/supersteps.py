@@ -1,6 +1,7 @@
-"""Schedules for devices that only synchronise as a whole (bulk-synchronous, RAMMER section 4.2).
+"""Divides a plan into supersteps, for devices that synchronise only as a whole (RAMMER 4.2).
 
-A superstep is an rProgram without waits between vEUs; each superstep ends before the next begins.
+Such devices are bulk-synchronous. A superstep is an rProgram without waits between vEUs; each
+superstep ends before the next begins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph at rTask level: the cost and dependencies of each rTask, and plans from placements."""
+"""Lists a graph's rTasks with costs and dependencies, and makes plans from placements."""
 
 from __future__ import annotations
 

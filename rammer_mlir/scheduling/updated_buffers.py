@@ -1,4 +1,4 @@
-"""Buffers that operators update in place: the latest uses of each element by earlier operators.
+"""Finds the latest uses of each element of buffers that operators update in place.
 
 The writer of an element waits for all of its earlier uses. Waiting for the latest writer therefore
 implies waiting for all uses before it, and a chain of updates has linearly many dependencies.

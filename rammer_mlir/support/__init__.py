@@ -1,1 +1,1 @@
-"""Helpers for all layers: files, folders, aligned memory, processor features."""
+"""Contains helpers for all layers: files, folders, aligned memory, processor features."""

@@ -1,4 +1,4 @@
-"""Memory aligned to cache lines."""
+"""Allocates memory aligned to cache lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instruction set extensions of this machine's processor, by their names in Linux."""
+"""Finds the instruction set extensions of this machine's processor, by their names in Linux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions of extensions, such as a user's policy, as text for errors of one line."""
+"""Formats exceptions of extensions, such as a user's policy, for errors of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reset of objects in forked child processes, where only the forking thread still exists."""
+"""Resets objects in forked child processes, where only the forking thread still exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pauses of Python's cyclic garbage collector while many lasting objects are created.
+"""Pauses Python's cyclic garbage collector while many lasting objects are created.
 
 The collector would visit all these objects repeatedly, which takes a fifth of the time of importing
 a large model, and a tenth of the time of compiling one.

@@ -1,4 +1,4 @@
-"""Fair timing of alternative implementations, interleaved on the same machine."""
+"""Times alternative implementations fairly, interleaved on the same machine."""
 
 from __future__ import annotations
 

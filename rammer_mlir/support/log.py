@@ -1,4 +1,4 @@
-"""The project's logger, for the stages of the compiler and their durations.
+"""Logs the stages of the compiler and their durations with the project's logger.
 
 Messages have level ``INFO``, progress within a stage ``DEBUG``. They are invisible until an
 application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and a level. On a

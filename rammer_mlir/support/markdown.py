@@ -1,4 +1,4 @@
-"""Formatting of text as Markdown."""
+"""Formats text as Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optional packages: required by parts of this project, but possibly not installed.
+"""Imports packages that parts of this project require but that may not be installed.
 
 Running artifacts requires only NumPy, and compiling requires all dependencies; after ``pip install
 --no-deps``, any of them may be missing.

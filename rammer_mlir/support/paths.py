@@ -1,4 +1,4 @@
-"""Checks of paths from callers."""
+"""Checks paths from callers."""
 
 from __future__ import annotations
 

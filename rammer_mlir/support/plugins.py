@@ -1,4 +1,4 @@
-"""Registries of named objects: built in, registered by a program, or offered by packages.
+"""Registers objects by name: built in, registered by a program, or offered by packages.
 
 A package offers an object by an entry point (``importlib.metadata``) whose group is the registry's
 and whose name is the object's. Entry points are read at the first name that is neither built in nor

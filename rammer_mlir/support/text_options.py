@@ -1,4 +1,4 @@
-"""Parser of option texts, such as ``candidates=3 policy=wavefront sizes=4,8``, to typed values."""
+"""Parses option texts, such as ``candidates=3 policy=wavefront sizes=4,8``, to typed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Number of cores that this process may use: affinity, and quotas of control groups."""
+"""Counts the cores that this process may use, by its affinity and control groups' quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of this package's files for the user, such as the cache."""
+"""Finds the folder of this package's files for the user, such as the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings attributed to the line of the user's program that causes them."""
+"""Issues warnings that name the line of the user's program that causes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between a process and its worker, and the worker's loop.
+"""Exchanges messages between a process and its worker, and runs the worker's loop.
 
 A message consists of status, length and content. Requests have the status 0.
 """

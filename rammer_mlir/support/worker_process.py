@@ -1,4 +1,4 @@
-"""Worker processes: child processes that serve requests; their crashes and hangs become errors.
+"""Runs worker processes, which serve requests; their crashes and hangs become errors.
 
 A worker serves the requests of a process sequentially; it is restarted after it dies.
 """

@@ -1,1 +1,1 @@
-"""Timelines of measured or predicted runs of rPrograms: the data, and its file formats."""
+"""Represents measured or predicted runs of rPrograms as timelines, and writes them to files."""

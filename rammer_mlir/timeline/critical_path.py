@@ -1,4 +1,4 @@
-"""The critical path of a run: the chain of rTasks and waits that determined its duration."""
+"""Finds the critical path of a run: the chain of rTasks and waits that set its duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing of timelines to files, as a page or a trace depending on the file's extension."""
+"""Writes timelines to files, as a page or a trace depending on the file's extension."""
 
 from __future__ import annotations
 

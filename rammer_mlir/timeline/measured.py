@@ -1,4 +1,4 @@
-"""Timelines of runs recorded by a compiled program."""
+"""Makes timelines from the times that a compiled program recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines as a self-contained HTML page: no network, no server."""
+"""Shows timelines as a self-contained HTML page: no network, no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines of runs predicted by the simulator."""
+"""Makes timelines from the simulator's predictions."""
 
 from __future__ import annotations
 

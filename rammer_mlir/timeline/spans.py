@@ -1,4 +1,4 @@
-"""A run as data: the activities of each vEU, called spans, with their start and end."""
+"""Represents a run as data: each vEU's activities, called spans, with their start and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines for Perfetto and Chrome (the Trace Event Format)."""
+"""Writes timelines for Perfetto and Chrome (the Trace Event Format)."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
 
-Each printed line has, for each of the three front ends: the median latency in milliseconds, its
-ratio to that of the import from ONNX, and the largest difference from PyTorch's own results,
-relative to their largest value. The front ends take turns. A call of a function that
+A line is printed for each network. It has, for each of the three front ends: the median latency in
+milliseconds, its ratio to that of the import from ONNX, and the largest difference from PyTorch's
+own results, relative to their largest value. The front ends take turns. A function that
 ``torch.compile`` returns spends time in PyTorch before it calls the back end (guards, collection of
-parameters); the last numbers are the median of this time, and the ratio without it.
+parameters); the line ends with the median of this time, and with the ratio without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Build shared parts of detectors: decoding of boxes, and non-maximum suppression.
+"""Build the parts that detectors share: decoding of boxes, and non-maximum suppression.
 
-Boxes are their corners ``left, top, right, bottom`` in pixels. The number of results is fixed, as
-in GluonCV: suppressed results have score, label and corners -1, and come last.
+A box is given by its corners ``left, top, right, bottom`` in pixels. The number of results is
+fixed, as in GluonCV: suppressed results have score, label and corners -1, and come last.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Build Dali's mLSTM, a multiplicative LSTM (Krause et al., 2016), to predict the next character.
 
-As Radford et al. (2017) train it: the cell's matrices have a direction and a length of each column
-(weight normalization, Salimans and Kingma, 2016), the classifier has plain weights.
+The weights are parametrized as Radford et al. (2017) train them: each column of the cell's matrices
+has a direction and a length (weight normalization, Salimans and Kingma, 2016), and the classifier
+has plain weights.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ the third for 224x224 images (RAMMER's Figure 13).
 
 The cells are those of the paper's Figure 4; a cell reads the outputs of the two preceding cells. As
 in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
-followed by a batch norm; cell inputs are brought to the cell's channels by 1x1 convolutions, and an
-older input of twice the size by a factorised reduction. The auxiliary classifier of training is
-omitted.
+followed by a batch norm. 1x1 convolutions bring the inputs of a cell to the cell's channels; if the
+older input has twice the size, a factorised reduction does so instead. The auxiliary classifier of
+training is omitted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """List the results of the paper "Bring Your Own Codegen", by the name of our model.
 
-Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250 and
-on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96 threads
-of a server, and on the Zynq's CPU.
+- Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16.
+- Table 3: Vitis AI on the U250.
+- Table 4: Vitis AI on the Zynq UltraScale+.
+
+Speedups are over TVM without tuning: on the Jetson's GPU for TensorRT, on 96 threads of a server
+for the U250, and on the Zynq's CPU for the Zynq.
 """
 
 from __future__ import annotations

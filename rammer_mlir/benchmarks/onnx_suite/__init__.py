@@ -1,1 +1,1 @@
-"""Run ONNX's backend test suite by our compiler and by ONNX Runtime, all inputs at run time."""
+"""Run ONNX's backend tests with our compiler and ONNX Runtime; inputs are given at run time."""

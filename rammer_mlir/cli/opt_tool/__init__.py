@@ -1,1 +1,1 @@
-"""Parts of ``rammer-opt``: options, inputs, runs, and diagnostics."""
+"""Implements ``rammer-opt``: its options, inputs, runs and diagnostics."""

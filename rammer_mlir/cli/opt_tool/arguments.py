@@ -1,4 +1,4 @@
-"""Conversion of command lines in the style of LLVM's tools to the form that `argparse` parses.
+"""Converts command lines in the style of LLVM's tools to the form that `argparse` parses.
 
 Options have one or two dashes, switches accept ``=true`` and ``=false``, and an optional value is
 only recognized after ``=``, because the next argument is the input.

@@ -1,4 +1,4 @@
-"""Diagnostics in the format of MLIR's tools: location, message, source line, caret."""
+"""Prints diagnostics as MLIR's tools do: location, message, source line, caret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diagnostics of MLIR and of passes, with their locations in the input."""
+"""Extracts diagnostics, with their locations in the input, from errors of MLIR and of passes."""
 
 from __future__ import annotations
 

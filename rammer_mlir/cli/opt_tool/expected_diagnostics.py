@@ -1,4 +1,4 @@
-"""``--verify-diagnostics``: compares diagnostics with expectations in comments of the input."""
+"""Compares diagnostics with those expected in the input's comments (``--verify-diagnostics``)."""
 
 from __future__ import annotations
 

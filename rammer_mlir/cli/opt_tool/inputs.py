@@ -1,4 +1,4 @@
-"""Inputs of ``rammer-opt``: parts of a text, bytecode, or an imported ONNX model."""
+"""Reads the input of ``rammer-opt``: one or more modules as text, bytecode, or an ONNX model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listings of ``rammer-opt``: passes and dialects."""
+"""Lists the passes and the dialects of ``rammer-opt``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``rammer-opt``; `docs/rammer-opt.md` compares them with those of mlir-opt."""
+"""Defines the options of ``rammer-opt``; `docs/rammer-opt.md` compares them with mlir-opt's."""
 
 from __future__ import annotations
 

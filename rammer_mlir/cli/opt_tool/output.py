@@ -1,4 +1,4 @@
-"""Output of ``rammer-opt``: text in the requested form, bytecode, LLVM IR or object code."""
+"""Writes the output of ``rammer-opt``: text, bytecode, LLVM IR or object code."""
 
 from __future__ import annotations
 

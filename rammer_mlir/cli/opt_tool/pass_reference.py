@@ -1,4 +1,4 @@
-"""Reference of the passes in Markdown: docstring, options and example of each."""
+"""Writes the reference of the passes in Markdown: docstring, options and example of each."""
 
 from __future__ import annotations
 

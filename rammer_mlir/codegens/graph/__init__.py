@@ -1,1 +1,1 @@
-"""Regions as JSON graphs that engines run: NumPy, ONNX Runtime and OpenVINO."""
+"""Translates regions to JSON graphs for the engines NumPy, ONNX Runtime and OpenVINO."""

@@ -1,4 +1,4 @@
-"""Code generators that translate regions to JSON graphs, one for each engine that runs graphs."""
+"""Defines a code generator for each engine that runs JSON graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Element-wise functions as operators of JSON graphs."""
+"""Expresses element-wise functions by operators of JSON graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translate the operations of a region to operators of a JSON graph, by their readings."""
+"""Translates a region's operations, given by their readings, to operators of a JSON graph."""
 
 from __future__ import annotations
 

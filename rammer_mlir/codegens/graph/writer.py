@@ -1,4 +1,4 @@
-"""Build a JSON graph by appending operators and constants."""
+"""Builds a JSON graph by appending operators and constants."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Regions that this compiler compiles itself; they let passes rewrite their operations."""
+"""Forms regions that this compiler compiles itself, so that passes can rewrite their operations."""

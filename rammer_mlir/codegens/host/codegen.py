@@ -1,4 +1,4 @@
-"""The code generator ``host``: layers as regions that quantization rewrites before compilation."""
+"""Defines the code generator ``host``: quantization rewrites its regions before compilation."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""IREE's compiler as a code generator: a region becomes an object, its workgroups become rTasks."""
+"""Compiles regions with IREE: a region becomes an object, its workgroups become rTasks."""

@@ -1,4 +1,4 @@
-"""LLVM IR functions that take an external rKernel's arguments and call IREE's dispatch function.
+"""Emits LLVM IR functions that call IREE's dispatch function with an external rKernel's arguments.
 
 The LLVM types are those of version 6 of IREE's interface of executable libraries; a library rejects
 any other version. The environment that IREE's functions receive (constants, imports, processor

@@ -1,4 +1,4 @@
-"""The code generator ``iree``: the operations that it supports, and the objects of its regions."""
+"""Defines the code generator ``iree``: its supported operations, and the objects of its regions."""
 
 from __future__ import annotations
 

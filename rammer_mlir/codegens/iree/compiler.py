@@ -1,4 +1,4 @@
-"""Call IREE's compiler for the MLIR text of a region."""
+"""Calls IREE's compiler for the MLIR text of a region."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the only dispatch of a region in the MLIR text of IREE's ``hal`` phase."""
+"""Finds the only dispatch of a region in the MLIR text of IREE's ``hal`` phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A region's objects: IREE's library, and the adapter that calls it."""
+"""Makes a region's objects: IREE's library, and the adapter that calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations, given by their readings, that IREE's compiler compiles to a single dispatch."""
+"""Decides which operations, given by their readings, IREE compiles to a single dispatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the box of the output that each rTask writes, by running its workgroups.
+"""Finds the box of the output that each rTask writes, by running its workgroups.
 
 The first rTask along each axis runs alone on an output filled with a byte pattern; the elements
 that change suggest a grid of boxes. The grid is then proven by running all rTasks, in order and in

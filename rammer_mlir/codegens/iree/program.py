@@ -1,4 +1,4 @@
-"""A region as an input program of IREE's compiler."""
+"""Converts a region to an input program of IREE's compiler."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""oneDNN as a code generator: regions become C that calls its primitives."""
+"""Compiles regions to C code that calls oneDNN's primitives."""

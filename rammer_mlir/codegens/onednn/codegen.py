@@ -1,4 +1,4 @@
-"""The code generator for oneDNN: its supported operations, and the code of regions."""
+"""Defines the code generator for oneDNN: its supported operations, and the code of regions."""
 
 from __future__ import annotations
 

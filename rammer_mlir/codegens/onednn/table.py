@@ -1,4 +1,4 @@
-"""Serialize a region's table as 64-bit integers for the C code, with oneDNN 3.2's enum values."""
+"""Serializes a region's table as 64-bit integers for the C code, with oneDNN 3.2's enum values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Translate regions to primitives of a library such as oneDNN, without its enumeration values."""
+"""Translates regions to primitives of a library such as oneDNN, without its enumeration values."""

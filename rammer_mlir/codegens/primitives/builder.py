@@ -1,4 +1,4 @@
-"""Translate operations of a region to primitives of a library."""
+"""Translates the operations of a region to primitives of a library."""
 
 from __future__ import annotations
 

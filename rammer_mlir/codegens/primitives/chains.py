@@ -1,4 +1,4 @@
-"""Chains: a main operation followed by element-wise operations, each on the previous result."""
+"""Finds chains: a main operation, then element-wise operations, each on the previous result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Views of a convolution's operands with axes in the order that libraries expect.
+"""Reorders the axes of a convolution's operands to the order that libraries expect.
 
-The order is groups, filters, channels, spatial axes, as far as the operand has them.
+The order is groups, filters, channels, spatial axes; each operand has some of these. No data is
+moved: the results are views.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Element-wise operations as unary and binary functions of a library."""
+"""Expresses element-wise operations by a library's unary and binary functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives and their tables, independent of a library's enumeration values."""
+"""Defines primitives and their tables, independent of a library's enumeration values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tensors of a region, in the shapes and strides in which its primitives access them."""
+"""Collects the views (shapes and strides) of a region's tensors that its primitives access."""
 
 from __future__ import annotations
 

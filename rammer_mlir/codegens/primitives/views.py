@@ -1,4 +1,4 @@
-"""Sizes and strides by which a library accesses a tensor."""
+"""Defines views: the sizes and strides by which a library accesses a tensor."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Targets: each is a ``Backend``, the only module that knows the target's name and tools."""
+"""Contains a ``Backend`` for each target; no other module knows the target's name and tools."""

@@ -1,4 +1,4 @@
-"""The interface between the compiler and a target."""
+"""Defines the interface between the compiler and a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CPU targets: this machine's processor, or a named one."""
+"""Compiles for CPUs: this machine's processor, or a named one."""
 
 from __future__ import annotations
 

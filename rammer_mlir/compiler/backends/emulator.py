@@ -1,4 +1,4 @@
-"""Emulation of a GPU's kernel on this machine's processor."""
+"""Compiles GPU programs that are emulated on this machine's processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Common base of the backends of all GPUs."""
+"""Defines the base class of the backends of all GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend of NVIDIA GPUs: target ``nvvm``."""
+"""Compiles for NVIDIA GPUs: target ``nvvm``."""
 
 from __future__ import annotations
 

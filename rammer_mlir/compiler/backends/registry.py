@@ -1,4 +1,4 @@
-"""The table of targets, including targets registered by other packages."""
+"""Lists the targets, including those that other packages register."""
 
 from __future__ import annotations
 

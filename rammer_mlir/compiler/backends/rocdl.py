@@ -1,4 +1,4 @@
-"""The backend of AMD GPUs: target ``rocdl``."""
+"""Compiles for AMD GPUs: target ``rocdl``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The compile cache: a single file with entries by level and key."""
+"""Implements the compile cache: a single file with entries by level and key."""

@@ -1,4 +1,4 @@
-"""The file of the cache: a bounded SQLite database, safe for concurrent processes.
+"""Stores the cache in a file: a bounded SQLite database, safe for concurrent processes.
 
 Errors of the file never end a compilation: a damaged file is deleted and created again, and an
 inaccessible file is left unchanged. Each problem causes one warning per process.

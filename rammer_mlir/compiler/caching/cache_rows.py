@@ -1,4 +1,4 @@
-"""Rows of the cache's database: entries, and the pieces of their bulk data."""
+"""Reads and writes the rows of the cache's database: entries, and pieces of their bulk data."""
 
 from __future__ import annotations
 

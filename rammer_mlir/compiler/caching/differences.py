@@ -1,4 +1,4 @@
-"""Differences between a missing key and the key of the nearest entry, for log messages."""
+"""Tells how a missing key differs from the key of the nearest entry, for log messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics and log message of a cache hit, common to all levels."""
+"""Sets the statistics of a program found in the cache, and logs the hit, for all levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache keys: every input that affects the compiled program, by name.
+"""Computes cache keys from every input that affects the compiled program.
 
 A key is the SHA-256 of its parts: the model, the options, the device description, the compiler's
 source, the versions of the packages that it uses, and this processor. Entries therefore never

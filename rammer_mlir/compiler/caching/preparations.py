@@ -1,4 +1,4 @@
-"""The cache level of preparations: finds a program without preparing the model again.
+"""Finds a cached program without preparing the model again: the cache level of preparations.
 
 Preparation infers shapes, folds constants and decomposes operators; it takes far longer than
 loading a cached program. The key is the canonical form of the loaded model, without names and

@@ -1,4 +1,4 @@
-"""The cache level of programs; models that differ only in weights and names share a program.
+"""Shares programs between models that differ only in weights and names: a level of the cache.
 
 The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
 caches transformations by a hash of the expression). A hit is confirmed by comparing the forms; then

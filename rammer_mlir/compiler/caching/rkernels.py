@@ -1,7 +1,7 @@
-"""The cache level of rKernels: object code keyed by loop structure, shared by all models.
+"""Caches the object code of rKernels, keyed by loop structure and shared by all models.
 
-An rKernel of equal loops, shapes and element types is compiled once for a processor, in the first
-program that contains it (Dali, section 3.3, caches generated kernels by a hash of the expression).
+Of rKernels with equal loops, shapes and element types, only the first is compiled for a processor
+(Dali, section 3.3, caches generated kernels by a hash of the expression).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Quantization of regions to 8 or 16 bits: calibration runs, and selection by noise."""
+"""Quantizes regions to 8 or 16 bits, by calibration runs and selection by noise."""

@@ -1,4 +1,4 @@
-"""Calibration: the ranges of contraction operands, and the noise of quantized regions."""
+"""Finds the ranges of contraction operands, and measures the noise of quantized regions."""
 
 from __future__ import annotations
 

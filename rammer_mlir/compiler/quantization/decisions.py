@@ -1,4 +1,4 @@
-"""Decisions about the quantization of regions, with their signal-to-noise ratios."""
+"""Records which regions are quantized, with their signal-to-noise ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a program on calibration data, with intermediate values as outputs."""
+"""Runs a program on calibration data, with intermediate values as outputs."""
 
 from __future__ import annotations
 

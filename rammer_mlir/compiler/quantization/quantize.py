@@ -1,4 +1,4 @@
-"""Quantization of a program's regions: observe values, choose ranges, rewrite, measure noise."""
+"""Quantizes a program's regions: observes values, chooses ranges, rewrites, measures noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-quantize-regions`: contractions of regions in 8 or 16 bits, if accurate enough."""
+"""`rtask-quantize-regions`: computes contractions in 8 or 16 bits, if accurate enough."""
 
 from __future__ import annotations
 

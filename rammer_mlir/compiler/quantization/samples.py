@@ -1,4 +1,4 @@
-"""Calibration data: samples of a model's inputs, from a file or as arrays."""
+"""Reads calibration data: samples of a model's inputs, from a file or as arrays."""
 
 from __future__ import annotations
 

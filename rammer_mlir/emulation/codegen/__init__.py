@@ -1,1 +1,1 @@
-"""Compilation of a ``gpu.func`` to native code of the CPU, with the emulator's runtime in it."""
+"""Compiles a ``gpu.func`` to native code of the CPU that includes the emulator's runtime."""

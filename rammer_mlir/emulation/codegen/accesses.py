@@ -1,4 +1,4 @@
-"""Search for the memory accesses of a kernel in the LLVM dialect, and calls of the emulator."""
+"""Finds a kernel's memory accesses in the LLVM dialect, and emits calls of the runtime."""
 
 from __future__ import annotations
 

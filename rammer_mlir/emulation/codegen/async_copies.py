@@ -1,9 +1,9 @@
-"""Emulation of asynchronous copies to shared memory (``cp.async``), executed when they are awaited.
+"""Emulates asynchronous copies to shared memory (``cp.async``): bytes are copied when awaited.
 
-A lane's copies stay in its queue until it waits for their group; only then are the bytes copied.
-With checks, the destination counts as unwritten from the beginning of a copy to its end, so a read
-without a preceding wait is found. Source and destination are checked as accesses at the beginning
-and again at the end, since the hardware may access them at any time in between.
+A lane's copies stay in its queue until the lane waits for their group; only then are the bytes
+copied. With checks, the destination counts as unwritten from the beginning of a copy to its end, so
+a read without a preceding wait is found. Source and destination are checked as accesses at the
+beginning and again at the end, since the hardware may access them at any time in between.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""The emulator's checks: bounds, reads of unwritten shared memory, and data races.
+"""Emits the emulator's checks for bounds, reads of unwritten shared memory, and data races.
 
 Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
 the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the number of the
-block's barriers so far, plus 1) and the lane's releases since the last barrier. A clock is a stamp
-without the block: a lane that knows the clock of a block knows its accesses up to then. An access
-happens before the current access if
+block's barriers so far, plus 1) and the number of the lane's releases since the last barrier. A
+clock is a stamp without the block: a lane that knows a block's clock knows all accesses of that
+block up to the clock. An earlier access happens before the current access if
 
 - it is by the same lane, or by the same block in an earlier phase; or
-- the current lane knows it: a release stores the releasing lane's knowledge, and its block's stamps
-  up to then, under the counter's address; an acquire of that counter transfers this to the lane,
-  and the next block barrier to the whole block.
+- the current lane knows it. A release stores the releasing lane's knowledge, including the stamps
+  of its own block so far, under the counter's address. An acquire of that counter transfers this
+  knowledge to the acquiring lane, and the next block barrier transfers it to the whole block.
 
 For each granule (the bytes of the smallest element), shadow memory keeps the stamps of the last
 write and of the last reads by two blocks; several readers of the same block and phase are merged
-into a stamp that says so. Releases and acquires count only at device or system scope; fences turn
-adjacent relaxed atomics into releases and acquires.
+into one stamp, which is marked as merged. Releases and acquires count only at device or system
+scope; fences turn adjacent relaxed atomics into releases and acquires.
 """
 
 from __future__ import annotations

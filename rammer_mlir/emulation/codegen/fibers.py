@@ -1,4 +1,4 @@
-"""Fibers: switching between the lanes of a block, in assembly inside the module.
+"""Switches between the lanes of a block as fibers, by assembly inside the module.
 
 Each lane runs on a separate stack. ``emulator_switch(save, stack)`` pushes the callee-saved
 registers, stores the stack pointer at ``save`` and resumes the execution suspended on ``stack``.

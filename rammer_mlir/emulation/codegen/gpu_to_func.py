@@ -1,4 +1,4 @@
-"""Conversion of a ``gpu.module`` to functions that call the emulator's runtime for GPU operations.
+"""Converts a ``gpu.module`` to functions that call the emulator's runtime for GPU operations.
 
 All other operations of the kernel are unchanged. Memory spaces are removed: all memory is the
 host's. Workgroup buffers become additional arguments of their kernel, after the others.

@@ -1,4 +1,4 @@
-"""A small language of i64 values (words), records and control flow, for the emulator's runtime.
+"""Defines a small language of i64 values (words), records and control flow, for the runtime.
 
 Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point:
 ``a + b`` of two words emits ``arith.addi``. Addresses are words as well.

@@ -1,4 +1,4 @@
-"""Insertion of calls of the runtime's checks before memory accesses.
+"""Inserts calls of the runtime's checks before memory accesses.
 
 Indices are checked on memrefs, where dimensions are known. Bounds of buffers, unwritten memory and
 races are checked in the LLVM dialect, where every access is a load, a store or an atomic operation.

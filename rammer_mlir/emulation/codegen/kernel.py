@@ -1,4 +1,4 @@
-"""Compilation of a kernel of a ``gpu.module`` to native code that the emulator runs."""
+"""Compiles a kernel of a ``gpu.module`` to native code that the emulator runs."""
 
 from __future__ import annotations
 

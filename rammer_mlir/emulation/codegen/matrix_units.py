@@ -1,4 +1,4 @@
-"""Emulation of tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
+"""Emulates tensor-core operations, ``mma.sync`` and ``ldmatrix``, lane by lane.
 
 Each lane of a warp has a fragment of each matrix, in the layout of PTX (parallel thread execution
 ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The

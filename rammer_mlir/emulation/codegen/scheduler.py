@@ -1,6 +1,6 @@
-"""The emulator's scheduler: lanes as fibers of a single thread, barriers, shuffles and polling.
+"""Emits the emulator's scheduler, which runs all lanes as fibers of a single thread.
 
-All lanes of all blocks take turns on the caller's thread, in a fixed order, so results are
+The lanes of all blocks take turns on the caller's thread, in a fixed order. Results are therefore
 deterministic, there may be more blocks than cores, and a deadlocked launch is detected instead of
 hanging. A lane yields at block barriers, at shuffles, before it polls an atomic location again, and
 after every atomic write. Races are found by the checks, not by chance interleavings (see

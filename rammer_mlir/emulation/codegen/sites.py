@@ -1,4 +1,4 @@
-"""Numbers for the operations of a kernel that can fault, to report a fault's location."""
+"""Numbers the operations of a kernel that can fault, to report a fault's location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instrumentation of a kernel so that launches record each lane's memory accesses."""
+"""Instruments a kernel so that launches record each lane's memory accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emulation of AMD's matrix instruction ``v_mfma_f32_16x16x16``, lane by lane.
+"""Emulates AMD's matrix instruction ``v_mfma_f32_16x16x16``, lane by lane.
 
 Lane l has four elements of row (of A) or column (of B) l mod 16, from index 4 (l / 16) on along k,
 and the results of column l mod 16 in rows 4 (l / 16) to 4 (l / 16) + 3 (AMD's CDNA 3 instruction

@@ -1,1 +1,1 @@
-"""The emulated device: launches, faults and traces; needs NumPy and no compiler."""
+"""Emulates the device: launches, faults and traces; needs NumPy and no compiler."""

@@ -1,4 +1,4 @@
-"""The emulator as a GPU driver: device memory is host memory, and kernels are native CPU code."""
+"""Implements the emulator as a GPU driver with host memory as device memory and native kernels."""
 
 from __future__ import annotations
 

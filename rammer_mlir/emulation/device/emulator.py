@@ -1,4 +1,4 @@
-"""Execution of emulated GPU kernels: device memory, launches, and reports of faults."""
+"""Executes emulated GPU kernels: places device memory, launches, and reports faults."""
 
 from __future__ import annotations
 

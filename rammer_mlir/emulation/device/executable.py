@@ -1,4 +1,4 @@
-"""A model compiled for a GPU and executed by the emulator."""
+"""Runs a model that is compiled for a GPU on the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-line messages for the faults of an emulated kernel."""
+"""Describes the faults of an emulated kernel in messages of one line."""
 
 from __future__ import annotations
 

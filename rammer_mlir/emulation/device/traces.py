@@ -1,8 +1,8 @@
-"""Traces of an emulated launch: the device memory that each instruction of a warp accesses.
+"""Finds the device memory that each instruction of a warp accesses in an emulated launch.
 
-A GPU transfers device memory in sectors of 32 bytes. A coalesced access of a warp, whose lanes
-access adjacent elements, transfers only needed sectors; lanes that access distant elements transfer
-a sector each.
+A GPU transfers device memory in sectors of 32 bytes. If the lanes of a warp access adjacent
+elements (a coalesced access), only needed sectors are transferred; if they access distant elements,
+a whole sector is transferred for each lane.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Engines that run JSON graphs of ONNX operators."""
+"""Contains the engines that run JSON graphs of ONNX operators."""

@@ -1,4 +1,4 @@
-"""Opening of graphs that a Python function executes, called by a vEU that holds the GIL."""
+"""Opens graphs that a Python function executes; a vEU that holds the GIL calls it."""
 
 from __future__ import annotations
 

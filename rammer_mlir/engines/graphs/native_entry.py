@@ -1,4 +1,4 @@
-"""Opening of graphs that a vEU executes by C function calls, without the Python interpreter."""
+"""Opens graphs that a vEU executes by C function calls, without the Python interpreter."""
 
 from __future__ import annotations
 

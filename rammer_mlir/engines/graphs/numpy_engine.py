@@ -1,4 +1,4 @@
-"""The engine ``numpy``: a slow reference that evaluates graphs operator by operator."""
+"""Implements the engine ``numpy``: a slow reference that evaluates operator by operator."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""NumPy evaluators of ONNX operators for the engine ``numpy``.
+"""Defines NumPy evaluators of ONNX operators for the engine ``numpy``.
 
-They are used in addition to the evaluators of constant folding, and replace some of these.
+The engine also uses the evaluators of constant folding; those defined here take precedence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serialization of JSON graphs as ONNX models, for engines whose libraries read ONNX.
+"""Serializes JSON graphs as ONNX models, for engines whose libraries read ONNX.
 
 The few messages that a graph needs are encoded field by field as protocol buffers, so that the
 package `onnx` need not be installed where programs run.

@@ -1,4 +1,4 @@
-"""The engine ``onnxruntime``; by default, the thread that calls a graph also computes it."""
+"""Runs graphs with ONNX Runtime; by default, the thread that calls a graph also computes it."""
 
 from __future__ import annotations
 

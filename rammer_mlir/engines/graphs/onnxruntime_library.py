@@ -1,4 +1,7 @@
-"""ONNX Runtime's C API: a table of functions that newer versions only extend at its end."""
+"""Calls ONNX Runtime's C API through its table of functions.
+
+Newer versions of the library only append to the table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form ``binary`` of OpenVINO modules: a line of JSON, then models that OpenVINO exported.
+"""Writes and reads the form ``binary`` of OpenVINO modules: a line of JSON, exported models.
 
 The line has the graph's inputs and outputs, and the size in bytes of each function's model. A model
 has its function's weights in OpenVINO's packing; only the version that exported it can import it.

@@ -1,4 +1,4 @@
-"""The engine ``openvino``; by default, the thread that calls a graph also computes it."""
+"""Runs graphs with OpenVINO; by default, the thread that calls a graph also computes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenVINO's C functions, by name."""
+"""Calls OpenVINO's C functions by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The option ``threads`` of engines: the number of threads that compute a region."""
+"""Defines the option ``threads`` of engines: the number of threads that compute a region."""
 
 from __future__ import annotations
 

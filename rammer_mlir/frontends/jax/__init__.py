@@ -1,1 +1,1 @@
-"""The JAX front end: functions lowered by ``jax.jit``, as StableHLO for the MLIR front end."""
+"""Imports functions lowered by ``jax.jit``, as StableHLO for the MLIR front end."""

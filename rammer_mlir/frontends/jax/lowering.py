@@ -1,4 +1,4 @@
-"""Transfer of StableHLO from JAX's MLIR bindings to the compiler's bindings.
+"""Transfers StableHLO from JAX's MLIR bindings to the compiler's bindings.
 
 The two sides have different versions of MLIR. The module is therefore serialized as a portable
 artifact (VHLO), which StableHLO keeps readable across versions, as ``jax.export`` does.

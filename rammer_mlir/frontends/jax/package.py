@@ -1,4 +1,4 @@
-"""Access to the optional package jax."""
+"""Finds the optional package jax, and recognizes functions that it lowered."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The MLIR front end: imports modules that other tools produced or that the compiler printed."""
+"""Imports MLIR modules that other tools produced or that the compiler printed."""

@@ -1,4 +1,4 @@
-"""Checks of the `rtask` attributes of a function's arguments and results."""
+"""Checks the `rtask` attributes of a function's arguments and results."""
 
 from __future__ import annotations
 

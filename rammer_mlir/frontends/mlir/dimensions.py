@@ -1,4 +1,4 @@
-"""Binding of dynamic dimensions of a function's arguments to sizes."""
+"""Binds the dynamic dimensions of a function's arguments to sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import of an MLIR module, at any compiler stage up to `program`.
+"""Imports an MLIR module, at any compiler stage up to `program`.
 
 Each public function of the module becomes an ``MlirEntry``, which can be compiled.
 """

@@ -1,4 +1,4 @@
-"""Names, shapes and types of an entry function's inputs, outputs and weights, from attributes."""
+"""Reads names, shapes and types of an entry function's inputs, outputs and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing and verification of MLIR modules, with one-line errors."""
+"""Parses and verifies MLIR modules, with one-line errors."""
 
 from __future__ import annotations
 

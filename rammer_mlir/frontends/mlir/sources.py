@@ -1,4 +1,4 @@
-"""MLIR as users pass it: a file, text, bytecode, or a module of any MLIR bindings."""
+"""Accepts MLIR as users pass it: a file, text, bytecode, or a module of any MLIR bindings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of a module's compiler stage from its content."""
+"""Detects a module's compiler stage from its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ONNX front end: converts models to linalg on static tensors, with separate weights."""
+"""Converts ONNX models to linalg on static tensors, with separate weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation functions of LSTM, GRU and RNN (their attribute `activations`) as ONNX nodes."""
+"""Emits the activation functions of LSTM, GRU and RNN (``activations``) as ONNX nodes."""
 
 from __future__ import annotations
 

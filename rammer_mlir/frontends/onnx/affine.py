@@ -1,4 +1,4 @@
-"""Folding of batch norms, and of scales and shifts per channel, into the preceding convolution.
+"""Folds batch norms, and scales and shifts per channel, into the preceding convolution.
 
 If there is no preceding convolution, a chain of such operations becomes one product and one sum.
 """

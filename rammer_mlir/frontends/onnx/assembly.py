@@ -1,4 +1,4 @@
-"""Conversion of a prepared model to IR: the builder of each node emits linalg operations.
+"""Converts a prepared model to IR: the builder of each node emits linalg operations.
 
 All nodes are emitted into a single function. The few nodes without a builder go through
 torch-mlir's importer. Time is therefore linear in the number of nodes, and all nodes that cannot be

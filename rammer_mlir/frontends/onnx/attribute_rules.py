@@ -1,4 +1,4 @@
-"""Checks of nodes' attributes that ONNX's shape inference does not perform; they precede it.
+"""Checks nodes' attributes before ONNX's shape inference, which does not check them.
 
 With an axis or count larger than that of any tensor, the inference would exhaust memory or crash
 the process.

@@ -1,4 +1,4 @@
-"""Expansion of BatchNormalization in training mode: it computes the statistics of its input.
+"""Expands BatchNormalization in training mode, which computes the statistics of its input.
 
 Nodes in this mode have ``training_mode = 1``. Inference models contain them for weight
 standardization, which normalizes weights by their mean and variance. If the weights are constant,

@@ -1,4 +1,4 @@
-"""The canonical form of a model, either prepared or as it was loaded.
+"""Computes the canonical form of a model, for finding equal models in the cache.
 
 Prepared models with equal forms give the same program. Loaded models with equal forms do so if the
 weights that their preparation reads are equal too. A loaded model has declared types only, a

@@ -1,4 +1,4 @@
-"""Translation of errors of ONNX's shape inference to one line that names the node."""
+"""Translates errors of ONNX's shape inference to one line that names the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removal of control flow: short loops are unrolled, both branches of cheap Ifs are computed."""
+"""Removes control flow: unrolls short loops, and computes both branches of cheap Ifs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes excluded from ONNX's opset conversion: their domain is set to an unknown domain."""
+"""Excludes nodes from ONNX's opset conversion by moving them to an unknown domain."""
 
 from __future__ import annotations
 

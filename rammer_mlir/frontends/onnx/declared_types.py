@@ -1,4 +1,4 @@
-"""Comparison of the types that a model declares for its values with the types that are inferred.
+"""Compares the types that a model declares for its values with the inferred types.
 
 The declared types are removed before shape inference, because inference would adopt wrong shapes
 without a check. An output with elements that no node computes would then have uninitialized memory.

@@ -1,4 +1,4 @@
-"""Digests of models: hashes of the bytes that compilation would read."""
+"""Computes digests of models: hashes of the bytes that compilation would read."""
 
 from __future__ import annotations
 

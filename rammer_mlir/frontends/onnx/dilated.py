@@ -1,4 +1,4 @@
-"""Decomposition of dilated convolutions to skip taps that only read padding.
+"""Decomposes dilated convolutions to skip taps that only read padding.
 
 If a window reaches far beyond its image, whole rows and columns of its taps are in the padding, for
 all results or for a part of the image. Each such part becomes a separate convolution with fewer

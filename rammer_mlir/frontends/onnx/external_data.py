@@ -1,8 +1,8 @@
-"""Tensor data in files next to the model, or in a folder named by the caller, and nowhere else.
+"""Reads tensor data from files next to the model or in a folder named by the caller, nowhere else.
 
-The model names the file, and may come from an untrusted source. The file must therefore be a
-regular file in or beneath one of these folders, after resolving symbolic links, and be large
-enough: endless devices, pipes and other users' secrets are never read.
+The model names the file, and may come from an untrusted source. After resolving symbolic links, the
+file must therefore be a regular file in or beneath one of these folders, and be large enough:
+endless devices, pipes and other users' secrets are never read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Import of ONNX by torch-mlir, followed by its lowering to linalg on tensors."""
+"""Imports ONNX with torch-mlir, and lowers the result to linalg on tensors."""
 
 from __future__ import annotations
 

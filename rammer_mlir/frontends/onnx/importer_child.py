@@ -1,4 +1,4 @@
-"""Client of the worker process with torch-mlir's importer; its crashes and hangs become errors."""
+"""Calls torch-mlir's importer in a worker process, so that crashes and hangs become errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child process that runs torch-mlir's ONNX importer, started by `importer_child.py`.
+"""Runs torch-mlir's ONNX importer in a child process, which `importer_child.py` starts.
 
 Only torch-mlir has this importer, whichever bindings the project uses, and it can crash or hang on
 unexpected input. It therefore runs in a separate process and returns bytecode. The process serves

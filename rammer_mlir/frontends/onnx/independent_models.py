@@ -1,4 +1,4 @@
-"""Combination of independent models (RAMMER's inter-job scheduling) that share the vEUs."""
+"""Combines independent models, which then share the vEUs (RAMMER's inter-job scheduling)."""
 
 from __future__ import annotations
 

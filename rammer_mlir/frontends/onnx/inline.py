@@ -1,4 +1,4 @@
-"""Expansion of operators that have neither a builder nor an importer, by ONNX's definitions.
+"""Expands operators that have neither a builder nor an importer, by ONNX's definitions.
 
 ONNX's inliner is unsuitable: it fails for omitted optional inputs, and loses default values of some
 attributes.

@@ -1,4 +1,4 @@
-"""Parsing of serialized models without the data of their large initializers.
+"""Parses serialized models without the data of their large initializers, to save memory.
 
 Parsing a whole model takes its bytes, the parsed copy, and an array of each weight. Instead, this
 module scans protobuf's encoding for the data, parses the rest, and each weight is read separately.

@@ -1,4 +1,4 @@
-"""Limits of the size of a model after its expansion; no real model reaches them.
+"""Limits the size of a model after its expansion; no real model reaches the limits.
 
 A malicious model of a few hundred bytes can expand to a graph that exceeds all memory, by functions
 that call each other twice, nested loops, or a recurrent layer over a million steps. Such a model is

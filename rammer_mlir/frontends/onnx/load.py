@@ -1,4 +1,4 @@
-"""Loading of ONNX models, with one-line errors."""
+"""Loads ONNX models, with one-line errors."""
 
 from __future__ import annotations
 

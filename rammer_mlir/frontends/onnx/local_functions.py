@@ -1,4 +1,4 @@
-"""Inlining of a model's local functions.
+"""Inlines a model's local functions.
 
 ONNX's inliner is unsuitable: it loses default values of attributes, loses results that are
 arguments of the function, and skips functions of another opset even if the opsets agree.

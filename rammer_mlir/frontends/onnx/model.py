@@ -1,4 +1,4 @@
-"""``Model``: an ONNX graph, with the values of large weights stored separately."""
+"""Defines ``Model``: an ONNX graph, with the values of large weights stored separately."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Refusal of models with negative sizes, at which ONNX's shape inference aborts the process.
+"""Refuses models with negative sizes that would make ONNX's shape inference abort the process.
 
 ONNX's inference computes a negative size for an Expand to -2, for a Pad that removes more elements
 than the dimension has, or for a convolution with a window larger than the padded image. It clamps
-the bounds of a later Slice to that size, which is undefined in C++ and aborts.
+the bounds of a later Slice to that size; such a clamp is undefined in C++ and aborts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TfIdfVectorizer on integers, expanded to ONNX operators that compare and count n-grams."""
+"""Expands TfIdfVectorizer on integers to ONNX operators that compare and count n-grams."""
 
 from __future__ import annotations
 

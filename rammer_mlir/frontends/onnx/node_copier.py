@@ -1,4 +1,4 @@
-"""Copying of nodes of a function or subgraph into the enclosing graph, under new names."""
+"""Copies nodes of a function or subgraph into the enclosing graph, under new names."""
 
 from __future__ import annotations
 

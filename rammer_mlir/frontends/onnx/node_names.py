@@ -1,4 +1,4 @@
-"""Names of nodes that the model leaves unnamed."""
+"""Names the nodes that a model leaves unnamed."""
 
 from __future__ import annotations
 

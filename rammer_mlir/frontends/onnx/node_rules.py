@@ -1,4 +1,4 @@
-"""Checks of nodes' axes, indices, divisors and channels that ONNX's inference does not perform."""
+"""Checks nodes' axes, indices, divisors and channels, which ONNX's inference does not check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``NodeWriter``: emitter of ONNX nodes and initializers with new names."""
+"""Defines ``NodeWriter``, which emits ONNX nodes and initializers with new names."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Conversion of operators that newer opsets redefine: Clip, Pad, Softmax, Hardmax, Resize, ...
+"""Converts operators that newer opsets redefine: Clip, Pad, Softmax, Hardmax, Resize, ...
 
-Up to opset 12, the operand of Softmax, LogSoftmax and Hardmax is flattened to a matrix: the
-dimensions before the axis are rows. ONNX's version converter ignores Hardmax, and its result for
-the others fails for empty tensors. Up to opset 10, coordinates of Resize and Upsample are divided
-by the scale; the converter gives them the newer default, which takes the centres of pixels. Up to
-opset 10, bounds of Clip and values of Pad are attributes; the converter makes them f32 constants,
-whatever the operand's type.
+ONNX's version converter is wrong or incomplete for these operators:
+
+- Softmax, LogSoftmax and Hardmax up to opset 12 flatten their operand to a matrix: the dimensions
+  before the axis are rows. The converter ignores Hardmax, and its result for the others fails for
+  empty tensors.
+- Resize and Upsample up to opset 10 divide coordinates by the scale. The converter gives them the
+  newer default, which takes the centres of pixels.
+- Clip and Pad up to opset 10 have bounds and values as attributes. The converter makes them f32
+  constants, whatever the operand's type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inputs with open dimensions (a name, no size, or -1 in the model), and binding of their sizes."""
+"""Finds inputs with open dimensions (a name, no size, or -1 in the model), and binds sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of operand shapes that ONNX's shape inference does not perform."""
+"""Checks operand shapes that ONNX's shape inference does not check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of all ONNX operators: opsets, element types, and how they are compiled.
+"""Lists all ONNX operators: opsets, element types, and how they are compiled.
 
 ``python -m rammer_mlir.frontends.onnx.operators docs/operators.md`` writes the table to a file.
 """

@@ -1,4 +1,4 @@
-"""Preparation of ONNX models: static shapes, folded constants, supported operators."""
+"""Prepares ONNX models: makes shapes static, folds constants, replaces unsupported operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decomposition of LSTM, GRU and RNN into cells; a schedule can then overlap layers and steps.
+"""Decomposes LSTM, GRU and RNN into cells, so that schedules can overlap layers and steps.
 
 The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and

@@ -1,4 +1,4 @@
-"""Recurrent layers with too many steps to unroll, rewritten as Scans of a single step.
+"""Rewrites recurrent layers with too many steps to unroll as Scans of a single step.
 
 The body of such a Scan contains the layer's operator on a sequence of one element, which is
 decomposed as any other layer. The host repeats the body.

@@ -1,4 +1,4 @@
-"""Messages about nodes that cannot be compiled: each reason once, with a count and some nodes."""
+"""Formats messages about nodes that cannot be compiled, by reason, with a count and examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusal of operators that can never be compiled, such as random numbers and strings."""
+"""Refuses operators that can never be compiled, such as random numbers and strings."""
 
 from __future__ import annotations
 

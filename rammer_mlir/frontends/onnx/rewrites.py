@@ -1,6 +1,6 @@
-"""Rewriting of nodes as simpler nodes, for example Compress with a constant condition as Gather.
+"""Rewrites nodes as simpler nodes, for example Compress with a constant condition as Gather.
 
-Operands must be constant, or their types known.
+A node's operands must be constant, or their types known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rewriting of Scans of opset 8, which run once per sequence of a batch, as nested Scans."""
+"""Rewrites Scans of opset 8, which run once per sequence of a batch, as nested Scans."""
 
 from __future__ import annotations
 

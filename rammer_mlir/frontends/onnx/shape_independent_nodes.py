@@ -1,4 +1,4 @@
-"""Nodes that constant folding cannot remove, whatever the sizes of a model's open dimensions are.
+"""Finds nodes that constant folding cannot remove, whatever sizes the open dimensions have.
 
 Errors at these nodes can be reported before the sizes are known.
 """

@@ -1,4 +1,4 @@
-"""Static shapes: set by the user, or inferred; refusal of other shapes."""
+"""Makes all shapes static, as set by the user or inferred, and refuses other shapes."""
 
 from __future__ import annotations
 

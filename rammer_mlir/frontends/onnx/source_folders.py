@@ -1,4 +1,4 @@
-"""Models as users pass them (path, bytes, message), and folders of their external data."""
+"""Defines the forms in which users pass models, and adds the folder of their external data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of models of other libraries to the forms that ``load`` accepts."""
+"""Converts models of other libraries to the forms that ``load`` accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``TensorData``: the data of tensors in external files, in the model's file, or in memory."""
+"""Defines ``TensorData``: data of tensors in external files, in the model's file, or in memory."""
 
 from __future__ import annotations
 

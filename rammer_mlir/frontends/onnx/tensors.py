@@ -1,4 +1,4 @@
-"""Types, shapes and values of a graph's tensors, by name."""
+"""Reads types, shapes and values of a graph's tensors, by name."""
 
 from __future__ import annotations
 

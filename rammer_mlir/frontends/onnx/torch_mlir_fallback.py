@@ -1,4 +1,4 @@
-"""Fallback import of nodes without a builder: each distinct node is imported once and cloned."""
+"""Imports nodes without a builder by torch-mlir; imports equal nodes once and clones them."""
 
 from __future__ import annotations
 

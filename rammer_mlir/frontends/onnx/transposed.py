@@ -1,8 +1,9 @@
-"""Decomposition of ConvTranspose into plain convolutions, one for each phase of its strides.
+"""Decomposes ConvTranspose into plain convolutions, one for each phase of its strides.
 
-Outputs whose positions are equal modulo the strides depend on the same taps of the kernel: each
-phase is a convolution of stride 1 with part of the kernel, and the results are interleaved. This
-avoids multiplications with zeros between the inputs, and slices constant kernels at compile time.
+Outputs whose positions are equal modulo the strides form a phase; they depend on the same taps of
+the kernel. Each phase is a convolution of stride 1 with part of the kernel, and the results are
+interleaved. This avoids multiplications with zeros between the inputs, and constant kernels are
+sliced at compile time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traversal of a model's nodes and tensors, including subgraphs and functions."""
+"""Traverses a model's nodes and tensors, including subgraphs and functions."""
 
 from __future__ import annotations
 

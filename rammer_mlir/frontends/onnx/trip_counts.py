@@ -1,4 +1,4 @@
-"""Trip counts of loops that are written as ``while`` loops, such as TensorFlow's recurrent layers.
+"""Counts the iterations of loops written as ``while`` loops, such as TensorFlow's recurrent layers.
 
 The body of such a loop increments a counter, and the condition compares the counter with a length.
 If the length depends only on shapes, the trip count is known at compile time.

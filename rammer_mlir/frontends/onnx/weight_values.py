@@ -1,4 +1,4 @@
-"""Conversion of constants to weight arguments; code then does not depend on their values."""
+"""Converts constants to weight arguments, so that code does not depend on their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that ONNX's checker does not perform: encoding of texts, unknown operators, subgraphs."""
+"""Checks what ONNX's checker does not: encoding of texts, unknown operators, subgraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PyTorch front end: modules and exported programs, converted to ONNX that shares weights.
+"""Converts PyTorch modules and exported programs to ONNX models that share the weights.
 
 ``torch.onnx`` lowers the core operators of ATen and common module parts (attention, recurrent
 layers, normalization) to ONNX, and the ONNX front end has fusions, layouts and the cache for them.

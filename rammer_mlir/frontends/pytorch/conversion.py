@@ -1,4 +1,4 @@
-"""Conversion of exported programs to ONNX models that share torch's memory."""
+"""Converts exported programs to ONNX models that share torch's memory."""
 
 from __future__ import annotations
 

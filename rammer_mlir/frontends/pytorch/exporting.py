@@ -1,4 +1,4 @@
-"""Export of modules by ``torch.export``, and refusal of unsupported programs."""
+"""Exports modules by ``torch.export``, and refuses unsupported programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and results of an exported program: named tensors in nested Python structures."""
+"""Describes an exported program's arguments and results: named tensors in nested structures."""
 
 from __future__ import annotations
 

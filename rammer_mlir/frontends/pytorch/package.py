@@ -1,4 +1,4 @@
-"""Access to the optional package torch."""
+"""Finds the optional package torch, and recognizes its models."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Execution of compiled programs on GPUs: drivers, device memory, launches."""
+"""Executes compiled programs on GPUs: drivers, device memory, launches."""

@@ -1,4 +1,4 @@
-"""Tensors in device memory: inputs that need no copy, and outputs."""
+"""Finds inputs in device memory, which need no copy, and returns outputs there."""
 
 from __future__ import annotations
 

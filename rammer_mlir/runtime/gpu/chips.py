@@ -1,4 +1,4 @@
-"""Check that a compiled GPU program can run on a device's chip."""
+"""Checks that a compiled GPU program can run on a device's chip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through the bindings of CUDA's driver API (``cuda-bindings``)."""
+"""Drives NVIDIA GPUs through the bindings of CUDA's driver API (``cuda-bindings``)."""
 
 from __future__ import annotations
 

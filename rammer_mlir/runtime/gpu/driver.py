@@ -1,4 +1,4 @@
-"""Interface of GPU drivers; CUDA, HIP and the emulator implement it."""
+"""Defines the interface of GPU drivers; CUDA, HIP and the emulator implement it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open the CUDA or HIP driver on a device, depending on the target."""
+"""Opens the CUDA or HIP driver on a device, depending on the target."""
 
 from __future__ import annotations
 

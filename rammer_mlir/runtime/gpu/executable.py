@@ -1,4 +1,4 @@
-"""A compiled GPU model, ready to run."""
+"""Runs a compiled GPU model."""
 
 from __future__ import annotations
 

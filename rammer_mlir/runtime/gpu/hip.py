@@ -1,4 +1,4 @@
-"""AMD GPUs, through the bindings of HIP (``hip-python``)."""
+"""Drives AMD GPUs through the bindings of HIP (``hip-python``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device memory that is freed when the object that owns it is no longer referenced."""
+"""Allocates device memory, and frees it when its owner is no longer referenced."""
 
 from __future__ import annotations
 

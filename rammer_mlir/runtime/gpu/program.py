@@ -1,4 +1,4 @@
-"""A program on a device: its code, weights and state, uploaded once, and its launches."""
+"""Launches a program on a device; uploads its code, weights and state once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A GPU through its vendor's Python bindings: the common part of CUDA and HIP.
+"""Drives a GPU through its vendor's Python bindings: the common part of CUDA and HIP.
 
-HIP's API mirrors CUDA's function by function. The differences are a table of names and texts for
-each vendor, and a few methods of the subclasses.
+HIP's API mirrors CUDA's function by function. The drivers therefore differ only in a table of names
+and texts for each vendor, and in a few methods of the subclasses.
 """
 
 from __future__ import annotations

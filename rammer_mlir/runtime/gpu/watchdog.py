@@ -1,4 +1,4 @@
-"""Reading of the buffer in which a GPU program's watchdog reports a wait that timed out."""
+"""Reads the buffer in which a GPU program's watchdog reports a wait that timed out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the cheapest mapping of a fused rOperator's loops to vEUs and lanes (Dali, 2019).
+"""Finds the cheapest mapping of a fused rOperator's loops to vEUs and lanes (Dali, 2019).
 
 ``problem`` describes the loops of a fused rOperator, called a group. ``coupling`` finds loops that
 have to be mapped alike. ``decisions`` rewrites a group whose values are stored, recomputed by their

@@ -1,4 +1,4 @@
-"""Predicted time of a loop nest whose loops are mapped to vEUs and lanes, or a lower bound on it.
+"""Predicts or bounds the time of a loop nest whose loops are mapped to vEUs and lanes.
 
 An assignment (a loop nest of a fused group) runs as rTasks; a wave is one rTask on each vEU. A
 choice is the mapping of a loop. With a choice for each loop, the cost is the predicted time. With

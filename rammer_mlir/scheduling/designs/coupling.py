@@ -1,10 +1,10 @@
-"""Loops that may be distributed over vEUs, and loops that are mapped alike (Dali, section 2.3).
+"""Finds loops that may be distributed over vEUs, and loops mapped alike (Dali, section 2.3).
 
 A loop is not distributed if a reader in the fused group would need an element that another rTask
-computes: reduction loops, loops of a value that is broadcast or gathered, and loops inside a
-broadcast. Two loops are coupled if they have equal extents and index the same dimension of a value,
-the first loop in its producer, the second in a reader. If the first may not be distributed, the
-second may not either, and vice versa.
+computes. This concerns reduction loops, loops of a value that is broadcast or gathered, and loops
+inside a broadcast. Two loops are coupled if they have equal extents and index the same dimension of
+a value, one in the value's producer, the other in a reader. Of two coupled loops, both or neither
+may be distributed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rewriting of a fused group for a decision on each value: store it, recompute it, or end a unit.
+"""Rewrites a fused group by a decision on each value: store it, recompute it, or end a unit.
 
 A unit is a part of the group between two barriers. A stored value is read in the unit that computes
 it. A recomputed value becomes part of each reader's computation, and its own loops disappear. A
-value that ends a unit goes through memory: its readers belong to a later unit, whose loops are
-mapped independently.
+value that ends a unit goes through memory: its readers belong to a later unit, and the loops of
+that unit are mapped independently.
 """
 
 from __future__ import annotations

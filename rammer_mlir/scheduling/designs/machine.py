@@ -1,4 +1,4 @@
-"""The vEUs and lanes of a design search, and the possible mappings of a loop to them."""
+"""Defines the vEUs and lanes of a design search, and lists the possible mappings of a loop."""
 
 from __future__ import annotations
 

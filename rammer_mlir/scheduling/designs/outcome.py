@@ -1,4 +1,4 @@
-"""The complete design search of a fused group, and its result as text."""
+"""Runs the complete design search of a fused group, and formats its result as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fused group as loops, assignments and the values that flow between them (Dali, section 2.4).
+"""Describes a fused group by loops, assignments, and values between them (Dali, section 2.4).
 
 An assignment (a loop nest, such as a ``linalg.generic``) computes one or several values. It reads
 values of earlier assignments, and tensors in memory. Loops, assignments and values are referred to

@@ -1,10 +1,10 @@
-"""Best-first search for the cheapest design, and a beam search where there are too many designs.
+"""Finds the cheapest design by best-first search, or by beam search if there are too many designs.
 
 A design has a choice (the mapping to vEUs and lanes) for each variable (a class of loops that are
-mapped alike). A prefix of a design contains the choices of the first variables. A space, a set of
-designs, bounds the cost of all its designs that begin with a prefix; the bound of a longer prefix
-is never lower, and that of a complete design is its cost. So the first complete design taken from
-the heap is the cheapest (A*; Dali, section 2.1).
+mapped alike). A prefix of a design contains the choices of the first variables. A space is a set of
+designs; it bounds the cost of all its designs that begin with a given prefix. The bound of a longer
+prefix is never lower, and that of a complete design is its cost. So the first complete design taken
+from the heap is the cheapest (A*; Dali, section 2.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The designs of a fused group for one combination of decisions on its values, with their costs.
+"""Computes the costs of a fused group's designs, for one combination of decisions on its values.
 
 A design has a choice (a mapping) for each class of loops. The cost of a design is the sum of the
 costs of its assignments (``cost``), and the time to start units (parts of the group between

@@ -1,1 +1,1 @@
-"""Devices as data: a TOML file for each, and the code that reads them."""
+"""Contains device descriptions, a TOML file for each device, and the code that reads them."""

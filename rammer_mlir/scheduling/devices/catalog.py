@@ -1,4 +1,4 @@
-"""The catalog of devices: the project's files, users' files, and devices of other packages."""
+"""Finds devices by name: the project's files, users' files, and devices of other packages."""
 
 from __future__ import annotations
 

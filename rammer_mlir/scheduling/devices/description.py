@@ -1,4 +1,4 @@
-"""Device descriptions: TOML files with the figures of a device, each with its source."""
+"""Reads device descriptions: TOML files with the figures of a device, each with its source."""
 
 from __future__ import annotations
 

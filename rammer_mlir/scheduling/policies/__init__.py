@@ -1,4 +1,4 @@
-"""Scheduling policies: each decides on which vEU and in which order the rTasks run.
+"""Contains the scheduling policies, which choose the vEU and the order of the rTasks.
 
 A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. Policies share the
 mechanism in ``builder`` (append rTasks and their waits) and ``costs`` (predicted times);

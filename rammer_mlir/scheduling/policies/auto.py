@@ -1,4 +1,4 @@
-"""The `auto` policy: the plan with the smallest predicted time of several policies."""
+"""The `auto` policy: chooses the plan with the smallest predicted time of several policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call a policy and reject a malformed plan before other code reads it."""
+"""Calls a policy, and rejects a malformed plan before other code reads it."""
 
 from __future__ import annotations
 

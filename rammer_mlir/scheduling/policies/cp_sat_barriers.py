@@ -1,4 +1,4 @@
-"""A CP-SAT model in which barriers occupy their vEU, for the `optimal` policy."""
+"""Builds a CP-SAT model in which barriers occupy their vEU, for the `optimal` policy."""
 
 from __future__ import annotations
 

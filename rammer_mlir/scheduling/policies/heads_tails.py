@@ -1,4 +1,4 @@
-"""Heads and tails: lower bounds on the time before and after each rTask, barriers included.
+"""Computes heads and tails: lower bounds on the time before and after each rTask, with barriers.
 
 The terms are those of one-machine scheduling (Carlier, 1982). The sources of an rTask run earlier
 on the same vEU, or on another vEU; in the latter case a barrier separates them from the rTask.

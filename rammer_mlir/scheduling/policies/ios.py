@@ -1,4 +1,4 @@
-"""The `ios` policy: stages of operators chosen by dynamic programming over endings (IOS)."""
+"""The `ios` policy: chooses stages of operators by dynamic programming over endings (IOS)."""
 
 from __future__ import annotations
 

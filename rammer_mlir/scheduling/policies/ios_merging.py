@@ -1,4 +1,4 @@
-"""Choice of the operators to merge in each stage of IOS (lines 23-33 of its algorithm).
+"""Chooses the operators to merge in each stage of IOS (lines 23-33 of its algorithm).
 
 IOS divides a graph into stages by dynamic programming. A stage either runs its groups concurrently
 or, where its operators can be merged, computes them as a single operator, whichever is predicted to

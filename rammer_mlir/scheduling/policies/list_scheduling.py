@@ -1,4 +1,4 @@
-"""The `list` policy: critical-path list scheduling of single rTasks."""
+"""The `list` policy: schedules single rTasks by critical-path list scheduling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower bounds on the makespan of a set of rTasks over all schedules."""
+"""Computes lower bounds on the makespan of a set of rTasks over all schedules."""
 
 from __future__ import annotations
 

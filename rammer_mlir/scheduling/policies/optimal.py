@@ -1,4 +1,4 @@
-"""The `optimal` policy: CP-SAT models of rTasks on vEUs, warm-started from `list`."""
+"""The `optimal` policy: solves CP-SAT models of rTasks on vEUs, starting from `list`'s plan."""
 
 from __future__ import annotations
 

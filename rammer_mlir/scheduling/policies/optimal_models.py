@@ -1,4 +1,4 @@
-"""A CP-SAT model of rTasks on vEUs, for the `optimal` policy.
+"""Builds a CP-SAT model of rTasks on vEUs, for the `optimal` policy.
 
 Times are integers in time units of the model, a fixed fraction of the starting plan's length.
 Durations are rounded down, so that a model's bound holds for every plan. ``BarrierModel`` extends

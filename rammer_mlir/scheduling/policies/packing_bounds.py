@@ -1,4 +1,4 @@
-"""Lower bounds on the time of independent rTasks on equal vEUs, by packing (bin packing)."""
+"""Computes lower bounds on the time of independent rTasks on equal vEUs, by bin packing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of scheduling policies."""
+"""Defines the interface of scheduling policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `sequential` policy: operators run in order without overlap (RammerBase)."""
+"""The `sequential` policy: runs operators in order without overlap (RammerBase)."""
 
 from __future__ import annotations
 

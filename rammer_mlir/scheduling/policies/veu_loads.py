@@ -1,8 +1,8 @@
-"""Possible loads of a vEU within a time limit: all tuples of rTask counts per rOperator.
+"""Lists the loads that a vEU can complete within a time limit, for a solver.
 
-The rTasks of an rOperator take equal times, so for feasibility only their number on a vEU counts.
-With the list of possible counts, a solver does not have to refute each infeasible subset of rTasks
-separately.
+A load is a tuple of rTask counts, one for each rOperator. The rTasks of an rOperator take equal
+times, so for feasibility only their number on a vEU counts. With the list of possible loads, the
+solver does not have to refute each infeasible subset of rTasks separately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gaps between uses of values, and recomputation of values that are freed in some of the gaps."""
+"""Finds gaps between uses of values, and recomputes values that are freed in some gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sequence of operators with reads, writes and costs, and the bytes in use at each operator."""
+"""Describes a sequence of operators by reads, writes and costs, and counts the bytes in use."""
 
 from __future__ import annotations
 

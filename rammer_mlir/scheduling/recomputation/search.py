@@ -1,4 +1,4 @@
-"""Choice of gaps in which to free values: exhaustive or greedy, with a lower bound on the cost."""
+"""Chooses the gaps in which to free values, exhaustively or greedily, and bounds the cost."""
 
 from __future__ import annotations
 

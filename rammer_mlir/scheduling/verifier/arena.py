@@ -1,4 +1,4 @@
-"""Check that buffers that share bytes of the arena are never in use at the same time."""
+"""Checks that buffers that share bytes of the arena are never in use at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that every element is written once, and before it is read.
+"""Checks that every element is written once, and before it is read.
 
 ``updates`` checks buffers that are updated in place.
 """

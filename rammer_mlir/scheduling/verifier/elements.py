@@ -1,4 +1,4 @@
-"""The elements that rTasks touch, listed as intervals of consecutive elements.
+"""Lists the elements that rTasks touch, as intervals of consecutive elements.
 
 Strides may have any values. A box is expanded dimension by dimension into all of its intervals;
 boxes of the same size are expanded together.

@@ -1,4 +1,4 @@
-"""Check that no rTask runs at the same time as an rTask that uses the whole device."""
+"""Checks that no rTask runs at the same time as an rTask that uses the whole device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The happens-before order of a plan's rTasks, found by executing its barriers.
+"""Finds the happens-before order of a plan's rTasks by executing its barriers.
 
 Every rTask gets the vector clock of its start: how many rTasks of each vEU had to be complete.
 Programs of a plan run in order, so a program begins with all earlier programs complete.

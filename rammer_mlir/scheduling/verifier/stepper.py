@@ -1,4 +1,4 @@
-"""Step-by-step execution of a program's items, and the diagnosis of deadlocks."""
+"""Executes a program's items step by step, and diagnoses deadlocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check in-place updates: all conflicts between operators follow the graph's order.
+"""Checks in-place updates: all conflicts between operators follow the graph's order.
 
 Two rTasks of different operators conflict if they touch the same element and at least one may write
 it. The earlier operator's rTask must end before the other starts. rTasks of the same operator are

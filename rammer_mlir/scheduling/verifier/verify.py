@@ -1,4 +1,4 @@
-"""Check that a plan fulfils all rules of a correct schedule."""
+"""Checks that a plan fulfils all rules of a correct schedule."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Make random arrays from a seed and a scale, bitwise equal on every machine.
 
-They are computed from the raw bits of a generator whose stream NumPy guarantees, by integer
-additions and a single multiplication each.
+NumPy guarantees the stream of the generator that is used. The arrays are computed from its raw
+bits, by integer additions and a single multiplication for each element.
 """
 
 from __future__ import annotations

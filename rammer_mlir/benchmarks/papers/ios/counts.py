@@ -1,4 +1,4 @@
-"""Make the counts of IOS that need no device: table 1 and figures 1 and 5."""
+"""Make the counts of IOS's figures 1 and 5 and table 1, which need no device."""
 
 from __future__ import annotations
 

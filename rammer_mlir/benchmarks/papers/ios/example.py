@@ -1,8 +1,8 @@
 """Predict IOS's figure 2, a graph in sequential, greedy and IOS's stages, on the simulator.
 
-A 3x3 convolution *a* of 384 channels is read by *b* of 768; *c* of 384 and *d* of 768 read the
-input as *a* does, and the results of *b*, *c* and *d* are concatenated. The figure's arithmetic
-(0.6 and 1.2 GFLOPs) gives maps of 15 x 15 with 384 channels.
+The graph has four 3x3 convolutions. *a* (384 channels), *c* (384) and *d* (768) read the input; *b*
+(768) reads *a*; the results of *b*, *c* and *d* are concatenated. The figure's arithmetic (0.6 and
+1.2 GFLOPs) gives maps of 15 x 15 with 384 channels.
 """
 
 from __future__ import annotations

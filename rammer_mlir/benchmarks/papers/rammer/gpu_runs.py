@@ -1,9 +1,9 @@
 """Simulate networks on a GPU: with a launch for each operator, and as whole rPrograms.
 
 RammerBase launches the operators sequentially, Rammer runs one rProgram by Algorithm 1. Each runs
-with two sets of rKernels: the fastest rKernel of every operator in isolation, and the selection of
-Algorithm 1 among all candidates, which trades an operator's own time for vEUs that are free for
-other operators. rTasks that run concurrently share the memory's bandwidth
+with two sets of rKernels. One is the fastest rKernel of every operator in isolation. The other is
+the selection of Algorithm 1 among all candidates: an operator may take longer itself, so that more
+vEUs are free for other operators. rTasks that run concurrently share the memory's bandwidth
 (``scheduling.shared_bandwidth``).
 """
 

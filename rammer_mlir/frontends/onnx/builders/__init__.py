@@ -1,1 +1,1 @@
-"""Builders: for each ONNX operator, a function that emits linalg for a node."""
+"""Contains builders: for each ONNX operator, a function that emits linalg for a node."""

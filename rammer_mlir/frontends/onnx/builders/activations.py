@@ -1,4 +1,4 @@
-"""Activation functions on scalars, with ONNX's parameters."""
+"""Emits activation functions on scalars, with ONNX's parameters."""
 
 from __future__ import annotations
 

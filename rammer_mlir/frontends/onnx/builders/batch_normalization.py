@@ -1,4 +1,4 @@
-"""BatchNormalization by mean and variance: those given, or in training mode those of the batch."""
+"""Builds BatchNormalization, with the given statistics or, in training mode, the batch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions, including grouped and depthwise, over any number of dimensions."""
+"""Builds convolutions, including grouped and depthwise, over any number of dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cumulative sums and products along an axis."""
+"""Builds cumulative sums and products along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of ONNX nodes to ``Node``, the argument of builders."""
+"""Converts ONNX nodes to ``Node``, the argument of builders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Det: determinants by Gaussian elimination, unrolled over the rows of a matrix."""
+"""Builds Det: determinants by Gaussian elimination, unrolled over the rows of a matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Einsum: products of elements with equal labels, summed over labels that the result lacks."""
+"""Builds Einsum: multiplies elements with equal labels, and sums over labels not in the result."""
 
 from __future__ import annotations
 

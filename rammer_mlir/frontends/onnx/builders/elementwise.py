@@ -1,4 +1,4 @@
-"""Elementwise operators, with broadcast inputs."""
+"""Builds elementwise operators, with broadcast inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gather, GatherElements and GatherND, and helpers for indices that are computed at run time.
+"""Builds Gather, GatherElements and GatherND, and helps with indices computed at run time.
 
 Negative indices count from the end. Indices out of range, which ONNX leaves undefined, are clamped,
 so that no memory outside of the tensor is accessed.

@@ -1,4 +1,4 @@
-"""``Node``, the argument of builders: an ONNX node with static facts and its operands."""
+"""Defines ``Node``, the argument of builders: an ONNX node, static facts, and its operands."""
 
 from __future__ import annotations
 

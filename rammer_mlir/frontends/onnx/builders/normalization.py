@@ -1,4 +1,4 @@
-"""Softmax and normalizations: reductions along axes, followed by an elementwise operation."""
+"""Builds softmax and normalizations: reductions along axes, then an elementwise operation."""
 
 from __future__ import annotations
 

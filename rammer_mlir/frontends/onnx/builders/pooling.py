@@ -1,4 +1,4 @@
-"""Pooling: reductions over sliding windows."""
+"""Builds pooling: reductions over sliding windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, Gemm and their integer forms."""
+"""Builds matrix products: MatMul, Gemm and their integer forms."""
 
 from __future__ import annotations
 

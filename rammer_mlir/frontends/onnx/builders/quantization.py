@@ -1,4 +1,4 @@
-"""Builders of quantization operators; ``real = (integer - zero_point) * scale`` for all of them."""
+"""Builds quantization operators, for which ``real = (integer - zero_point) * scale``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions along axes: sums, norms, extrema and their positions."""
+"""Builds reductions along axes: sums, norms, extrema and their positions."""
 
 from __future__ import annotations
 

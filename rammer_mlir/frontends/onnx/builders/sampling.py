@@ -1,4 +1,4 @@
-"""GridSample and RoiAlign: interpolation at computed coordinates."""
+"""Builds GridSample and RoiAlign: interpolation at computed coordinates."""
 
 from __future__ import annotations
 

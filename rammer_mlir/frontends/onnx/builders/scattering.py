@@ -1,4 +1,4 @@
-"""Scattering: updates replace elements of a tensor, or are combined with them.
+"""Builds scattering: updates replace elements of a tensor, or are combined with them.
 
 If the indices are constant or the updates few, a parallel loop over the result finds the update of
 each element. Otherwise a sequential loop over the updates writes them. Negative indices count from

@@ -1,4 +1,4 @@
-"""Operators that only move elements: views, slices, concatenation, padding, repetition."""
+"""Builds operators that only move elements: views, slices, concatenation, padding, repetition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Elementwise operations and reductions moved before reshapes: ``f(reshape(x)) -> reshape(f(x))``.
+"""Moves elementwise operations and reductions before reshapes of their operands.
 
-Otherwise a reshape between a matrix product and its bias, or between a grouped convolution and its
-activation, would prevent their fusion into one rOperator. The steps of a softmax over the rows of a
-product have the same shape only if its reductions are moved too.
+``f(reshape(x))`` becomes ``reshape(f(x))``. Otherwise a reshape between a matrix product and its
+bias, or between a grouped convolution and its activation, would prevent their fusion into one
+rOperator. The steps of a softmax over the rows of a product have the same shape only if its
+reductions are moved too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Col2Im and DeformConv: sliding windows that are read at computed indices."""
+"""Builds Col2Im and DeformConv: sliding windows that are read at computed indices."""
 
 from __future__ import annotations
 

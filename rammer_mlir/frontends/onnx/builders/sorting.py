@@ -1,4 +1,4 @@
-"""TopK: the largest or smallest elements along an axis, in order."""
+"""Builds TopK: the largest or smallest elements along an axis, in order."""
 
 from __future__ import annotations
 

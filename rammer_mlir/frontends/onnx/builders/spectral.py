@@ -1,4 +1,4 @@
-"""Fourier transforms as matrix products, the fastest method for short frame lengths."""
+"""Builds Fourier transforms as matrix products, the fastest method for short frame lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Emitters of linalg operations on whole tensors; builders are composed of them."""
+"""Emits linalg operations on whole tensors; builders are composed of these functions."""
 
 from __future__ import annotations
 

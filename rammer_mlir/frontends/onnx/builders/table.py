@@ -1,4 +1,4 @@
-"""The table of builders by ONNX operator."""
+"""Finds the builder of an ONNX operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MaxUnpool: writes pooled maxima back to their original positions."""
+"""Builds MaxUnpool, which writes pooled maxima back to their original positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Tensor``, a value of the IR with its ONNX element type; constants and empty tensors."""
+"""Defines ``Tensor``, a value of the IR with its ONNX element type; emits constants."""
 
 from __future__ import annotations
 

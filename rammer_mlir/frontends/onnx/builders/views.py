@@ -1,4 +1,4 @@
-"""Emitters of reshapes, slices, concatenations and paddings of tensors."""
+"""Emits reshapes, slices, concatenations and paddings of tensors."""
 
 from __future__ import annotations
 

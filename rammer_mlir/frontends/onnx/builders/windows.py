@@ -1,4 +1,4 @@
-"""Windows that slide over spatial dimensions: kernels, strides, dilations and padding."""
+"""Describes windows that slide over spatial dimensions: kernels, strides, dilations, padding."""
 
 from __future__ import annotations
 

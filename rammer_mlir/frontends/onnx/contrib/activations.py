@@ -1,4 +1,4 @@
-"""Gelu operators of ONNX Runtime, and activations that other operators contain."""
+"""Expands ONNX Runtime's Gelu operators, and activations that other operators contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention operators of ONNX Runtime, expanded to products, masks and softmax."""
+"""Expands ONNX Runtime's attention operators to products, masks and softmax."""
 
 from __future__ import annotations
 

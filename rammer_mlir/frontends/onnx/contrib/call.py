@@ -1,4 +1,4 @@
-"""``Call``: a node of a contrib operator, with its operands and the writer of its replacement."""
+"""Defines ``Call``: a node of a contrib operator, its operands, and its replacement's writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feature transformations and linear models of ai.onnx.ml, expanded to ONNX operators."""
+"""Expands feature transformations and linear models of ai.onnx.ml to ONNX operators."""
 
 from __future__ import annotations
 

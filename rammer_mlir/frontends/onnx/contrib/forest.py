@@ -1,4 +1,4 @@
-"""Ensembles of decision trees as arrays, and their traversal expanded to ONNX operators.
+"""Represents ensembles of decision trees as arrays, and emits ONNX operators to traverse them.
 
 Each step moves from a node to its successor, for all rows and trees at once; a leaf is its own
 successor.

@@ -1,4 +1,4 @@
-"""GroupQueryAttention: causal attention with fewer key heads than query heads, and a cache."""
+"""Expands GroupQueryAttention: causal attention with shared key heads, and a cache."""
 
 from __future__ import annotations
 

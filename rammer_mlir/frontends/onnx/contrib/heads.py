@@ -1,4 +1,4 @@
-"""Common parts of attention operators: splitting into heads, masks, softmax of scores."""
+"""Emits common parts of attention operators: splitting into heads, masks, softmax of scores."""
 
 from __future__ import annotations
 

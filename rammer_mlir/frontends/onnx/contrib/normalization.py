@@ -1,4 +1,4 @@
-"""Layer and root-mean-square normalizations of ONNX Runtime, some with additions before them."""
+"""Expands ONNX Runtime's layer and RMS normalizations, some of which add inputs first."""
 
 from __future__ import annotations
 

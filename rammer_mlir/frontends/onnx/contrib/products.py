@@ -1,4 +1,4 @@
-"""Matrix products and convolutions of ONNX Runtime, fused with transpositions and activations."""
+"""Expands ONNX Runtime's products and convolutions with fused transpositions and activations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on quantized tensors: dequantize, compute in f32, quantize."""
+"""Expands operators on quantized tensors: dequantizes, computes in f32, quantizes."""
 
 from __future__ import annotations
 

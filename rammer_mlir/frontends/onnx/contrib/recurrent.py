@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM: a Scan over cells that multiply 8-bit integers.
+"""Expands DynamicQuantizeLSTM to a Scan over cells that multiply 8-bit integers.
 
 As in ONNX Runtime on a single thread, the input is quantized once by its whole range, and the state
 is quantized in each step. On several threads ONNX Runtime quantizes the sequences of a batch in

@@ -1,4 +1,4 @@
-"""Replacement of contrib operators by ONNX operators, in one pass over the graph."""
+"""Replaces contrib operators by ONNX operators, in one pass over the graph."""
 
 from __future__ import annotations
 

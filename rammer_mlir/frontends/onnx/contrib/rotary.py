@@ -1,4 +1,4 @@
-"""Rotary embeddings: pairs of elements are rotated by position-dependent angles."""
+"""Expands rotary embeddings, which rotate pairs of elements by position-dependent angles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of contrib operators: rewriting functions, and the forms of the operator they support."""
+"""Defines the rules of contrib operators: rewriting functions, and the forms they support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Post-transforms of scores in operators of ai.onnx.ml."""
+"""Applies the post-transforms of scores in operators of ai.onnx.ml."""
 
 from __future__ import annotations
 

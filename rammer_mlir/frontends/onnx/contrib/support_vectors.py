@@ -1,4 +1,4 @@
-"""SVMRegressor of ai.onnx.ml: a weighted sum of a kernel function of a row and support vectors."""
+"""Expands SVMRegressor: a weighted sum of a kernel function of a row and support vectors."""
 
 from __future__ import annotations
 

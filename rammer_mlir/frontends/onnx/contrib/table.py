@@ -1,4 +1,4 @@
-"""The table of rules by contrib operator."""
+"""Finds the rule of a contrib operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision trees of ai.onnx.ml: TreeEnsemble, TreeEnsembleRegressor, TreeEnsembleClassifier."""
+"""Expands decision trees of ai.onnx.ml: TreeEnsemble, and its Regressor and Classifier."""
 
 from __future__ import annotations
 

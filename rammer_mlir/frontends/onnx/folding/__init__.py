@@ -1,1 +1,1 @@
-"""Constant folding: evaluation of nodes with constant inputs; values that determine shapes."""
+"""Folds constants: evaluates nodes with constant inputs, and values that determine shapes."""

@@ -1,4 +1,4 @@
-"""Conversion of ONNX nodes' attributes to the values that evaluators expect."""
+"""Converts ONNX nodes' attributes to the values that evaluators expect."""
 
 from __future__ import annotations
 

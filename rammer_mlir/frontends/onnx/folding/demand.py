@@ -1,4 +1,7 @@
-"""Values that determine shapes: constant folding evaluates them even if they are large."""
+"""Finds the values that determine shapes.
+
+Constant folding evaluates them even if they are large.
+"""
 
 from __future__ import annotations
 

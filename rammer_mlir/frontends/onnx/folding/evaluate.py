@@ -1,4 +1,4 @@
-"""Evaluation of nodes with constant inputs, in one pass over the graph.
+"""Evaluates nodes with constant inputs, in one pass over the graph.
 
 Values that determine shapes are folded even if they are large, up to a size that no real model
 reaches. Other results are stored only up to a smaller limit; larger results are computed at run

@@ -1,4 +1,4 @@
-"""Structural simplification with onnxscript's optimizer, without the values of large weights.
+"""Simplifies a model's structure by onnxscript's optimizer, without values of large weights.
 
 The optimizer resolves constant conditionals and sequences, and removes nodes without effect. It is
 configured to evaluate no operators, since it would use ONNX's reference implementation, whose

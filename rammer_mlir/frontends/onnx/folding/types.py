@@ -1,4 +1,4 @@
-"""Element types and shapes of values during constant folding."""
+"""Determines element types and shapes of values during constant folding."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Models whose shapes or control flow depend on data: the host runs them, and calls their parts."""
+"""Partitions models whose shapes or control flow depend on data.
+
+The host runs such a model, and calls its compiled parts.
+"""

@@ -1,4 +1,4 @@
-"""Upper bounds of data-dependent sizes, derived from the operators that compute the values."""
+"""Computes upper bounds of data-dependent sizes, from the operators that compute the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shape inference of the results of loops whose states keep their shapes.
+"""Infers the shapes of the results of loops whose states keep their shapes.
 
 ONNX's inference assumes that the shape of a state changes between iterations.
 """

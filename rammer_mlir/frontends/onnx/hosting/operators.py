@@ -1,4 +1,4 @@
-"""Operators that the host executes, and operands that must be known before compilation."""
+"""Tells which operators the host executes, and which operands must be known to compile a node."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Rules for nodes that compute sizes, such as Shape, Gather and Mul, in the analysis of padding.
+"""Defines rules for nodes that compute sizes, such as Shape, Gather and Mul.
 
-A rule returns the elements of the node's result as dimensions: known integers, or multiples of the
-size of an open dimension. It raises DependentRowsError for results that are neither.
+The analysis of padding uses them. A rule returns the elements of the node's result as dimensions:
+known integers, or multiples of the size of an open dimension. It raises DependentRowsError for
+results that are neither.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``PaddedNode``, the argument of the rules that tell whether open dimensions may be padded."""
+"""Defines ``PaddedNode``, the argument of the rules about padding of open dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that tell whether a node still computes correctly if an open dimension has padding rows.
+"""Defines rules that tell whether a node's results stay correct if an open dimension is padded.
 
 The node must compute the rows of the dimension independently: a padding row must not influence
 other rows, and an index in a padding row must not read or write out of bounds. A rule returns the

@@ -1,4 +1,4 @@
-"""Facts about values of a part: shapes with open dimensions, and integers computed from shapes."""
+"""Records facts about a part's values: open dimensions, and integers computed from shapes."""
 
 from __future__ import annotations
 

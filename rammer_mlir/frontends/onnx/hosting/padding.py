@@ -1,7 +1,7 @@
-"""Analysis of whether inputs of a part may be padded; then one program serves several sizes.
+"""Determines whether inputs of a part may be padded; then one program serves several sizes.
 
-Every open dimension of an input is tracked through the part. Each node with such an operand must
-compute rows of the dimension independently, according to a table of rules. A part with any other
+Every open dimension of an input is tracked through the part. Each node whose operands have such a
+dimension must compute its rows independently, according to a table of rules. A part with any other
 node is compiled for each size separately.
 """
 

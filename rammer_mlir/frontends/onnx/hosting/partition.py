@@ -1,4 +1,4 @@
-"""Partition of a model into a program of the host and the compiled parts that it calls."""
+"""Partitions a model into a program of the host and the compiled parts that it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extraction of parts of a model as separate models."""
+"""Extracts parts of a model as separate models."""
 
 from __future__ import annotations
 

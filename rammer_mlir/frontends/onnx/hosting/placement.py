@@ -1,4 +1,4 @@
-"""Placement of a model's nodes: on the host, or in a compiled part.
+"""Places each node of a model on the host or in a compiled part.
 
 Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
 and so on. A node is placed at the earliest slot in which its operands are available. The inputs of

@@ -1,8 +1,9 @@
-"""Recomputation of values that depend only on shapes, within the parts that read them.
+"""Recomputes values that depend only on shapes, inside each part that reads them.
 
-Otherwise the host would compute these values and pass them to a part, whose specialisations would
-be distinguished by the values' elements. With recomputation, specialisations are distinguished by
-the sizes of the part's inputs alone, and the values are constants in each specialisation.
+Otherwise the host would compute these values and pass them to a part, and the part would need a
+specialisation for each combination of their elements. With recomputation, specialisations are
+distinguished by the sizes of the part's inputs alone, and the values are constants in each
+specialisation.
 """
 
 from __future__ import annotations

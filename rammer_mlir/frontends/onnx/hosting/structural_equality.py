@@ -1,4 +1,4 @@
-"""Equality of model parts, independent of the names of values and nodes."""
+"""Identifies equal model parts, independent of the names of values and nodes."""
 
 from __future__ import annotations
 

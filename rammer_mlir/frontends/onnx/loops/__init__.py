@@ -1,1 +1,1 @@
-"""Rewrites of ONNX loops: iterations read fewer bytes and do not append to sequences."""
+"""Rewrites ONNX loops: iterations read fewer bytes, and do not append to sequences."""

@@ -1,4 +1,4 @@
-"""Loop bodies: the producers and uses of their values, and the types of their values."""
+"""Indexes loop bodies: the producers, uses and types of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops of known trip count that read an element of a tensor per iteration, rewritten as Scans."""
+"""Rewrites Loops of known trip count as Scans, if an iteration reads an element of a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes of a loop's body that read a tensor's element at the iteration number."""
+"""Finds nodes of a loop's body that read a tensor's element at the iteration number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions for an element of a node's result in terms of elements of its operands.
+"""Expresses an element of a node's result by elements of the node's operands.
 
 An element is the slice of a tensor at one position along an axis, without the axis.
 """

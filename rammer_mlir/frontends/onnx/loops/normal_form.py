@@ -1,4 +1,4 @@
-"""Simplification of Loops: no invariant states, no counters, a trip count where it is known."""
+"""Simplifies Loops: removes invariant states and counters, and finds trip counts."""
 
 from __future__ import annotations
 

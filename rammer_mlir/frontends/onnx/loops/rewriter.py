@@ -1,6 +1,6 @@
-"""Loop nodes become Scan nodes, and the sequences to which they append become tensors.
+"""Replaces Loop nodes by Scan nodes, and the sequences to which they append by tensors.
 
-That happens during constant folding, when constants and shapes are known.
+The rewriting is part of constant folding, when constants and shapes are known.
 """
 
 from __future__ import annotations

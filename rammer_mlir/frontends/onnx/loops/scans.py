@@ -1,4 +1,4 @@
-"""Reading and replacing the sources of Scans, the tensors of which each step reads a slice."""
+"""Reads and replaces the sources of Scans, the tensors of which each step reads a slice."""
 
 from __future__ import annotations
 

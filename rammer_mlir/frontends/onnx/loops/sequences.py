@@ -1,4 +1,4 @@
-"""Sequences to which loops only append, replaced by tensors that stack their elements.
+"""Replaces sequences to which loops only append by tensors that stack their elements.
 
 PyTorch's exporter writes ``ys.append(y)`` and ``torch.stack(ys)`` with such sequences.
 """

@@ -1,8 +1,8 @@
-"""Elementwise nodes that produce a Scan's sources, moved into its body.
+"""Moves elementwise nodes that compute the sources of a Scan into the Scan's body.
 
-A source is a tensor of which the Scan reads an element per step. A decay ``exp(delta * A)`` of all
-steps has many times the bytes of ``delta``. If only the steps read it, each step computes its
-element, which then never leaves the caches.
+A source is a tensor of which the Scan reads an element per step. For example, the decay
+``exp(delta * A)`` of all steps has many times the bytes of ``delta``. If only the steps read it,
+each step computes its element, which then never leaves the caches.
 """
 
 from __future__ import annotations
