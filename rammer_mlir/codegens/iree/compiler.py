@@ -51,7 +51,7 @@ class Compiled:
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:
-    """Return the compiler's flags for code of a machine, without those of the user."""
+    """Return the ``iree-compile`` flags for the target ``machine``, without user-given flags."""
     return (
         *_FLAGS,
         f"--iree-llvmcpu-target-triple={machine.triple}",
