@@ -56,7 +56,10 @@ class CpuBackend(Backend):
         return self.named is None or self.named.is_this
 
     def check(self, options: CompileOptions) -> None:
-        """Raise OptionError for measured costs of a processor that is not this machine's."""
+        """Raise OptionError if costs are to be measured but the target is ``cpu:NAME``.
+
+        Costs can be measured only for the target ``cpu``, which is the machine that compiles.
+        """
         if options.measured and self.named is not None:
             raise OptionError(
                 f"costs: 'measured' is for the target cpu, this machine, found {self.target}; "
