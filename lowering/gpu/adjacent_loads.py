@@ -81,10 +81,15 @@ class AdjacentLoads:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at ``point``, loaded at its first use.
+        """Return the element of operand ``number`` at ``point``; emit its load at the first use.
 
-        ``point`` has an index per loop. Before the call, the caller must set the field ``shift`` to
-        the point's number among the adjacent points. Number 0 must be used first.
+        Before each call, the caller sets ``shift`` to the position of ``point`` among the
+        adjacent points, from 0. For each operand in ``wide``, the first call must have ``shift`` 0,
+        since it loads the elements at all adjacent points.
+
+        Args:
+            number: the number of the operand.
+            point: an index for each loop.
         """
         if number not in self._wide:
             return self._loads.value(number, point)

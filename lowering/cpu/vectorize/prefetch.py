@@ -105,11 +105,15 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum.
+        """Emit the prefetches of one step of the reduction.
 
-        Each step along ``inner`` prefetches different lines: step ``i`` prefetches lines ``i``,
-        ``i + trips``, and so on, of the next piece. ``instances`` are the registers of the micro
-        tile.
+        Step ``i`` along ``inner`` prefetches the cache lines ``i``, ``i + trips``, and so on, of
+        the next piece.
+
+        Args:
+            registers: computes the address of an operand at a register of the micro tile.
+            spans: the micro tile's part of each loop.
+            instances: the registers of the micro tile; only the address of the first is used.
         """
         start = registers.address(self.operand, spans, instances[0])
         step = multiply(spans[self.inner].base, self.apart - 1)

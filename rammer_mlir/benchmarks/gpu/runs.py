@@ -1,4 +1,4 @@
-"""Run programs with inputs and outputs on the GPU; measure the cost of launches and waits."""
+"""Runs programs on arrays in GPU memory; times launches and one vEU's wait for another."""
 
 from __future__ import annotations
 

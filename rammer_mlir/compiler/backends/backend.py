@@ -98,9 +98,10 @@ class Backend(ABC):
 
     @classmethod
     def syntax(cls) -> str:
-        """Return the syntax of this target, for messages: ``spelling`` with the target's own name.
+        """Return the ``--target`` syntax of this target for messages, such as ``nvvm[:CHIP]``.
 
-        A subclass may inherit the ``spelling`` of another target.
+        It is ``spelling`` with the part before ``[`` or ``:`` replaced by ``name``, because a
+        subclass may inherit the ``spelling`` of another target.
         """
         return re.sub(r"^[^\[:]*", cls.name, cls.spelling)
 

@@ -1,4 +1,8 @@
-"""Checks what ONNX's checker does not: encoding of texts, unknown operators, subgraphs."""
+"""Rejects invalid models that ONNX's checker accepts.
+
+The checks cover strings that are not UTF-8, unknown element types, unknown operators, and
+subgraphs with a wrong number of inputs or outputs.
+"""
 
 from __future__ import annotations
 

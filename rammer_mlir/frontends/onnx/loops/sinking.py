@@ -174,9 +174,10 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return an operand of a node as a source of a Scan: a tensor that the Scan reads by slices.
+    """Return ``operand`` as a source of the Scan, that is, a tensor that it reads slice by slice.
 
-    It replaces ``parent``, the source that is the node's result, and is read in the same direction.
+    ``parent`` is the source that is computed from ``operand`` by a node that moves into the Scan's
+    body. The new source takes the place of ``parent``, and is read in the same direction.
     """
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
