@@ -131,12 +131,15 @@ def _divisor(
 
 
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
-    """Return the value of a constant or of an input that is a constant tensor; else None.
+    """Return the value of a constant, a constant input, or a product of such values; else None.
 
     Its shape broadcasts against the result of ``op``.
     """
     if isinstance(expression, Apply):
-        return None
+        if expression.function != "mul":
+            return None
+        first, second = (_known(op, each, weights) for each in expression.operands)
+        return None if first is None or second is None else first * second
     if not isinstance(expression, Input):
         return np.asarray(expression.value)
     dims = op.operand_dims(expression.number)
