@@ -43,10 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates.
-
-        Any other region costs less on the host than a call of the engine.
-        """
+        """Return whether a region has multiply-accumulates; others cost less than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -73,10 +70,7 @@ class NumPyGraphs(_Graphs):
 
 
 class OnnxRuntimeGraphs(_Graphs):
-    """Translates regions to JSON graphs for ONNX Runtime.
-
-    By default, each graph runs on the thread of its vEU only.
-    """
+    """Translates regions to JSON graphs for ONNX Runtime, by default run on a vEU's thread."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
@@ -86,10 +80,7 @@ class OnnxRuntimeGraphs(_Graphs):
 
 
 class OpenVinoGraphs(_Graphs):
-    """Translates regions to JSON graphs for OpenVINO.
-
-    By default, each graph runs on the thread of its vEU only.
-    """
+    """Translates regions to JSON graphs for OpenVINO, by default run on a vEU's thread."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)

@@ -286,8 +286,7 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
     """Append transposes and reshapes that make inputs broadcast to the result's shape.
 
-    Return the name of the resulting tensor for each input. The reshapes insert dimensions of size
-    1.
+    Return the name of each result. The reshapes insert dimensions of size 1.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

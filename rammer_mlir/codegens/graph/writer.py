@@ -36,10 +36,7 @@ class GraphWriter:
         return found.name
 
     def number(self, value: float, element_type: str = "f32") -> str:
-        """Return the name of the scalar constant ``value``; add it if the graph lacks it.
-
-        ``element_type`` is its MLIR type.
-        """
+        """Return the name of the scalar ``value`` of an MLIR type; add it if it is missing."""
         name = f"c{len(self._constants)}"
         values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(

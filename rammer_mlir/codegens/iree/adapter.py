@@ -121,8 +121,7 @@ def adapter_ir(symbol: str, call: Call, each: int) -> str:
     Args:
         symbol: name of the function.
         call: the arguments of the dispatch function.
-        each: number of workgroups in an rTask. Workgroups are numbered with x varying fastest;
-            rTask ``i`` runs those from ``i * each`` to ``(i + 1) * each - 1``.
+        each: number of consecutive workgroups in an rTask; x varies fastest.
     """
     x, y, z = call.workgroups
     bindings, count = call.bindings, len(call.bindings)

@@ -85,10 +85,7 @@ class Iree:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has an operation other than element-wise functions.
-
-        The host fuses element-wise functions itself.
-        """
+        """Return whether a region is more than element-wise functions, which the host fuses."""
         return has_main_operation(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:

@@ -83,10 +83,7 @@ def read_blob(host: EntryHost) -> bytes:
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
     """Return the graph without operators, the sizes of the models, and the first model's offset.
 
-    Sizes and offset are in bytes of the module's content.
-
-    Raises:
-        TargetError: if the content has another form or version.
+    Sizes and offset are in bytes. Raises TargetError for content of another form or version.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:
