@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
+from operator import mul
 from types import MappingProxyType
 from typing import cast
 
@@ -345,20 +347,18 @@ def are_repetitions(readings: Sequence[Reading]) -> bool:
 
 
 def _is_repetition(broadcast: Reading, reshape: Reading) -> bool:
-    """Whether a broadcast adds a dimension after a spatial one, and a reshape collapses both.
+    """Whether a broadcast adds dimensions after spatial ones, and a reshape collapses them.
 
-    For example ``NCHW -> NCHWr -> NCH(Wr)``.
+    For example ``NCHW -> NCHrWs -> NC(Hr)(Ws)``.
     """
     shape, whole = broadcast.inputs[0].shape, broadcast.output.shape
     (places,) = indexing_of(broadcast)
-    found = (
-        dim
-        for dim in range(3, len(whole))
-        if (*whole[:dim], *whole[dim + 1 :]) == shape
-        and places == (*range(dim), *range(dim + 1, len(whole)))
-        and reshape.output.shape == (*shape[: dim - 1], shape[dim - 1] * whole[dim], *shape[dim:])
-    )
-    return next(found, None) is not None
+    if places[:3] != (0, 1, 2) or list(places) != sorted(places) or len(whole) == len(shape):
+        return False
+    if tuple(whole[place] for place in places) != shape:
+        return False
+    counts = (prod(whole[a + 1 : b]) for a, b in pairwise((*places, len(whole))))
+    return reshape.output.shape == tuple(map(mul, shape, counts))
 
 
 _MAIN: dict[str, Callable[[_Builder, Reading], Node]] = {
