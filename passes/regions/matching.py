@@ -61,7 +61,7 @@ class ReadingGraph:
 
 @dataclass(frozen=True)
 class _State:
-    """The state of a partial match: what its patterns and wildcards are bound to.
+    """The state of a partial match: the bindings of its patterns and wildcards.
 
     Attributes:
         values: the value of each matched pattern.

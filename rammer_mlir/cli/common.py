@@ -1,4 +1,4 @@
-"""Supplies what all command-line tools share: one-line errors, exit codes, atomic output files."""
+"""Supplies the command-line tools with one-line errors, exit codes and atomic output files."""
 
 from __future__ import annotations
 

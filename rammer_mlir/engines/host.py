@@ -1,4 +1,4 @@
-"""Defines what an engine gets to create a stateful function's state, and what it returns."""
+"""Defines an engine's inputs for creating a stateful function's state, and its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes what limits a run's time: its critical path, and bounds from its rTasks' times."""
+"""Computes the limits of a run's time: its critical path, and bounds from its rTasks' times."""
 
 from __future__ import annotations
 

@@ -48,20 +48,18 @@ def in_turns(
     buffers, operators = list(graph.buffers), list(graph.operators)
     own = _own_buffers(graph, chunks)
     last = _last(graph, chunks, own)
-    numbers: defaultdict[int, list[int]] = defaultdict(list)
+    numbers: dict[int, list[int]] = {chain: [] for chain, _ in chunks.values()}
     for chain, number in sorted(last):
         numbers[chain].append(number)
     turns = {chain: _turns(ends, num_veus, homes=homes) for chain, ends in numbers.items()}
     for (chain, number), begun in _begun(graph, chunks, own).items():
-        turn = turns[chain].of(number) if chain in turns else None
-        if turn is not None and turn.after is not None:
+        turn = turns[chain].of(number)
+        if turn.after is not None:
             for buffer in begun:
                 after = dict.fromkeys((*buffers[buffer].after, *last[chain, turn.after]))
                 buffers[buffer] = replace(buffers[buffer], after=tuple(after))
     for operator, (chain, number) in chunks.items():
-        turn = turns[chain].of(number) if chain in turns else None
-        if turn is not None and turn.home is not None:
-            operators[operator] = replace(operators[operator], home=turn.home)
+        operators[operator] = replace(operators[operator], home=turns[chain].of(number).home)
     return replace(graph, buffers=tuple(buffers), operators=tuple(operators))
 
 
@@ -85,14 +83,14 @@ class _Turns:
     ends: Sequence[int]
     turns: Sequence[_Turn]
 
-    def of(self, number: int) -> _Turn | None:
-        """Return the turn of chunk ``number``; None if it follows all chunks in ``ends``.
+    def of(self, number: int) -> _Turn:
+        """Return the turn of chunk ``number``; an unconditional turn if it follows all ``ends``.
 
         A chunk that is not in ``ends`` prepares operands of the next chunk, and has the turn of
         that chunk.
         """
         place = bisect_left(self.ends, number)
-        return self.turns[place] if place < len(self.ends) else None
+        return self.turns[place] if place < len(self.ends) else _Turn(None, None)
 
 
 def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:

@@ -71,20 +71,18 @@ def _tiled(
     """Yield (number, plan, micro tiles, cost in cache) of each plan in ``numbers``, in order."""
     starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
     groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
-    plans: dict[int, list[tuple[int, TilePlan, Tiles]]] = {}
+    members: dict[int, list[int]] = {}
     for number, group in zip(numbers, groups, strict=True):
-        plan = candidates[group].plan(number - int(starts[group]))
-        plans.setdefault(group, []).append((number, plan, tiles_of(nest, plan)))
-    costs = {
-        number: cost
-        for group in plans.values()
-        for (number, _, _), cost in zip(
-            group, costs_in_cache(nest, [(plan, tiles) for _, plan, tiles in group]), strict=True
-        )
-    }
-    found = {number: (plan, tiles) for group in plans.values() for number, plan, tiles in group}
+        members.setdefault(group, []).append(number)
+    found: dict[int, tuple[TilePlan, Tiles, float]] = {}
+    for group, chosen in members.items():
+        plans = [candidates[group].plan(number - int(starts[group])) for number in chosen]
+        tiled = [(plan, tiles_of(nest, plan)) for plan in plans]
+        costs = costs_in_cache(nest, tiled)
+        for number, (plan, tiles), cost in zip(chosen, tiled, costs, strict=True):
+            found[number] = plan, tiles, cost
     for number in numbers:
-        yield number, *found[number], costs[number]
+        yield number, *found[number]
 
 
 def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
