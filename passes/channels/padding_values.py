@@ -1,4 +1,4 @@
-"""Computes the possible values of padding channels: at most ``_MOST_FILLS`` numbers, or any integer.
+"""Computes the possible values of padding channels: up to ``_MOST_FILLS`` numbers or any integer.
 
 The contents depend on constants alone: a sum of products with zero weights is zero, and the bodies
 of later operations are evaluated on known numbers (``body_values``). Floats have to be known, since
