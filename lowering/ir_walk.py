@@ -14,7 +14,8 @@ from rammer_mlir.bindings import ir
 def walk(operation: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
     """Yield the operations nested in ``operation``, at any depth, in pre-order.
 
-    The operation that was yielded last may be erased.
+    The caller may erase the last yielded operation before it requests the next one; the walk then
+    skips the operations nested in the erased operation.
     """
     for region in operation.regions:
         for block in region.blocks:

@@ -26,10 +26,10 @@ LAUNCH = "rtask.launch"
 class LowerToGpu(Pass):
     """Map rKernels to the threads of a block, and vEUs to the blocks of one persistent kernel.
 
-    ``target`` is a GPU as on the command line; programs of at most ``straight_line_limit`` records
-    become straight-line code, longer programs a loop over the task table. The module's
-    ``rtask.launch`` describes the launch: the kernel's arguments and their bytes, blocks, threads,
-    and the values of the argument ``table``.
+    ``target`` is a GPU as on the command line. A program of at most ``straight_line_limit`` records
+    becomes straight-line code, a longer program a loop over the task table. The module's attribute
+    ``rtask.launch`` describes the launch: the kernel's arguments, the bytes of each argument, the
+    count of blocks and of threads per block, and the values of the argument ``table``.
     """
 
     name: ClassVar[str] = "rtask-lower-to-gpu"
@@ -67,9 +67,9 @@ def _launch(program: GpuProgram) -> ir.DictAttr:
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
-    """Return, by argument number, an array of zeros with as many bytes as each weight.
+    """Return a placeholder for each weight, by argument index: zeros with as many bytes.
 
-    Only the offsets of weights in the constants matter, not their values.
+    The lowering needs only the offsets of weights in the constants, not their values.
     """
     kinds = main.operation.attributes["function_type"].value.inputs
     return {

@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError, PassError
 
 
 class Form(Enum):
-    """A form of a module's functions that a pass may require, such as static tensors."""
+    """A requirement of a pass on a module's functions, such as "static tensors in one block"."""
 
     TENSORS = "static tensors, and scalars, in one block"
     TENSORS_ALONE = "static tensors in one block"
@@ -41,7 +41,9 @@ class Pass(ABC):
     """The form in which the module has to be, checked before the pass runs; None for no check."""
 
     def check_options(self) -> None:  # noqa: B027  most passes take all values of their options
-        """Check the values of the options before the pass reads the module; by default accept all.
+        """Check the values of the options, before the pass reads the module.
+
+        The default implementation accepts all values.
 
         Raises:
             RammerError: if the value of an option is invalid; the message names the option.
@@ -73,7 +75,7 @@ class OperationError(PassError):
     """An error of a pass about an operation.
 
     The error has the operation's location, so that tools can show the line. The message starts with
-    the name of the operation, and of its node if the location has a name.
+    the operation's name and, if the location has a name, the name of the model's node.
     """
 
     def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:
@@ -90,7 +92,7 @@ class DiagnosticError(OperationError):
 
 
 class FindingsError(OperationError):
-    """An error that combines all errors that a check found, each at its own operation.
+    """An error that combines all errors that a check found, at one operation or at several.
 
     Its location is that of the first error, and its message joins the messages of all errors.
     """

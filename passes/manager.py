@@ -57,23 +57,24 @@ def run_pipeline(
     """Run a textual pipeline, for example ``builtin.module(cse,rtask-tile{candidates=3})``.
 
     The `rtask` dialect is loaded into the module's context. The module is verified before the first
-    pass and after each of our passes; MLIR's pass manager verifies after its own.
+    pass and after every pass.
 
     Args:
         module: changed in place; after an error its state is not specified.
-        text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
-        passes: the passes written in Python that the text may name, besides registered ones.
-        instrumentation: hooks that are called before and after every pass; MLIR's passes, even
-            nested ones, then run one by one.
-        verify_each: whether to verify the module after every pass; if False, it is only verified
-            before the first pass, after the last, and after registered passes.
-        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes in this
-            form.
+        text: the pipeline; passes written in Python may only stand directly in
+            ``builtin.module(...)``.
+        passes: the passes written in Python that the text may name, besides those of extensions.
+        instrumentation: hooks that are called before and after every pass. With hooks, each MLIR
+            pass runs separately, even inside a nested pipeline.
+        verify_each: whether to verify the module after every pass; if False, verify it only before
+            the first pass, after the last pass, and after each pass of an extension.
+        statistics: ``list`` or ``pipeline`` lets MLIR print its passes' statistics in the display
+            mode of this name; an empty string prints none.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), a pass or option is unknown, a
             pass of MLIR fails, or the module is not valid after a pass.
-        RammerError: if one of our passes fails.
+        RammerError: if a pass written in Python fails.
     """
     with module.context, ir.Location.unknown(), remembered_readings():
         dialects.register(module.context)
@@ -93,19 +94,21 @@ def add_pipeline(
 ) -> None:
     """Add a pipeline of our passes and MLIR's to a pass manager of the bindings.
 
-    The manager may have other passes, IR printing, timing and its own verifier; our passes appear
-    there under their names. The `rtask` dialect has to be registered in the manager's context.
+    The manager may have other passes, IR printing, timing and its own verifier. It shows each of
+    our passes by the pass's name. The `rtask` dialect has to be registered in the manager's
+    context.
 
     Args:
-        manager: a pass manager for ``builtin.module``, or one for any operation that runs on a
-            module. In a context with multithreading, run it by ``run_without_threads``.
+        manager: a pass manager for ``builtin.module``, or a pass manager for any operation that the
+            caller runs on a module. In a context with multithreading, run it by
+            ``run_without_threads``.
         text: the passes, separated by commas, with or without ``builtin.module(...)`` around them.
-        passes: the passes written in Python that the text may name, besides registered ones.
+        passes: the passes written in Python that the text may name, besides those of extensions.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
-            An error of our passes while the manager runs becomes a diagnostic at the operation's
-            location, and the manager fails.
+            If one of our passes fails while the manager runs, MLIR emits a diagnostic at the
+            operation's location, and the manager fails.
     """
     if not isinstance(cast("object", text), str):
         raise PassError(f"pass pipeline: expected a text, found {text!r}")
@@ -125,15 +128,15 @@ def add_pipeline(
 
 
 def run_without_threads(manager: passmanager.PassManager, module: ir.Module) -> None:
-    """Run a pass manager that contains passes of ours in a context with multithreading.
+    """Run a pass manager that contains passes of this project; disable multithreading meanwhile.
 
-    Multithreading is off while the manager runs, since MLIR's threads would wait for Python's lock
-    to enter the verifiers of `rtask`, and it is on again afterwards. No other thread may use the
-    context meanwhile.
+    The module's context is one with multithreading. MLIR's threads would wait for Python's global
+    interpreter lock to enter the `rtask` verifiers. Multithreading is enabled again at the end. No
+    other thread may use the context while the manager runs.
 
     Raises:
         PassError: if `rtask` operations remain, which MLIR's threads must not verify;
-            multithreading then remains off.
+            multithreading then stays disabled.
         MLIRError: if a pass or a verifier fails.
     """
     context = module.context
@@ -176,7 +179,7 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
 
 
 def _check_context(context: ir.Context) -> None:
-    """Raise a PassError for a context without our dialect, or with multithreading."""
+    """Raise a PassError if the context has no `rtask` dialect, or has multithreading enabled."""
     if not context.is_registered_operation("rtask.operator"):
         raise PassError(
             "expected a context with the dialect 'rtask'; call 'dialects.register(context)' before "
@@ -192,13 +195,12 @@ def _check_context(context: ir.Context) -> None:
 
 
 def _run_own(own: Pass, module: ir.Module) -> None:
-    """Check the options of a pass written in Python and the module's form, then run the pass.
+    """Run a pass written in Python, after checking its options and the module's form.
 
     Raises:
-        RammerError: if the pass or a check raises one.
-        PassError: if a pass from outside of this package raises any other exception; the message
-            names the pass. Such an exception of our own pass is an internal error and propagates
-            unchanged.
+        RammerError: if the pass or a check raises this error.
+        PassError: if a pass of an extension raises any other exception; the message names the pass.
+            Such an exception of our own pass is an internal error and propagates unchanged.
     """
     try:
         own.check_options()

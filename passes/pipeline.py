@@ -39,11 +39,11 @@ class PipelineNode:
 
 
 def parse_pipeline(text: str) -> PipelineNode:
-    """Return the root of a parsed pipeline, whose operation is ``builtin.module`` or ``any``.
+    """Parse a pipeline and return its root, the node of ``builtin.module`` or ``any``.
 
     Raises:
-        PassError: if the text is malformed (with the column of the first invalid character), or its
-            outermost operation is neither of these.
+        PassError: if the text is malformed (with the column of the first invalid character), or if
+            its outermost operation is neither ``builtin.module`` nor ``any``.
     """
     parser = _Parser(text)
     root = parser.node()

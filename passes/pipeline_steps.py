@@ -1,4 +1,4 @@
-"""Checks a textual pipeline and divides it into steps: a pass of ours, or several of MLIR's."""
+"""Checks a textual pipeline and divides it into steps: one of our passes, or several of MLIR's."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a pipeline that runs as a unit: a pass of ours, or consecutive passes of MLIR.
+    """A part of a pipeline that runs as a unit: one of our passes, or consecutive MLIR passes.
 
     Attributes:
         text: the passes in pipeline syntax, without the outermost operation.
-        own: our pass; None if the step has passes of MLIR.
+        own: the pass written in Python; None if the step consists of MLIR passes.
         anchor: the name of the outermost operation.
     """
 
@@ -55,9 +55,10 @@ def plan_pipeline(
     """Return the steps of a pipeline in order; an MLIR context has to be current.
 
     Args:
-        text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
-        passes: the passes written in Python that the text may name, besides registered ones.
-        leaf_by_leaf: make a separate step for each pass of MLIR.
+        text: the pipeline; passes written in Python may only stand directly in
+            ``builtin.module(...)``.
+        passes: the passes written in Python that the text may name, besides those of extensions.
+        leaf_by_leaf: make a separate step for each MLIR pass.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), or a pass or option is unknown.
@@ -76,9 +77,10 @@ def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
 
 
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
-    """Return a ``builtin.module(...)`` pipeline of passes, each nested in an operation it accepts.
+    """Return a ``builtin.module(...)`` pipeline of the passes that command-line flags select.
 
-    ``flags`` lists pairs of a pass's name and its options in pipeline syntax, in execution order.
+    ``flags`` lists pairs (pass name, options in pipeline syntax) in execution order. A pass that
+    MLIR restricts to another operation than the module is nested in that operation.
     """
     with ir.Context():
         texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
@@ -99,17 +101,17 @@ def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> st
 
 
 def close_pass_name(name: str, own: Iterable[str]) -> str | None:
-    """Return the name of a pass of MLIR, or a name in ``own``, that is most similar to ``name``.
+    """Return the known pass name that is most similar to ``name``; None if no name is similar.
 
-    Return None if no name is similar.
+    The known names are those in ``own``, of registered extensions' passes, and of MLIR's passes.
     """
     return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
 
 
 def is_pass_of_mlir(text: str) -> bool:
-    """Whether ``text``, a pass in pipeline syntax, names a pass of MLIR.
+    """Whether ``text``, a pass in pipeline syntax, names an MLIR pass.
 
-    Its options do not matter.
+    The pass's options are not checked.
     """
     try:
         with ir.Context():
@@ -137,7 +139,7 @@ def _nested(text: str) -> str:
 
 
 class _Planner:
-    """The division of pipelines into our passes and maximal sequences of MLIR's passes."""
+    """Divides a pipeline into steps: each of our passes, and maximal sequences of MLIR passes."""
 
     def __init__(self, passes: Sequence[type[Pass]]) -> None:
         self._own = {kind.name: kind for kind in passes}
@@ -185,7 +187,8 @@ class _Planner:
     def _check_known(self, leaf: PipelineNode) -> None:
         """Raise a PassError, with the column, if a pass is unknown or MLIR refuses its options.
 
-        A registered pass, or a pass of an installed package, is added to the known passes.
+        A registered pass, or a pass that an installed package provides, is added to the known
+        passes.
         """
         if leaf.name in self._own:
             return

@@ -1,4 +1,4 @@
-"""Lists our passes in the order in which the compiler runs them, and registers others."""
+"""Lists our passes in the order in which the compiler runs them; registers passes of extensions."""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ from rammer_mlir.passes.regions.units import Unit
 class AnnotateRegions(Pass):
     """Mark composites and single operations that a code generator supports with ``rtask.region``.
 
-    ``codegens`` are in the order of priority: an operation is marked for the first code generator
-    that supports it. The name of a composite begins with that of its code generator; if that is not
-    among ``codegens``, the composite is dissolved into single operations. Existing ``rtask.region``
-    marks are kept.
+    ``codegens`` lists code generators in the order of priority: an operation is marked for the
+    first code generator that supports it. A composite's name begins with the name of its code
+    generator. If this code generator is not among ``codegens``, the composite is dissolved into
+    single operations. Existing ``rtask.region`` marks are kept.
     """
 
     name: ClassVar[str] = "rtask-annotate-regions"
@@ -68,10 +68,10 @@ class AnnotateRegions(Pass):
 
 
 def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:
-    """Return the name of the code generator to which a unit is given.
+    """Return the name of the code generator for which a unit is marked; None if there is none.
 
-    For a composite, that is the code generator whose pattern it matches; for any other unit, the
-    first of ``codegens`` that supports it, or None if there is none.
+    A composite is marked for the code generator whose pattern it matches, any other unit for the
+    first of ``codegens`` that supports it.
     """
     if unit.composite is not None:
         return codegen_of_composite(unit.composite.name)

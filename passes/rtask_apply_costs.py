@@ -17,9 +17,10 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class ApplyCosts(Pass):
     """Annotate each `rtask.kernel` with the seconds predicted by the cost function ``costs``.
 
-    ``costs`` is the name of a registered function. It predicts the times on ``device``, a name or a
-    file, with ``num-veus`` vEUs. If it returns None for an rKernel, the rKernel gets no seconds,
-    and the device's cost model predicts its time, as without this pass.
+    ``costs`` is the name of a registered function. The function predicts an rTask's time on a
+    device with ``num-veus`` vEUs; ``device`` is the device's name or the file of its description.
+    If the function returns None for an rKernel, the rKernel gets no seconds, and the device's cost
+    model predicts its time.
     """
 
     name: ClassVar[str] = "rtask-apply-costs"

@@ -21,14 +21,17 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class BatchProducts(Pass):
-    """Multiply matrices of few rows by the same weights as one matrix of up to ``rows`` rows.
+    """Merge products of matrices of few rows with the same weights into one product.
 
-    Products that depend on each other, like those of a recurrent layer's states, are not batched.
-    Products with weights of fewer than ``bytes`` bytes are not batched either, because such weights
-    stay in the first-level cache. If ``device``, a name or a file, is given, products are batched
-    only if its ``num-veus`` vEUs need at least as much time to read a weight as for two
-    multiply-adds with it. On other devices, whose vEUs keep the weights in private memories,
-    batching gains nothing and delays products until all rows of the batch are known.
+    The matrices are concatenated into one matrix of up to ``rows`` rows. Products that depend on
+    each other, like those of a recurrent layer's states, are not merged. Products with weights of
+    fewer than ``bytes`` bytes are not merged either, because such weights stay in the first-level
+    cache.
+
+    If ``device`` (a name or a file) is given, products are merged only if its ``num-veus`` vEUs
+    need at least as much time to read a weight as to execute two multiply-adds. On other devices,
+    whose vEUs keep the weights in private memories, merging gains nothing and delays products until
+    all rows of the merged matrix are known.
     """
 
     name: ClassVar[str] = "rtask-batch-products"
@@ -45,10 +48,10 @@ class BatchProducts(Pass):
         check_least(self, 0, "bytes")
 
     def run(self, module: ir.Module) -> None:
-        """Batch the products of the entry function and sort the block topologically.
+        """Merge the products of the entry function and sort the block topologically.
 
-        The module stays unchanged if no batch has several products, or if ``device`` reads weights
-        fast.
+        The module stays unchanged if no products can be merged, or if ``device`` reads a weight in
+        less time than two multiply-adds take.
         """
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return

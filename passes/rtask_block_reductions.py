@@ -24,9 +24,10 @@ class BlockReductions(Pass):
     """Store the operands of 8-bit contractions in groups of four terms of a sum.
 
     Processors have instructions that multiply four unsigned by four signed bytes and add the
-    products to an i32 (x86's VNNI). The reduction loop that is innermost in the data is split by
-    four; the loop over the four terms becomes innermost in the weights too, whose layout changes
-    at compile time. If four does not divide the loop, both factors are padded with zeros.
+    products to an i32 (x86's VNNI). The reduction loop that indexes the data's innermost dimension
+    is split by four. The new loop over four terms indexes a new innermost dimension of the data and
+    of the weights; the layout of the weights changes at compile time. If four does not divide the
+    reduction loop's extent, data and weights are padded with zeros.
     """
 
     name: ClassVar[str] = "rtask-block-reductions"
@@ -86,11 +87,12 @@ def _blocked_data(value: ir.Value, blocks: int) -> ir.Value:
 def _blocked_weight(
     found: ByteProduct, blocks: int, weights: DerivedWeights
 ) -> tuple[ir.Value, Sequence[int]]:
-    """Return the weight of a contraction with its terms split into ``blocks`` blocks of four.
+    """Split the reduction of a contraction's weight into ``blocks`` groups of four terms.
 
-    The last dimensions of the new weight are the blocks, the output columns and the four terms of a
-    block; other dimensions keep their order. The weight is rearranged at compile time. The second
-    result has the number of the loop that indexes each dimension of the new weight.
+    The last three dimensions of the new weight are the groups, the output columns and the four
+    terms of a group; the other dimensions keep their order. The weight is rearranged at compile
+    time. Return the new weight and, for each of its dimensions, the index of the loop that indexes
+    the dimension.
     """
     value = found.op.inputs[found.weight]
     loops, terms = list(found.loops), len(found.op.parallel)

@@ -37,11 +37,11 @@ _LEAST_BYTES = 2
 class BlockWeights(Pass):
     """Store weights in consecutive panels, each with 16, 32 or 48 output channels innermost.
 
-    A tile of a contraction then reads its weights as one contiguous stream. From weights in rows of
-    all channels, it would read a few channels of every row, each on a different page, which defeats
-    prefetching. ``width`` is the preferred number of channels, 16 or 32: as many as a register tile
-    computes. If a register tile reads only half of each row of a panel, it uses only half of the
-    sets of the first-level cache.
+    A tile of a contraction then reads its weights as one contiguous stream. If each row of the
+    weights contained all channels, the tile would read a few channels of every row, each row on a
+    different page, which defeats prefetching. ``width`` is the preferred count of channels in a
+    panel, 16 or 32. It should be the count that a register tile computes: if a register tile reads
+    only half of each row of a panel, it uses only half of the sets of the first-level cache.
     """
 
     name: ClassVar[str] = "rtask-block-weights"
@@ -55,7 +55,7 @@ class BlockWeights(Pass):
             raise OptionError(f"{self.name}: width: expected 16 or 32 channels, found {self.width}")
 
     def run(self, module: ir.Module) -> None:
-        """Store constant weights of contractions in panels, and adapt rOperators and functions."""
+        """Store constant weights of contractions in panels; adapt the rOperators that read them."""
         main = entry_function(module)
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)
@@ -81,14 +81,14 @@ class _Weight:
     """The constant weights of the contraction in an rOperator's function.
 
     Attributes:
-        argument: the number of the function's argument that holds the weights.
+        argument: the index of the function's argument that holds the weights.
         op: the contraction.
-        operand: the number of the contraction's operand that holds the weights.
-        lane: the contraction's loop over the output channels.
+        operand: the index of the contraction's operand that holds the weights.
+        lane: the index of the contraction's loop over the output channels.
         layout: the layout of the weights in panels; the dimension of panels stands before the first
             reduction dimension.
-        loops: the loops over the output channels of all operations of the function that are tiled
-            together; None if they cannot be tiled.
+        loops: the loop ``lane`` and the loops of the function's other operations that are tiled
+            together with it; None if the loop ``lane`` cannot be tiled.
     """
 
     argument: int
@@ -102,7 +102,7 @@ class _Weight:
 def _find_weight(computation: Computation, constant: set[int], width: int) -> _Weight | None:
     """Return the weights of the function's first contraction with more than ``width`` channels.
 
-    ``constant`` contains the numbers of those arguments whose values are known at compile time.
+    ``constant`` contains the indices of the arguments with values that are known at compile time.
     Return None if no contraction has such weights.
     """
     arguments: list[ir.Value] = list(computation.block.arguments)
@@ -125,7 +125,7 @@ def _find_weight(computation: Computation, constant: set[int], width: int) -> _W
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the class of loops that are tiled together with loop ``loop`` of operation ``index``.
+    """Return the loops that are tiled together with loop ``loop`` of operation ``index``.
 
     Return None if the loop cannot be tiled.
     """
@@ -134,11 +134,11 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 
 
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
-    """Return the number of the loop over the output channels of a contraction's weights.
+    """Return the index of the loop over the output channels of a contraction's weights.
 
-    ``position`` is the operand number of the weights. The output channels are the last dimension
-    before the ``trailing`` last dimensions. Return None unless the loop is parallel, indexes no
-    other input, and its dimension follows a reduction dimension.
+    ``position`` is the operand index of the weights. The output channels are the weights' last
+    dimension, apart from the ``trailing`` last dimensions. Return None unless the loop is parallel,
+    indexes no other input, and the output channels stand behind a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -165,8 +165,9 @@ def _split(
     """Split the loops over output channels into loops over panels and within panels.
 
     The panels have the width ``preferred``, or another supported width that divides the channels.
-    The function and its calls are changed. Return False, and leave everything unchanged, if no
-    panel width divides the channels or a loop cannot be split.
+    The function and the rOperators ``calls``, which call it, are rewritten. Return True on success.
+    Return False, and change nothing, if no panel width divides the channels or a loop cannot be
+    split.
     """
     extent = weight.op.extents[weight.lane]
     width = next((w for w in (preferred, *_WIDTHS) if extent % w == 0), None)
@@ -188,11 +189,11 @@ def _pad(
     calls: Sequence[ir.Operation],
     weights: DerivedWeights,
 ) -> None:
-    """Store the weights in panels of ``width`` channels, the last panel padded with zeros.
+    """Store the weights in panels of ``width`` channels; pad the last panel with zeros.
 
     The loops are unchanged: the contraction indexes the weights by panel and by position in the
-    panel. The function and ``calls`` stay unchanged if the weights have several uses, or if the
-    element type of the result has fewer than ``_LEAST_BYTES`` bytes.
+    panel. Change nothing if the weights have several uses in the function, or if the element type
+    of the contraction's result has fewer than ``_LEAST_BYTES`` bytes.
     """
     value = computation.block.arguments[weight.argument]
     if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
@@ -221,10 +222,10 @@ def _pad(
 
 @dataclass(frozen=True)
 class _Panel:
-    """The layout of weights in panels.
+    """The layout of weights in panels, and the panel width.
 
-    ``layout`` has the positions of the dimensions of panels and of columns, ``width`` is the number
-    of output channels in a panel.
+    ``layout`` tells which dimensions of the weights index the panels and the channels within a
+    panel; ``width`` is the count of output channels in a panel.
     """
 
     layout: Panels
@@ -234,7 +235,7 @@ class _Panel:
 def _rewrite_call(
     call: ir.Operation, panel: _Panel, split: LoopSplit, weights: DerivedWeights
 ) -> None:
-    """Replace an rOperator by one with split operands, the weights in panels, and split results.
+    """Replace an rOperator by one with weights in panels and with split operands and results.
 
     Views restore the old shapes of the results for their users.
     """
@@ -263,7 +264,7 @@ def _rewrite_call(
 
 
 def _pack(value: ir.Value, panel: _Panel, weights: DerivedWeights) -> ir.Value:
-    """Return the weights transposed to [groups, panels, reductions, channels of a panel]."""
+    """Return the weights transposed to [leading dims, panels, reduction dims, panel's channels]."""
     shape = shape_of(value)
     place = panel.layout.place(len(shape))
     split = [shape[place] // panel.width, panel.width]

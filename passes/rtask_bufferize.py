@@ -38,12 +38,12 @@ _BUFFERIZE_KERNELS = (
 
 @dataclass(frozen=True)
 class Bufferize(Pass):
-    """Assign a buffer to every tensor, or a view of the buffer in which it is computed.
+    """Assign to every tensor a buffer, or a view of the larger buffer that will contain it.
 
     rKernels are specialized to the strides of their arguments. Each intermediate is a separate
     ``memref.alloc``; `rtask-plan-memory` places them in the arena once the schedule is known. With
-    ``prefer-external``, the other candidates of rOperators that an external rKernel can compute are
-    removed before they are bufferized, as `rtask-prefer-external` does.
+    ``prefer-external``, if an external rKernel can compute an rOperator, the rOperator's other
+    candidates are removed before they are bufferized, as `rtask-prefer-external` does.
     """
 
     name: ClassVar[str] = "rtask-bufferize"
@@ -156,7 +156,7 @@ class _Bufferizer:
         )
 
     def _fits(self, name: str, signature: Sequence[ir.Type]) -> bool:
-        """Whether the rKernel ``name`` accepts memrefs of these types.
+        """Whether the rKernel ``name`` accepts memrefs of the types in ``signature``.
 
         An external rKernel accepts only dense memrefs, the compiler's rKernels accept any strides.
         """
@@ -218,9 +218,9 @@ def _dense(kind: ir.Type) -> ir.Type:
 
 
 def _kernel_type(kind: ir.Type) -> ir.Type:
-    """Return the type of an rKernel's argument to which memrefs of type ``kind`` are passed.
+    """Return the type of the rKernel argument that receives memrefs of type ``kind``.
 
-    It has the same shape and strides, and the offset 0.
+    The argument's type has the same shape and strides as ``kind``, and the offset 0.
     """
     view = ir.MemRefType(kind)
     shape = list(view.shape)
@@ -245,7 +245,7 @@ def _view(root: ir.Value, layout: Layout) -> ir.Value:
 
 
 def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
-    """Emit a version of the rKernel ``old`` on memrefs: function ``name`` of type ``signature``."""
+    """Emit function ``name``: the rKernel ``old`` with memref arguments of types ``signature``."""
     if len(old.operation.regions[0].blocks):
         _bufferized_kernel(old, name, signature)
         return
@@ -257,8 +257,8 @@ def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
     """Emit a function ``name`` on memrefs with the body of the rKernel ``old`` on tensors.
 
-    Each argument becomes a tensor, and each result is materialized in a destination, for MLIR's
-    bufferization.
+    The new body converts each argument to a tensor, and materializes each result in its output
+    argument, so that MLIR's bufferization can lower the body.
     """
     old_block = old.operation.regions[0].blocks[0]
     num_outputs = len(list(old_block.operations)[-1].operation.operands)
@@ -292,10 +292,10 @@ def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) 
 def _clone_computation(
     operations: Sequence[ir.OpView], mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone the operations of an rKernel's body except the terminator, the last one.
+    """Clone the operations of an rKernel's body, except its last operation, the terminator.
 
-    Each fill is cloned before every user, so that bufferization need not copy it. ``mapping`` maps
-    old to new values and is extended.
+    Each fill is cloned before every operation that uses it, so that bufferization need not copy the
+    fill's result. ``mapping`` maps old to new values and is extended.
     """
     fills = {op.operation for op in operations if is_generic(op) and is_free(Structured(op))}
     for op in operations:

@@ -26,12 +26,13 @@ _MOST_CHAINS = 256
 class ChunkChains(Pass):
     """Compute chains of products of run-time values in chunks that fit into ``cache`` bytes.
 
-    The scores of an attention are written by a product, read and written by a softmax, and read by
-    another product. If each head is computed separately, its scores stay in a core's second-level
-    cache. A chain is cut along a dimension that is a parallel loop of each rOperator, and only if
-    its chunks do not overlap and the operands that every chunk reads whole are small compared to
-    the intermediates. Chains with large weights are therefore not cut. An attribute of the
-    rOperators identifies their chunk: `rtask-schedule` limits the number of chunks in progress.
+    In attention, for example, a product writes the scores, a softmax reads and writes them, and
+    another product reads them. If each head is computed as a separate chunk, its scores stay in a
+    core's second-level cache. A chain is cut along a dimension that is a parallel loop of each
+    rOperator. It is cut only if its chunks do not overlap, and if the operands that every chunk
+    reads completely are small compared to the intermediates; so chains with large weights are not
+    cut. An attribute of the rOperators identifies their chunk: `rtask-schedule` limits the count of
+    chunks in progress.
     """
 
     name: ClassVar[str] = "rtask-chunk-chains"
@@ -66,7 +67,7 @@ class ChunkChains(Pass):
 
 
 def _number_chunks(block: ir.Block) -> None:
-    """Number the chunks of each chain in the order of the block, from 0."""
+    """Renumber the chunks of each chain from 0, in the order of the block's operations."""
     numbers: defaultdict[int, dict[int, int]] = defaultdict(dict)
     for op in block.operations:
         found = chunk_of(op.operation)

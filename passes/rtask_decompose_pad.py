@@ -1,4 +1,4 @@
-"""`rtask-decompose-pad`: a padding becomes a concatenation with the strips of its border."""
+"""`rtask-decompose-pad`: a padding becomes concatenations of its source with border strips."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_oper
 
 @dataclass(frozen=True)
 class DecomposePad(Pass):
-    """Split constant paddings into a border-filling rOperator and concatenations.
+    """Replace paddings with a constant by an rOperator that fills the border, and concatenations.
 
     A concatenation is written in place, so the producer of the padded tensor writes directly into
     the middle of the padded buffer, without a copy.
@@ -31,7 +31,7 @@ class DecomposePad(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace every constant ``tensor.pad`` by concatenations with strips of its border."""
+        """Replace each constant ``tensor.pad`` by concatenations of its source with its border."""
         outliner = Outliner(module)
         for op in list(entry_block(module).operations):
             pad = find_constant_pad(op)

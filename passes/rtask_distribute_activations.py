@@ -1,4 +1,4 @@
-"""`rtask-distribute-activations`: moves activations from a concatenation to its operands."""
+"""`rtask-distribute-activations`: applies activation functions to a concatenation's operands."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 @dataclass(frozen=True)
 class DistributeActivations(Pass):
-    """Apply an elementwise function to the parts of a concatenation instead of the whole.
+    """Apply an elementwise function to the operands of a concatenation instead of to its result.
 
-    The producers of the parts then apply it to values in registers, which saves a read and a write
-    of the whole. An operation is moved only if nothing else reads the whole, and more than half of
-    its elements are in parts without other readers.
+    The producers of the operands then apply the function to values in registers, which saves a read
+    and a write of the result. A function is moved only if no other operation reads the
+    concatenation's result, and if more than half of the result's elements come from operands that
+    only the concatenation reads.
     """
 
     name: ClassVar[str] = "rtask-distribute-activations"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Move each elementwise operation on a concatenation of the entry function to its parts."""
+        """Move elementwise operations on concatenations of the entry function to their operands."""
         for op in list(entry_block(module).operations):
             # Most operations read no concatenation, which takes less time to find out.
             if is_generic(op) and any(map(_concatenation, op.operation.operands)):
@@ -38,7 +39,7 @@ class DistributeActivations(Pass):
 
 
 def _concatenation(value: ir.Value) -> ir.Operation | None:
-    """Return the concatenation that computes a value; None if another operation does."""
+    """Return the concatenation whose result is ``value``; None if no concatenation computes it."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or owner.name != CONCAT else owner.operation
 
@@ -64,8 +65,8 @@ def _only_tensor(op: Structured) -> ir.Value | None:
 def _pays(concat: ir.Operation) -> bool:
     """Whether moving an elementwise operation before a concatenation pays.
 
-    It pays if the concatenation has a single reader, and if more than half of its elements are from
-    computed operands that nothing else reads.
+    It pays if the concatenation's result has a single use, and if more than half of the result's
+    elements come from operands that generics compute and only the concatenation reads.
     """
     if not _is_read_once(concat.results[0]):
         return False

@@ -17,13 +17,13 @@ _LARGE_SPLAT = 1024
 
 @dataclass(frozen=True)
 class ExternalizeConstants(Pass):
-    """Turn dense constants into arguments; operators that differ only in them then share code."""
+    """Turn dense constants into arguments; operators that differ in constants only share code."""
 
     name: ClassVar[str] = "rtask-externalize-constants"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each tensor constant, except small splats, by an argument with its value."""
+        """Replace each tensor constant, except small splats, by an argument with the same value."""
         arguments = ArgumentList(entry_function(module))
         constants = [op for op in entry_block(module).operations if _is_dense_constant(op)]
         for number, op in enumerate(constants):

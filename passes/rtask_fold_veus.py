@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.supersteps import fold
 class FoldVeus(Pass):
     """Redistribute the rTasks of all vEUs to ``num-veus`` vEUs; programs must not have barriers.
 
-    Each of the remaining vEUs runs the rTasks of several original vEUs in sequence.
+    Each of the ``num-veus`` vEUs runs the rTasks of several original vEUs in sequence.
     """
 
     name: ClassVar[str] = "rtask-fold-veus"
@@ -27,7 +27,7 @@ class FoldVeus(Pass):
         check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite every ``rtask.program`` with more than ``num_veus`` vEUs to this number of vEUs.
+        """Fold every ``rtask.program`` that has more than ``num_veus`` vEUs to ``num_veus`` vEUs.
 
         Raises:
             ScheduleError: if a program has barriers.

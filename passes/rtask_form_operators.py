@@ -39,12 +39,16 @@ class FormOperators(Pass):
 
     Each call of a function with ``rtask.codegen``, which is a region for a foreign code generator,
     becomes an rOperator. The ``boundary`` selects the operations to fuse among those that can be
-    fused. With ``none``, no operations are fused. With ``parallelism``, operations are fused unless
-    fusion reduces parallelism and leaves fewer than ``enough`` independent rTasks. With ``inputs``,
-    operations are fused while an rOperator reads at most ``inputs`` different tensors (F_max of
-    Dali; 0 for any number). With ``cost``, fusion minimizes the sum of all rOperators' predicted
-    times on ``num-veus`` vEUs of the ``device``, a name or a file; with ``per-operator``, each
-    rOperator is a separate launch.
+    fused:
+
+    - ``none``: no operations.
+    - ``parallelism``: operations are fused unless fusion reduces parallelism and leaves fewer than
+      ``enough`` independent rTasks.
+    - ``inputs``: operations are fused while an rOperator reads at most ``inputs`` different tensors
+      (F_max of Dali; 0 for any count).
+    - ``cost``: fusion minimizes the sum of all rOperators' predicted times on ``num-veus`` vEUs of
+      the ``device``, a name or a file. With ``per-operator``, each rOperator is a separate launch;
+      otherwise a barrier precedes each rOperator.
     """
 
     name: ClassVar[str] = "rtask-form-operators"
@@ -58,7 +62,7 @@ class FormOperators(Pass):
     per_operator: bool = False
 
     def check_options(self) -> None:
-        """Raise an OptionError for an unknown boundary or a number that is too small."""
+        """Raise an OptionError if ``boundary`` is unknown or another option is too small."""
         if self.boundary not in BOUNDARIES:
             raise OptionError(
                 f"{self.name}: boundary: expected one of {', '.join(BOUNDARIES)}, found "
@@ -70,7 +74,7 @@ class FormOperators(Pass):
     def run(self, module: ir.Module) -> None:
         """Replace the tensor operations of the entry function by rOperators and their functions.
 
-        Views and concatenations stay between the rOperators.
+        Views and concatenations of tensors stay in the entry function.
         """
         main = entry_function(module)
         _fold_empty_reshapes(entry_block(module))
@@ -157,7 +161,7 @@ def _outline(group: Group, outliner: Outliner) -> None:
 
 
 def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the values that a group reads from outside, and its results that are used outside."""
+    """Return the values that a group reads from outside, and the results that are read outside."""
     inside = {op.operation for op in group.operations}
     inputs: dict[ir.Value, None] = {}
     outputs: list[ir.Value] = []
@@ -183,9 +187,9 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 
 
 def _main_operation(group: Group) -> ir.OpView:
-    """Return the operation after which a group's rOperator is named.
+    """Return the operation that gives a group's rOperator its name and location.
 
-    It is the contraction, or the last operation of a group without contractions.
+    The main operation is the first contraction, or, without contractions, the last operation.
     """
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
@@ -194,9 +198,10 @@ def _main_operation(group: Group) -> ir.OpView:
 
 
 def _kind(group: Group, op: ir.OpView) -> str:
-    """Return the kind of an rOperator: ``conv``, ``matmul``, ``elementwise`` or ``reduce``.
+    """Return the kind of a group's rOperator: ``conv``, ``matmul``, ``elementwise`` or ``reduce``.
 
-    ``op`` is the group's main operation; if it is no generic, the kind is its name without dialect.
+    ``op`` is the group's main operation. If ``op`` is not a ``linalg.generic``, the kind is the
+    operation's name without its dialect.
     """
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]

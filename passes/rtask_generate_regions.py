@@ -1,4 +1,4 @@
-"""`rtask-generate-regions`: asks code generators for rKernels that compute their regions."""
+"""`rtask-generate-regions`: asks code generators for rKernels that compute their marked regions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ _MOST_RTASKS, _MOST_SCRATCH = 1 << 20, 1 << 40
 class GenerateRegions(Pass):
     """Ask each region's code generator for an external rKernel that computes the region.
 
-    If a code generator has no method ``generate``, or the method returns None, the host compiles
-    the region. The code is stored in an ``rtask.module``; ``rtask.generated`` on the region's
-    function describes the rKernel, which becomes a candidate in `rtask-tile` besides the host's
-    rKernels. ``target`` is the target of the code, as ``--target`` names it. ``options`` are for
-    code generators and engines, for example ``openvino.threads=2&iree.seconds=60``.
+    If a code generator has no method ``generate``, or the method returns None, this compiler
+    compiles the region. Otherwise the returned code is stored in an ``rtask.module``. The attribute
+    ``rtask.generated`` of the region's function describes the rKernel, which becomes a candidate in
+    `rtask-tile` besides the compiler's own rKernels. ``target`` is the target of the code, as
+    ``--target`` names it. ``options`` are for code generators and engines, for example
+    ``openvino.threads=2&iree.seconds=60``.
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
@@ -53,7 +54,7 @@ class GenerateRegions(Pass):
     options: str = ""
 
     def run(self, module: ir.Module) -> None:
-        """Attach external rKernels to the regions' functions, where a code generator makes code."""
+        """Attach an external rKernel to each region's function if its code generator has code."""
         given = check_module_options(read_written(self.options))
         regions: dict[str, list[ir.OpView]] = {}
         for function in functions(module):
@@ -78,7 +79,7 @@ class GenerateRegions(Pass):
 
 @dataclass(frozen=True)
 class _Outlined:
-    """A region: its function, the description that its code generator reads, and its total work."""
+    """A region as a function, as the description for its code generator, and as its total cost."""
 
     function: ir.OpView
     region: Region
@@ -90,9 +91,9 @@ def _generate(
 ) -> None:
     """Attach the code that a code generator returns for each of its regions.
 
-    A method ``prepare`` of the code generator is called once before the first region. ``given``
-    maps full names of options, ``owner.option``, to values. A region for which it returns None
-    stays unchanged.
+    If the code generator has a method ``prepare``, it is called once, before the first region.
+    ``given`` maps full names of options, ``owner.option``, to values. If the code generator returns
+    None for a region, the region stays unchanged.
     """
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None
@@ -164,7 +165,10 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield the expected and the found value for each error in ``code``, made for ``region``."""
+    """Yield the expected and the found value for each error in ``code``.
+
+    ``code`` was generated for ``region``.
+    """
     yield from _range_problems(code)
     if code.form == "graph":
         yield from _graph_problems(region, code)
@@ -181,7 +185,10 @@ def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
 
 
 def _range_problems(code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield the expected and the found value for each field of ``code`` of a wrong kind or size."""
+    """Yield the expected and the found value for each field of ``code`` that is not valid.
+
+    Checked are the types of the fields, and the ranges of numbers.
+    """
     given: Mapping[str, object] = vars(code)
     for unit, size, least, most in (
         ("rTasks", given["num_rtasks"], 1, _MOST_RTASKS),
@@ -216,9 +223,10 @@ def _is_utf8(text: str) -> bool:
 
 
 def _graph_problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield each input or output of a graph whose type is not that of the region.
+    """Yield the expected and the found type of each graph input or output with a wrong type.
 
-    Engines trust the graph's shapes: they would read and write beyond the buffers.
+    The expected types are those of ``region``. Engines trust the graph's shapes: with wrong shapes
+    they would access memory beyond the buffers.
     """
     try:
         graph = Graph.from_json(code.code if isinstance(code.code, bytes) else code.code.encode())

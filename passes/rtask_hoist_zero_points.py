@@ -1,4 +1,4 @@
-"""`rtask-hoist-zero-points`: subtracts zero points from sums of 8-bit products, not factors."""
+"""`rtask-hoist-zero-points`: subtracts zero points from sums of 8-bit products, not from terms."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ _SIGN = 128
 class HoistZeroPoints(Pass):
     """Subtract zero points from sums of products of 8-bit integers instead of from each factor.
 
-    Sums of dequantized factors are multiplied by both scales in the same way.
     sum((a - p) * (w - q)) = sum(a * w) - p * sum(w) - q * (sum(a) - k * p) for sums of k terms
     (gemmlowp; Jacob et al., *Quantization and Training of Neural Networks for Efficient
-    Integer-Arithmetic-Only Inference*, 2018, section 2.3). The right factor w is a weight, whose
-    sums are computed at compile time. Of the factors of the new contraction, one is unsigned and
-    the other signed, as dot-product instructions need them: if both are signed or both unsigned,
-    the sign bit of each element of the left one is inverted, which adds or subtracts 128 and is
-    corrected like a zero point.
+    Integer-Arithmetic-Only Inference*, 2018, section 2.3). The right factor w is a weight; its sums
+    are computed at compile time. If the factors are dequantized, their scales are multiplied with
+    the sums too, instead of with each factor.
+
+    The new contraction has one unsigned and one signed factor, as dot-product instructions need. If
+    both factors are signed or both are unsigned, the sign bit of each element of the left factor is
+    inverted. This adds or subtracts 128, and is corrected like a zero point.
 
     A contraction remains unchanged if its sums have fewer than 8 terms, or if scaled sums of its
     terms might not fit in an i32.
@@ -84,14 +85,18 @@ class HoistZeroPoints(Pass):
 
 @dataclass(frozen=True)
 class _Rewriter:
-    """Rewrites a contraction of differences, ``(a - p) * (w - q)``, to one of 8-bit integers."""
+    """Rewrites a contraction of differences ``(a - p) * (w - q)`` to one of 8-bit integers a, w."""
 
     found: ByteDifferences
     weights: DerivedWeights
 
     @property
     def is_possible(self) -> bool:
-        """Whether zero points can be subtracted from the sums, and there are enough terms."""
+        """Whether the contraction can be rewritten, and has enough terms for the rewrite to pay.
+
+        A zero point or scale must be the same for all terms of a sum. If there are scales, the sums
+        must fit in an i32.
+        """
         op, left, right = self.found.op, self.left, self.right
         if self._terms < _FEWEST or not set(op.reduction_loops) <= set(self._right_loops):
             return False
@@ -110,8 +115,9 @@ class _Rewriter:
     def _is_parallel(self, zero: Zero | Scale, loops: Sequence[int]) -> bool:
         """Whether a zero point or scale is the same for all terms of each sum of the contraction.
 
-        ``zero`` belongs to a factor of the contraction. ``loops`` lists the loop that indexes each
-        dimension of this factor; it is empty if windows index the factor.
+        ``zero`` belongs to a factor of the contraction. ``loops`` has, for each dimension of this
+        factor, the index of the loop that indexes the dimension; it is empty if the contraction
+        reads the factor in windows.
         """
         return not zero.dims or bool(
             loops and all(self.found.op.parallel[loops[d]] for d in zero.dims)
@@ -136,12 +142,15 @@ class _Rewriter:
 
     @property
     def _left_loops(self) -> list[int]:
-        """The loop of each dimension of the left factor; empty if windows index it."""
+        """The loop that indexes each dimension of the left factor.
+
+        The list is empty if the contraction reads the left factor in windows.
+        """
         return self.found.op.operand_dims(self.found.left) or []
 
     @property
     def _right_loops(self) -> list[int]:
-        """The loop of each dimension of the weight."""
+        """The loop that indexes each dimension of the right factor, the weight."""
         return self.found.op.operand_dims(self.found.right) or []
 
     def rewritten(self) -> ir.Value:
@@ -154,7 +163,7 @@ class _Rewriter:
 
     @property
     def _shift(self) -> int:
-        """The number subtracted from the left factor's elements when their sign bits are inverted.
+        """The number that inverting the sign bits subtracts from the left factor's elements.
 
         It is 128 or -128; 0 if sign bits are not inverted.
         """
@@ -163,11 +172,11 @@ class _Rewriter:
         return _SIGN if self.left.is_unsigned else -_SIGN
 
     def _left_bytes(self) -> ir.Value:
-        """Emit the left factor of the new contraction, as i8 without subtraction of the zero point.
+        """Emit the left factor of the new contraction: 8-bit integers that include the zero point.
 
-        If both factors are signed or both unsigned, the sign bits of the left factor are inverted.
-        Its reshapes and paddings are applied; padding elements are zero points, since the
-        difference is zero there.
+        If both factors are signed or both are unsigned, the sign bits of the left factor are
+        inverted. The left factor's reshapes and paddings are applied. Padding elements equal the
+        zero point, since the difference is zero there.
         """
         value, zero = self.left.value, self.left.zero
         point = None if zero is None else zero.number
@@ -200,10 +209,10 @@ class _Rewriter:
         return filled(generic(operands, start, op.maps, op.parallel), body)
 
     def _corrected(self, total: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
-        """Emit the correction of sums of products by the terms of zero points and by the scales.
+        """Emit the correction of the new contraction's sums for zero points, and their scaling.
 
-        ``total`` are the sums, ``left`` and ``right`` the factors of the products. Return the
-        result of the original contraction.
+        ``total`` are the sums of products, ``left`` and ``right`` the factors of the products.
+        Return a value equal to the result of the original contraction.
         """
         shift, i32 = self._shift, ir.IntegerType.get_signless(32)
         first, second = self.left.zero, self.right.zero
@@ -252,7 +261,7 @@ class _Rewriter:
         return self._operand(zero.value, [loops[dim] for dim in zero.dims])
 
     def _operand(self, value: ir.Value, loops: Sequence[int]) -> Operand:
-        """Return ``value`` as an elementwise operand; ``loops`` index its dimensions, in order."""
+        """Return ``value`` as an elementwise operand; ``loops`` has the loop of each dimension."""
         result = self.found.op.result_dims(0) or []
         return Operand(value, [result.index(loop) for loop in loops])
 
@@ -271,8 +280,9 @@ class _Rewriter:
     def _sums_of_data(self, left: ir.Value) -> Operand:
         """Emit the sums of ``left``, the left factor, along the reduction loops.
 
-        Dimensions that a single reduction loop indexes, such as channels, are summed first, and
-        windows then. Return the sums as the operand of an elementwise operation.
+        Dimensions that a single reduction loop indexes, such as channels, are summed first; the
+        results are then summed over the windows. Return the sums as the operand of an elementwise
+        operation.
         """
         op = self.found.op
         exprs = list(op.maps[self.found.left].results)
@@ -297,8 +307,9 @@ class _Rewriter:
     ) -> ir.Value:
         """Emit the sums of an i32 tensor over the elements of each window.
 
-        ``exprs`` are the index expressions of the tensor in the loops of the contraction. ``kept``
-        are the loops that also index the result, ``taps`` the reduction loops over a window.
+        ``exprs`` are the affine expressions of the contraction's loops that index the tensor.
+        ``kept`` are the loops that also index the result, ``taps`` the reduction loops over a
+        window.
         """
         op, order = self.found.op, [*kept, *taps]
         i32 = ir.IntegerType.get_signless(32)
@@ -346,7 +357,7 @@ def _summed_along(value: ir.Value, dims: Sequence[int], *, is_unsigned: bool) ->
 
 
 def _with_other_sign(value: ir.Value) -> ir.Value:
-    """Emit a tensor of bytes plus or minus 128: the sign bit of each element is inverted."""
+    """Invert the sign bit of each element of a tensor of bytes, which adds or subtracts 128."""
     element = ir.RankedTensorType(value.type).element_type
     bit = arith.constant(element, -_SIGN)
     return elementwise(
@@ -355,7 +366,7 @@ def _with_other_sign(value: ir.Value) -> ir.Value:
 
 
 def _filled_with(number: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Emit a tensor of ``shape`` with the element of a 0-D tensor everywhere."""
+    """Emit a tensor of shape ``shape``, filled with the element of the 0-D tensor ``number``."""
     element = ir.RankedTensorType(number.type).element_type
     return elementwise([scalar(number)], shape, element, lambda elements: elements[0])
 

@@ -1,4 +1,4 @@
-"""`rtask-inline-composites`: inlines calls of composites in regions, for the host to compile."""
+"""`rtask-inline-composites`: inlines composites in regions, so that this compiler compiles them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rammer_mlir.passes.ir.inlining import inline_calls
 
 @dataclass(frozen=True)
 class InlineComposites(Pass):
-    """Inline the calls of composites in regions, so that the host can compile the regions."""
+    """Inline the calls of composites in regions, so that this compiler can compile the regions."""
 
     name: ClassVar[str] = "rtask-inline-composites"
 
     def run(self, module: ir.Module) -> None:
-        """Inline the calls in functions with ``rtask.codegen`` and erase the composites."""
+        """Inline composites' calls in functions with ``rtask.codegen``; erase the composites."""
         private = [function for function in functions(module) if is_private(function)]
         composites = {
             symbol_name(function): function

@@ -1,4 +1,4 @@
-"""`rtask-inline-regions`: inlines regions, for the host to compile."""
+"""`rtask-inline-regions`: inlines regions, so that this compiler compiles them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from rammer_mlir.passes.tiling.generated import GENERATED, generated_module
 
 @dataclass(frozen=True)
 class InlineRegions(Pass):
-    """Inline the calls of regions, so that the host chooses their layouts and fuses operations.
+    """Inline the calls of regions; the compiler then chooses layouts and fuses operations itself.
 
-    ``regions`` names functions with ``rtask.codegen``; without names, regions without generated
-    code are inlined. The pass runs directly after outlining and code generation.
+    ``regions`` names functions with ``rtask.codegen``. If it is empty, all regions are inlined for
+    which no code generator returned code. The pass must run directly after outlining and code
+    generation.
     """
 
     name: ClassVar[str] = "rtask-inline-regions"
@@ -64,9 +65,9 @@ class InlineRegions(Pass):
 
 
 def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
-    """Erase functions of composites that no region calls, and code that no region refers to.
+    """Erase composites that no region calls, and each ``rtask.module`` that no region refers to.
 
-    ``known`` maps names to all functions of the module.
+    ``known`` has all remaining private functions of the module, by name.
     """
     regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
     called = {name for region in regions for name in _callees(region)}

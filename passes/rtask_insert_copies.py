@@ -21,11 +21,10 @@ from rammer_mlir.passes.tiling.generated import generated_alignment
 class InsertCopies(Pass):
     """Copy tensors that views, concatenations or results cannot use in place.
 
-    Afterwards, strides can express every view, and every concatenated or returned tensor is
-    computed directly in its final buffer. Generated rKernels of regions take only dense, aligned
-    operands: operands that are strided, or that lack the required alignment, are copied. The entry
-    function's attribute ``rtask.placed`` prevents passes from merging equal rOperators whose
-    results have different places.
+    After this pass, strides can express every view, and every concatenated or returned tensor is
+    computed directly in its final buffer. Generated rKernels of regions take only dense operands of
+    a required alignment; other operands are copied. The entry function's attribute ``rtask.placed``
+    prevents passes from merging equal rOperators that write their results to different places.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
@@ -35,7 +34,8 @@ class InsertCopies(Pass):
         """Insert rOperators that copy tensors until no conflict of placement remains.
 
         Raises:
-            OperationError: if a copy does not resolve a conflict, as before `rtask-form-operators`.
+            OperationError: if a copy does not resolve a conflict, for example because
+                `rtask-form-operators` has not run.
         """
         outliner = Outliner(module)
         copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
@@ -58,7 +58,7 @@ class InsertCopies(Pass):
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
-    """Return the rOperators with generated rKernels, each with the alignment it needs in bytes.
+    """Return the rOperators with generated rKernels, each with its required alignment in bytes.
 
     If an rOperator has several generated rKernels, this is the largest of their alignments.
     """
@@ -80,8 +80,8 @@ def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outlin
 
     Aligned means that the address is a multiple of ``alignment`` bytes. An operand is copied before
     the rOperator; a result is computed in a temporary buffer and copied to its place. The storage
-    of copies and of temporary buffers is added to ``placement``, since recomputing the placement
-    for each rOperator would take minutes if there are thousands.
+    of copies and of temporary buffers is added to ``placement``, because recomputing the placement
+    for each of thousands of rOperators would take minutes.
     """
 
     def is_off(value: ir.Value) -> bool:
@@ -109,10 +109,11 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the operation that computes the operand in conflict; ``copies`` are skipped.
+    """Return the operation that computes the operand in conflict; look through copies of it.
 
-    If the operand, or the source of its copies, is an argument of the function, return the
-    operation that reads the argument: the first copy, or the operand's user.
+    ``copies`` are the copying rOperators. If the operand, or the value that they copy, is an
+    argument of the function, return the operation that reads the argument: the first copy, or the
+    operand's user.
     """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner
@@ -125,10 +126,7 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Replace a conflict's operand by the result of a new copying rOperator.
-
-    Return this rOperator.
-    """
+    """Replace a conflict's operand by a copy, which a new rOperator makes; return the rOperator."""
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

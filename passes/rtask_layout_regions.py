@@ -1,4 +1,4 @@
-"""`rtask-layout-regions`: lets regions and the host exchange values in blocks of channels."""
+"""`rtask-layout-regions`: exchanges values with regions in blocks of channels."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class LayoutRegions(Pass):
     """Exchange activations in channel blocks with regions whose code generator supports blocks.
 
     Without this pass, regions read and write the layouts of the model, and convert them internally.
-    With it, the entry function packs values into blocks and unpacks them: between two regions, both
-    operations cancel, and `rtask-block-channels` lets the host use the blocks directly. Functions
-    of regions that are called with different layouts are cloned.
+    With this pass, the entry function packs each region's operands into blocks and unpacks its
+    results. Between two regions, an unpack and a pack cancel; elsewhere, `rtask-block-channels`
+    lets the compiler's rKernels use the blocks directly. The function of a region is cloned for
+    each layout with which it is called.
     """
 
     name: ClassVar[str] = "rtask-layout-regions"
@@ -61,7 +62,7 @@ def _callee(op: ir.OpView) -> str:
 def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
     """Redirect a call to ``function``, pack its operands, and unpack its results for their users.
 
-    ``layout`` gives the dimension along which each operand or result is stored in blocks.
+    ``layout`` has the dimension along which each operand or result is stored in blocks.
     """
     with ir.InsertionPoint(call), call.location:
         for number, dim in layout.inputs.items():
@@ -73,7 +74,7 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
 
 
 def _store_in_blocks(value: ir.Value, dim: int) -> None:
-    """Change a value's type to blocks along ``dim``; its users read a new unpack of the value."""
+    """Change a value's type to blocks along ``dim``, and let its users read an unpacked copy."""
     kind = value.type
     value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)
@@ -83,7 +84,7 @@ def _store_in_blocks(value: ir.Value, dim: int) -> None:
 
 
 class _Changed:
-    """Clones, made on demand, of regions' functions that take and return blocks of channels."""
+    """Clones of regions' functions that take and return blocks of channels, made on demand."""
 
     def __init__(self, module: ir.Module) -> None:
         self._module, self._symbols = module, ir.SymbolTable(module.operation)
@@ -91,9 +92,9 @@ class _Changed:
         self._replaced: dict[str, ir.OpView] = {}
 
     def function(self, function: ir.OpView, layout: Layouts) -> ir.OpView:
-        """Return the clone of ``function`` whose operands and results have the layouts ``layout``.
+        """Return the clone of ``function`` with operands and results in the layouts ``layout``.
 
-        Calls with equal arguments return the same clone.
+        The clone is memoized by the function's name and the layouts.
         """
         key = symbol_name(function), str(layout)
         if key not in self._made:
@@ -105,7 +106,7 @@ class _Changed:
         return self._made[key]
 
     def erase_unused(self) -> None:
-        """Erase the functions that were cloned and that the entry function no longer calls."""
+        """Erase each original of a clone if the entry function no longer calls the original."""
         called = {_callee(op) for op in entry_block(self._module).operations}
         for name, function in self._replaced.items():
             if name not in called:
@@ -113,9 +114,10 @@ class _Changed:
 
 
 def _change(function: ir.Operation, layout: Layouts) -> None:
-    """Change a function's signature to blocks, with unpacks at its beginning and packs at its end.
+    """Store a function's arguments and results in blocks; convert them inside the function.
 
-    ``layout`` gives the dimension along which each argument or result is stored in blocks.
+    The function unpacks arguments at its begin and packs results at its end. ``layout`` has the
+    dimension along which each argument or result is stored in blocks.
     """
     block = function.regions[0].blocks[0]
     *_, end = block.operations

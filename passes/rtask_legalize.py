@@ -1,4 +1,4 @@
-"""`rtask-legalize`: tensor programs of other producers are lowered to the stage `linalg`."""
+"""`rtask-legalize`: lowers tensor programs that other compilers produced to the stage `linalg`."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ _GENERAL = ("linalg-generalize-named-ops", "linalg-inline-scalar-operands", *_SI
 
 @dataclass(frozen=True)
 class Legalize(Pass):
-    """Lower tensor programs of other producers to linalg on static tensors, or reject them.
+    """Lower tensor programs that other compilers produced to linalg on static tensors.
 
-    Public functions are rewritten in place. A single error reports all operations that cannot be
-    compiled, each with its location.
+    Public functions are rewritten in place. If operations cannot be compiled, a single error
+    reports all of them, each with its location.
     """
 
     name: ClassVar[str] = "rtask-legalize"
@@ -75,7 +75,7 @@ class Legalize(Pass):
         """Rewrite the module to linalg operations on static tensors.
 
         Raises:
-            FindingsError: with all operations that cannot be compiled.
+            FindingsError: if operations cannot be compiled; the error reports all of them.
         """
         structure_control_flow(module)
         check_given(module)

@@ -26,9 +26,10 @@ from rammer_mlir.passes.regions.units import Unit
 class MatchComposites(Pass):
     """Mark matches of code generators' patterns with ``rtask.composite``.
 
-    ``table`` names code generators, whose patterns are tried together. Of overlapping matches, the
-    one of the highest priority is taken, then the largest, then the last. ``script`` is a file with
-    a transform script, which runs first: operations that it annotates become composites.
+    ``table`` names the code generators with the patterns, which are all tried. Among overlapping
+    matches, the match with the highest priority is taken; among those, the largest match; among
+    those, the last match. ``script`` is a file with a transform script, which runs first:
+    operations that it annotates become composites.
     """
 
     name: ClassVar[str] = "rtask-match-composites"
@@ -65,7 +66,10 @@ class MatchComposites(Pass):
 
 
 def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
-    """Return non-overlapping matches of patterns; only units with exactly one reading take part."""
+    """Return non-overlapping matches of patterns.
+
+    A match contains only units that are not yet composites and that have a reading.
+    """
     readings = [_only_reading(unit) for unit in units]
     known = [reading for reading in readings if reading is not None]
     return find_composites(ReadingGraph(known, _used_elsewhere(units)), patterns)
@@ -76,9 +80,10 @@ def _only_reading(unit: Unit) -> Reading | None:
 
 
 def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
-    """Return the values that the block returns, or that a unit without exactly one reading uses.
+    """Return the values of units that the block returns or that unmatchable units use.
 
-    A composite must not hide these values inside itself.
+    Existing composites and units without a reading are unmatchable. The values must remain visible
+    outside of a new composite.
     """
     inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
     return {

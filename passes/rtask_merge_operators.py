@@ -25,11 +25,12 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class MergeOperators(Pass):
     """Compute convolutions or products with the same input as one operation, and split the result.
 
-    The filters of convolutions are padded with zeros to the smallest window that contains their
-    windows; subsequent biases and activations are merged as well. Operators are merged if that
-    increases the arithmetic at most by the factor ``growth``: 1 merges only filters of equal size.
-    With ``device``, a name or a file, operators are merged only if they form a stage of the policy
-    `ios` and the merge reduces the predicted time of the stage on ``num-veus`` vEUs.
+    The filters of convolutions are padded with zeros to the smallest window that contains all their
+    windows. Biases and activation functions that follow are merged as well. Operators are merged if
+    that increases the arithmetic at most by the factor ``growth``; with ``growth`` 1, only filters
+    of equal size are merged. With ``device``, a name or a file, operators are merged only if they
+    form a stage of the policy `ios` and if the merge reduces the predicted time of the stage on
+    ``num-veus`` vEUs.
     """
 
     name: ClassVar[str] = "rtask-merge-operators"

@@ -19,9 +19,10 @@ from rammer_mlir.passes.regions.region_graph import MOST_REGION_VALUES, RegionGr
 class MergeRegions(Pass):
     """Merge neighbouring regions of a code generator, without cycles between regions.
 
-    A region has at most ``operands`` inputs and results. Two regions are neighbours if one reads a
-    result of the other. With ``siblings``, regions with a common source or reader are neighbours
-    too; without it, such regions remain separate and can run at the same time.
+    A merged region has at most ``operands`` inputs and results together. Two regions are neighbours
+    if one reads a result of the other. With ``siblings``, two regions are also neighbours if both
+    read results of a third, or if a third reads results of both; the third is a region or another
+    operation. Without ``siblings``, such regions remain separate and can run at the same time.
     """
 
     name: ClassVar[str] = "rtask-merge-regions"
@@ -51,11 +52,11 @@ class MergeRegions(Pass):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """The values that cross the boundary of a region; a value is identified by its number.
+    """The values that cross the boundary of a region, by their indices.
 
     Attributes:
-        inputs: for each value that the region reads, the number of its units that read it.
-        outputs: for each value that is read outside, the number of units outside that read it.
+        inputs: for each value that the region reads, the count of its units that read the value.
+        outputs: for each value of the region that is read outside, the count of its readers there.
     """
 
     inputs: Mapping[int, int]
@@ -75,12 +76,12 @@ class _Boundary:
 
     @property
     def size(self) -> int:
-        """The number of the region's inputs and results."""
+        """The count of the region's inputs and results together."""
         return len(self.inputs) + len(self.outputs)
 
 
 class _Boundaries:
-    """The boundaries of regions that grow by merges, memoized."""
+    """The memoized boundaries of regions, which grow as regions are merged."""
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
         self._regions, self._most = regions, most
@@ -98,13 +99,16 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether the union of regions ``a`` and ``b`` has few enough inputs and results."""
+        """Whether the union of regions ``a`` and ``b`` has no more than the allowed operands.
+
+        The operands are the inputs and results of the union together.
+        """
         joined = self._of(a).joined(self._of(b))
         self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return the boundary of the region ``node``; it is memoized until the region grows."""
+        """Return the boundary of the region ``node``, memoized until the region grows."""
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

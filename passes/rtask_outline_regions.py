@@ -22,11 +22,11 @@ from rammer_mlir.passes.regions.units import Unit
 
 @dataclass(frozen=True)
 class OutlineRegions(Pass):
-    """Move each region into a function with ``rtask.codegen``, and each composite into another.
+    """Move each region into a function with ``rtask.codegen``, and its composites into functions.
 
     Equal regions share a function, and so do equal composites. Composites outside of regions are
-    dissolved into single operations. If the code generator has ``pads_apart``, paddings of the
-    region's inputs are left outside.
+    dissolved into single operations. If the code generator's ``pads_apart`` is True, ``tensor.pad``
+    operations on the region's inputs stay outside of the function.
     """
 
     name: ClassVar[str] = "rtask-outline-regions"
@@ -55,7 +55,7 @@ class OutlineRegions(Pass):
 class _Call:
     """The replacement of a region by a call.
 
-    ``region`` is a graph of the region's units alone; ``outliner`` creates the called function.
+    ``region`` is a graph of this region's units only; ``outliner`` creates the called function.
     """
 
     region: RegionGraph
@@ -98,9 +98,10 @@ class _Call:
                 op.erase()
 
     def _emit(self, unit: Unit, mapping: ValueMap) -> None:
-        """Clone a unit at the current insertion point, a composite as a call of a new function.
+        """Clone a unit at the current insertion point, or emit a call if it is a composite.
 
-        ``mapping`` maps old to new values; the results of the unit are added.
+        The call is that of a new function with the composite's operations. ``mapping`` maps old to
+        new values; the unit's results are added to it.
         """
         if unit.composite is None:
             _clone(unit, mapping)
@@ -126,7 +127,7 @@ class _Call:
 
 
 def _without_pads(unit: Unit) -> Unit:
-    """Return a unit without its ``tensor.pad`` operations on values from outside of the unit."""
+    """Return a unit without each ``tensor.pad`` whose source is computed outside of the unit."""
     inside = set(unit.operations)
 
     def is_pad(op: ir.Operation) -> bool:

@@ -26,8 +26,8 @@ _FEWEST_LANES = 8
 class PackWeights(Pass):
     """Reshape and transpose weights at compile time; put output channels innermost.
 
-    A contraction then reads a vector of weights and broadcasts an input element, for any strides,
-    window and size of the image.
+    A contraction then multiplies a vector of weights by a broadcast input element, whatever the
+    strides, the window and the size of the image.
     """
 
     name: ClassVar[str] = "rtask-pack-weights"
@@ -72,10 +72,13 @@ class _Packer:
 def _channels_last(op: Structured, position: int) -> list[int] | None:
     """Return the permutation of operand ``position`` that puts its output channels innermost.
 
-    The output channels are the last parallel loop that indexes no other input. The permuted order
-    is: all other parallel loops, the reduction loops, the output channels. Return None if the
-    operand has this order already or fewer than ``_FEWEST_LANES`` output channels, or if any of its
-    loops does not index exactly one dimension.
+    The output channels are the operand's last parallel loop that indexes no other input. The
+    permuted order is: all other parallel loops, the reduction loops, the output channels. Return
+    None in these cases:
+
+    - The operand already has this order.
+    - The operand has fewer than ``_FEWEST_LANES`` output channels.
+    - A dimension is not indexed by a single loop, or two dimensions are indexed by the same loop.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if None in dims or len(set(dims)) != len(dims):

@@ -1,4 +1,4 @@
-"""`rtask-pad-channels`: pads the channels of activations to whole blocks."""
+"""`rtask-pad-channels`: pads activations to a multiple of 16 channels, the block size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rammer_mlir.passes.weights.merged import WeightPart
 class PadChannels(Pass):
     """Pad the channels of activations to whole blocks; zero weights compute the added channels.
 
-    `rtask-block-channels` can then store such activations in blocks too.
+    `rtask-block-channels` can then store these activations in blocks too.
     """
 
     name: ClassVar[str] = "rtask-pad-channels"
@@ -40,7 +40,7 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """The rewriter of a block's operations for values with padding channels.
+    """Rewrites a block's operations for values with padding channels.
 
     Call ``rewrite`` for each operation in order, then ``finish``.
     """
@@ -52,9 +52,9 @@ class _Padder:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit a clone of an operation that reads and computes values with padding channels.
+        """Emit a clone of an operation that reads and computes padded values.
 
-        Do nothing if neither an operand nor a result of the operation was chosen to be padded.
+        Do nothing if neither an operand nor a result of the operation is padded.
         """
         part = self._paddings.parts.get(op.operation)
         if part is None:
@@ -77,9 +77,9 @@ class _Padder:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit slices without padding channels for operations that read the original values.
+        """Emit slices without padding channels for operations that still read the unpadded values.
 
-        Then erase the operations that padded clones replace.
+        Then erase the original operations that padded clones replace.
         """
         for op in reversed(self._done):
             with ir.InsertionPoint(op), op.operation.location:
@@ -108,7 +108,7 @@ class _Padder:
     def _padded_form(self, value: ir.Value) -> ir.Value:
         """Return a value with its padding channels.
 
-        If no padded operation computes it, emit a ``tensor.pad`` with zeros.
+        If no clone computes the padded value, emit a ``tensor.pad`` with zeros.
         """
         if value not in self._padded:
             padded = self._paddings.values[value]
@@ -121,7 +121,7 @@ class _Padder:
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
         """Return a weight with zeros after each run of channels.
 
-        A run is the channels of one operand of a concatenation. ``grown`` lists the number of runs
+        A run is the channels of one operand of a concatenation. ``grown`` has the count of runs
         along each dimension of the weight; 0 for a dimension without padding.
         """
         shape: list[int] = []
@@ -155,8 +155,8 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
     """Emit an initial tensor of type ``kind``.
 
-    It is filled with the scalar that fills ``value``; if no fill computes ``value``, it is a
-    ``tensor.empty``.
+    If a fill computes ``value``, the tensor is filled with the same scalar; otherwise the tensor is
+    a ``tensor.empty``.
     """
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
@@ -165,10 +165,10 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
 
 
 def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
-    """Emit operations that remove the padding channels of ``new``, and return their result.
+    """Emit a value equal to ``new`` without its padding channels, and return it.
 
-    The result has the type of ``old``. It is a slice, or a concatenation of slices if the channels
-    are those of several concatenated values. ``padded`` describes the padding.
+    The result has the type of ``old``. It is a slice of ``new``, or, if ``new`` has several runs of
+    channels, a concatenation of slices. ``padded`` describes the padding of ``new``.
     """
     shape = shape_of(old)
     shape[padded.dim] = padded.own
@@ -183,13 +183,13 @@ def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
 
 
 def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
-    """Return the number of runs along each dimension of an operand; 0 if it has no padding.
+    """Return the count of runs along each dimension of an operand; 0 without padding.
 
     A run is the channels of one operand of a concatenation, followed by padding.
 
     Args:
         map_: the indexing map of the operand.
-        runs: the number of runs along each padded loop.
+        runs: the count of runs along each padded loop.
     """
     loops = [plain_dim(expr) for expr in map_.results]
     return [0 if loop is None else runs.get(loop, 0) for loop in loops]

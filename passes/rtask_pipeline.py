@@ -20,13 +20,15 @@ _MOST_CHAINS = 64
 
 @dataclass(frozen=True)
 class Pipeline(Pass):
-    """Compute chains of rOperators in ``chunks``, so that their intermediates need less memory.
+    """Compute chains of rOperators in ``chunks`` chunks; their intermediates then need less memory.
 
-    A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of the
-    last result are concatenated in place. Windows of convolutions make the parts overlap, and the
-    overlap is computed twice. The memory in use is that of the rOperators executed in their order.
-    Chains are chosen to lower it, at the highest peak first, until intermediates fit into
-    ``memory`` bytes.
+    A chain is cut along a dimension that is a parallel loop of each of its rOperators. Each chunk
+    computes a part of the chain's last result; the parts are concatenated in place. If convolutions
+    have windows, the chunks overlap, and the overlap is computed twice.
+
+    The pass counts the bytes in use while the rOperators are executed in the order of the IR. It
+    cuts chains that lower the highest peak of these bytes, until intermediates fit into ``memory``
+    bytes.
     """
 
     name: ClassVar[str] = "rtask-pipeline"

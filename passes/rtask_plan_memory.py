@@ -1,4 +1,4 @@
-"""`rtask-plan-memory`: places intermediates in a shared arena by their liveness."""
+"""`rtask-plan-memory`: places intermediates in a shared arena according to their liveness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ _OFFSET = "rtask.offset"
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Place intermediates in an arena by their liveness in the schedule's happens-before order."""
+    """Place intermediates in an arena; their live ranges follow from the schedule's partial order.
+
+    Two intermediates share bytes only if every use of the first happens before every use of the
+    second.
+    """
 
     name: ClassVar[str] = "rtask-plan-memory"
 
@@ -55,9 +59,9 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Set a byte offset in the arena as an attribute of each buffer's ``memref.alloc``.
+    """Set a byte offset in the arena as an attribute of the ``memref.alloc`` of each given buffer.
 
-    ``offsets`` maps the number of each buffer in ``roots`` to the buffer's offset.
+    ``offsets`` maps a buffer's index in ``roots`` to the buffer's offset.
     """
     for number, offset in offsets.items():
         owner = roots[number].owner
@@ -79,7 +83,10 @@ def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
 
 
 def _erase_with_views(op: ir.Operation) -> None:
-    """Erase a buffer's operation after the views of the buffer; both must have no other users."""
+    """Erase an operation, after all operations that use its results, recursively.
+
+    The operation is a buffer's ``memref.alloc``; only views without further users may use it.
+    """
     for result in op.results:
         for use in list(result.uses):
             _erase_with_views(use.owner.operation)
@@ -87,7 +94,7 @@ def _erase_with_views(op: ir.Operation) -> None:
 
 
 def memory_sizes(main: ir.OpView) -> MemorySizes:
-    """Return the planned memory sizes of an entry function in bytes; zeros if it has no arena."""
+    """Return the planned memory sizes of an entry function, in bytes; zeros if it has no arena."""
     arguments = main.operation.regions[0].blocks[0].arguments
     for number, marks in enumerate(argument_attributes(main)):
         if ARENA in marks:
@@ -109,9 +116,9 @@ def _is_alloc(op: ir.OpView) -> bool:
 
 
 def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
-    """Return the byte offset of each buffer of the arena, by the buffer's number in ``roots``.
+    """Return the byte offset of each buffer of the arena, by the buffer's index in ``roots``.
 
-    Return None if no buffer lies in the arena, as before memory is planned.
+    Return None if no buffer lies in the arena, for example because memory is not yet planned.
     """
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):

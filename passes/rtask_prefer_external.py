@@ -15,11 +15,11 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 @dataclass(frozen=True)
 class PreferExternal(Pass):
-    """Remove the other candidates of rOperators that have external candidate rKernels.
+    """Remove the compiler's candidates of rOperators that also have external candidate rKernels.
 
     rKernels that are no longer candidates are erased. Without this pass, the policy chooses between
     external rKernels and the compiler's own by their costs. The pass runs on buffers, because only
-    then is it known which external rKernels support the operands' strides.
+    bufferization shows which external rKernels support the operands' strides.
     """
 
     name: ClassVar[str] = "rtask-prefer-external"

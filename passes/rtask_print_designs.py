@@ -21,12 +21,13 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 class PrintDesigns(Pass):
     """Print how many designs each rOperator has, and the cheapest design, on standard error (Dali).
 
-    A design maps the iterations of each loop to rTasks, to lanes, to both, or to a serial loop; on
-    a CPU, lanes are elements of vectors. Equal rOperators share a function and are printed once.
-    The machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
-    units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, the
-    search also decides whether a value that is broadcast or read more than once is stored,
-    recomputed, or written to memory before a barrier. The module is unchanged.
+    A design maps the iterations of each loop to rTasks, to lanes, to rTasks and lanes, or to a
+    serial loop; on a CPU, lanes are elements of vectors. Equal rOperators share a function, and
+    their designs are printed once. The machine is a ``device``, a name or a file, with ``num-veus``
+    vEUs (0: one for each execution unit of the device). With ``tiles``, an rTask may also execute
+    several iterations of a loop. With ``values``, the search also decides for each value that is
+    broadcast or read more than once whether the value is stored, recomputed, or written to memory
+    before a barrier. The module is unchanged.
     """
 
     name: ClassVar[str] = "rtask-print-designs"
@@ -45,7 +46,7 @@ class PrintDesigns(Pass):
         """Print the cheapest design of each function that rOperators call, on standard error.
 
         Raises:
-            PassError: if there is no rOperator, or any is tiled already.
+            PassError: if there is no rOperator, or if the module already has rKernels.
         """
         num_veus = None if self.num_veus == 0 else self.num_veus
         machine = machine_of(find_device(self.device).device(num_veus))

@@ -1,4 +1,4 @@
-"""`rtask-print-schedule`: prints a module's rPrograms as readable tables."""
+"""`rtask-print-schedule`: prints a module's rPrograms as tables of rTasks and times."""
 
 from __future__ import annotations
 

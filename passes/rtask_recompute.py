@@ -23,11 +23,12 @@ _MOST_ROUNDS = 4
 class Recompute(Pass):
     """Clone rOperators before late readers, so that intermediates fit into ``memory`` bytes.
 
-    Values that are only kept for later readers are discarded and recomputed, those that are
-    cheapest to recompute first (Dali; checkpoints of Chen et al., 2016). The limit applies to the
-    bytes in use when the rOperators are executed in their order; `rtask-schedule` with the same
-    ``memory`` observes it. If intermediates cannot fit, the choice with the lowest peak is taken.
-    Results are bitwise equal: a clone calls the same rKernels.
+    A value that is kept in memory only for later readers is discarded and recomputed before the
+    next reader; values that are cheapest to recompute come first (Dali; checkpoints of Chen et al.,
+    2016). The limit applies to the bytes in use while the rOperators are executed in the order of
+    the IR; `rtask-schedule` with the same ``memory`` observes it. If intermediates cannot fit, the
+    choice with the lowest peak is taken. Results are bitwise equal: a clone calls the same
+    rKernels.
     """
 
     name: ClassVar[str] = "rtask-recompute"
@@ -51,9 +52,9 @@ class Recompute(Pass):
 
 
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
-    """Clone rOperators of a block, so that their sequence becomes ``repeated``.
+    """Clone rOperators of a block, so that they are executed in the sequence ``repeated``.
 
-    Readers after a clone use its results; views without uses are erased.
+    rOperators behind a clone read the clone's results. Views without uses are erased.
     """
     copies: dict[Root, ir.Value] = {}
     place = 0
@@ -79,10 +80,10 @@ def _renamed(
     """Return a replacement for each operand of ``op`` that lies in a recomputed buffer.
 
     Args:
-        op: the rOperator whose operands are replaced.
+        op: the rOperator that gets the replacements.
         read: the block's rOperators and buffers.
         copies: the last clone's result for each recomputed buffer.
-        ip: the place for clones of the views through which ``op`` reads the buffer.
+        ip: the insertion point for clones of the views through which ``op`` reads the buffers.
     """
     mapping: ValueMap = {}
     for value in op.operands:
@@ -96,10 +97,10 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone at ``ip`` the views from ``root`` to ``value``, on the replacement of ``root``.
+    """Clone at ``ip`` the views from ``root`` to ``value``, but on the replacement of ``root``.
 
-    ``known`` maps ``root`` to its replacement; the clones are added to it. ``mapping`` receives the
-    last clone as the replacement of ``value``.
+    ``known`` maps ``root`` to its replacement; each cloned view's result is added to it.
+    ``mapping`` receives the last clone's result as the replacement of ``value``.
     """
     chain: list[ir.OpView] = []
     current = value

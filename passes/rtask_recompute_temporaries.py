@@ -1,4 +1,4 @@
-"""`rtask-recompute-temporaries`: recomputes elementwise values for each of their readers."""
+"""`rtask-recompute-temporaries`: recomputes an elementwise value once for each of its readers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic
 
 @dataclass(frozen=True)
 class RecomputeTemporaries(Pass):
-    """Clone the elementwise operations of rOperators for each of their readers.
+    """Clone elementwise operations inside rOperators, one clone for each reader of the result.
 
     Without this pass, a value that is read more than once is a temporary of its rTask. After this
-    pass, `linalg-fuse-elementwise-ops` finds one reader for each operation and fuses them. This
-    corresponds to the ablation without temporaries in table 1 of Dali. Results of reductions and
-    products remain temporaries, and so do values whose clones would increase the number of an
-    rOperator's operations by more than the factor ``growth``.
+    pass, each clone has a single reader, and `linalg-fuse-elementwise-ops` fuses the clone into
+    this reader. This corresponds to the ablation without temporaries in table 1 of Dali. Results of
+    reductions and products remain temporaries. So do values whose clones would increase the count
+    of an rOperator's operations by more than the factor ``growth``.
     """
 
     name: ClassVar[str] = "rtask-recompute-temporaries"
@@ -32,7 +32,7 @@ class RecomputeTemporaries(Pass):
         check_least(self, 1, "growth")
 
     def run(self, module: ir.Module) -> None:
-        """Clone elementwise operations for each of their readers, in every rOperator's function."""
+        """Clone the elementwise operations in every rOperator's function for each reader."""
         for function in computations(module):
             for region in function.operation.regions:
                 for block in region.blocks:

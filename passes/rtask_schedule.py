@@ -1,4 +1,4 @@
-"""`rtask-schedule`: rOperators become rPrograms, ordered lists of rTasks on vEUs with barriers."""
+"""`rtask-schedule`: rOperators become rPrograms: for each vEU, a list of rTasks and barriers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ from rammer_mlir.scheduling.supersteps import supersteps
 class Schedule(Pass):
     """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
 
-    Costs are those of ``device``, a name or a file; if the device only supports global
-    synchronization, each rProgram is a superstep. With ``per-operator``, each operator becomes a
-    separate rProgram, as a baseline. If intermediates have to fit into ``memory`` bytes, operators
-    wait for the operators whose memory they reuse; 0 is no limit. Without a limit, at most
-    ``num-veus`` chunks of a chain (`rtask-chunk-chains`) are in progress at a time; if whole chunks
-    occupy all vEUs evenly, each vEU computes whole chunks.
+    - ``device``, a name or a file, determines the costs. If the device only supports global
+      synchronization, each rProgram is a superstep.
+    - ``per-operator``: each rOperator becomes a separate rProgram, as a baseline.
+    - ``memory``: the bytes into which intermediates have to fit; 0 is no limit. With a limit,
+      rOperators wait for the rOperators whose memory they reuse.
+
+    Without a memory limit, at most ``num-veus`` chunks of a chain (`rtask-chunk-chains`) are in
+    progress at a time. If the chunks can be distributed evenly over all vEUs, each chunk is
+    computed by a single vEU.
     """
 
     name: ClassVar[str] = "rtask-schedule"
@@ -99,6 +102,6 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 
 
 def _chunks(operators: Sequence[ir.OpView]) -> dict[int, Chunk]:
-    """Return, by number, the chunk of each rOperator that belongs to a chunk."""
+    """Return the chunk of each rOperator that belongs to a chunk, by the rOperator's index."""
     found = {number: chunk_of(op.operation) for number, op in enumerate(operators)}
     return {number: chunk for number, chunk in found.items() if chunk is not None}

@@ -1,4 +1,4 @@
-"""`rtask-split-products`: splits products by rows if slices read the rows separately."""
+"""`rtask-split-products`: splits a product by rows if separate slices read its rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitProducts(Pass):
-    """Cut products with weights into parts of ``rows`` rows if separate slices read their rows.
+    """Cut products with weights into products of ``rows`` rows if separate slices read their rows.
 
-    Recurrent layers project the inputs of all steps by a single product, and each step reads its
-    rows. If the product is cut into parts, the first steps need not wait for the last rows, and a
-    layer need not wait for the last step of the previous layer. The parts share an rKernel, so that
-    a program's code is the same for sequences of any length. Parts are of equal size: if the rows
-    do not divide evenly, the last part recomputes some rows of the previous part.
+    A recurrent layer projects the inputs of all time steps by a single product, and each time step
+    reads its own rows. If the product is cut into parts, the first time steps need not wait for the
+    last rows, and a layer need not wait for the last time step of the previous layer. The parts
+    share an rKernel, so that a program's code is the same for sequences of any length. Parts are of
+    equal size: if ``rows`` does not divide the product's rows, the last part recomputes some rows
+    of the previous part.
     """
 
     name: ClassVar[str] = "rtask-split-products"
@@ -35,7 +36,7 @@ class SplitProducts(Pass):
         check_least(self, 1, "rows")
 
     def run(self, module: ir.Module) -> None:
-        """Cut products whose results are read in steps of rows into products of few rows."""
+        """Cut products into products of few rows if their results are read a few rows at a time."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         products = [p for op in operations if (p := find_product(op, weights)) is not None]

@@ -1,4 +1,4 @@
-"""`rtask-split-regions`: cuts regions to fit limits, and dissolves those that gain too little."""
+"""`rtask-split-regions`: cuts regions to fit limits, and dissolves regions that gain too little."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
 @dataclass(frozen=True)
 class SplitRegions(Pass):
-    """Cut regions that exceed a limit, and return regions that gain too little to the host.
+    """Cut regions that exceed a limit, and dissolve regions that gain too little.
 
-    The limits are those of the code generator and ``operations``, ``bytes`` and ``values``; 0 is no
-    limit. A region has at most 95 inputs and results: the dialect allows 96 operands of an
-    operation, and the scratch memory of the region's code is one of them. A region is cut into
-    consecutive operations. Of all such cuts, the cut with the least predicted time for launches and
-    transfers on ``device``, a name or a file, with ``num-veus`` vEUs is taken. Regions with fewer
-    than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has one)
-    stay on the host, and so do regions for which the code generator's method ``worth`` returns
-    False.
+    Both the code generator's limits and the options ``operations``, ``bytes`` and ``values`` apply;
+    0 is no limit. A region has at most 95 inputs and results: the dialect allows 96 operands of an
+    operation, and the scratch memory of the region's code is an operand too. A region is cut into
+    sequences of consecutive operations. Of all such cuts, the pass takes the cut with the least
+    predicted time for launches and transfers on ``device``, a name or a file, with ``num-veus``
+    vEUs. A region is dissolved, so that this compiler compiles its operations, in two cases: it has
+    fewer than ``min-macs`` multiply-accumulates (the code generator's own ``min_macs``, if it has
+    one), or the code generator's method ``worth`` returns False for it.
     """
 
     name: ClassVar[str] = "rtask-split-regions"
@@ -49,7 +49,7 @@ class SplitRegions(Pass):
         check_least(self, 1, "num_veus")
 
     def run(self, module: ir.Module) -> None:
-        """Replace the mark of each region of the entry function by the marks of its kept parts."""
+        """Replace the mark of each region by the marks of its parts that are worth keeping."""
         device = find_device(self.device).device(self.num_veus)
         graph = RegionGraph.of(module)
         graph.quotient()
@@ -67,9 +67,9 @@ class SplitRegions(Pass):
     ) -> Iterator[Sequence[int]]:
         """Yield the parts of a region that are within the limits of ``codegen`` and of the pass.
 
-        The region, ``numbers``, and each part are given by the numbers of their units in ``graph``.
-        Units outside of all parts return to the host. The cut minimizes the predicted time of
-        launches and transfers on ``device``.
+        ``numbers`` are the indices in ``graph`` of the region's units; each part is a slice of
+        them. A unit that belongs to no part leaves the region. The cut minimizes the predicted time
+        of launches and transfers on ``device``.
         """
         limits = self._limits(answer(codegen, "limits", codegen.limits, Limits))
 

@@ -43,15 +43,14 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 class Limit:
     """A limit on the bytes that an rTask may access.
 
-    ``memory`` is the maximum in bytes, 0 for no limit; ``op`` is the operation at which the error
-    is reported.
+    ``memory`` is the limit in bytes, 0 for no limit. An error is reported at the operation ``op``.
     """
 
     memory: int
     op: ir.OpView
 
     def check(self, cost: TileCost) -> None:
-        """Raise an OperationError if an rTask of this cost accesses more bytes than the maximum."""
+        """Raise an OperationError if an rTask of the given cost accesses more than the limit."""
         if self.memory and cost.num_bytes > self.memory:
             raise OperationError(
                 self.op,
@@ -87,16 +86,20 @@ _MANY_CALLS = 32
 class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
-    No rTask accesses more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
-    tiles are chosen by the times that the device description predicts for ``num-veus`` vEUs; matrix
-    instructions are assumed for sums of products of the types ``matrix-elements``. Without a
-    device, tiles are chosen for cores of a CPU: the rTasks of the coarsest rKernel execute at most
-    ``work`` scalar operations where that is possible, unless there are at least ``enough`` rTasks
-    and smaller rTasks would read many more bytes in total. Functions that many rOperators call get
-    an additional candidate with small rTasks, which fill gaps in schedules. Registered
-    ``providers`` may offer more rKernels for the ``target``. On a CPU, the ``design`` ``search``
-    finds the tiling that moves the fewest bytes with rTasks of the size that ``greedy`` refinement
-    finds.
+    No rTask accesses more than ``memory`` bytes; 0 is no limit.
+
+    With ``device``, a name or a file, tiles are chosen by the times that the device description
+    predicts for ``num-veus`` vEUs. Sums of products of the types ``matrix-elements`` are assumed to
+    use matrix instructions.
+
+    Without a device, tiles are chosen for cores of a CPU: an rTask of the coarsest rKernel executes
+    at most ``work`` scalar operations where that is possible. More are allowed if there are at
+    least ``enough`` rTasks and smaller rTasks would read many more bytes in total. A function that
+    many rOperators call gets an additional candidate with small rTasks, which fill gaps in
+    schedules. The ``design`` ``greedy`` refines tiles step by step; ``search`` finds the tiling
+    that moves the fewest bytes with rTasks of the size that ``greedy`` finds.
+
+    Registered ``providers`` may offer more rKernels for the ``target``.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -116,7 +119,7 @@ class Tile(Pass):
     def check_options(self) -> None:
         """Raise an OptionError if a number is too small or ``design`` is not valid.
 
-        Only the design ``greedy`` can be combined with a device.
+        With a device, only the design ``greedy`` is valid.
         """
         check_least(self, 1, "candidates", "num_veus", "work")
         check_least(self, 0, "memory", "enough")
@@ -131,7 +134,7 @@ class Tile(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Replace the functions of rOperators by candidate rKernels with their descriptions."""
+        """Replace each function of rOperators by candidate rKernels and their descriptions."""
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)
@@ -193,7 +196,7 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
 def _separate_results(function: ir.OpView) -> None:
     """Clone the producer of each value that the function returns more than once.
 
-    Each result then has a separate value and a separate buffer.
+    Each result is then a separate value and gets a separate buffer.
     """
     terminator = list(function.operation.regions[0].blocks[0].operations)[-1].operation
     seen: set[ir.Value] = set()
@@ -242,7 +245,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 
 def _generated(function: ir.OpView) -> Iterator[str]:
-    """Yield the name of the rKernel that a code generator has generated for a region's function.
+    """Yield the name of the rKernel that a code generator returned for a region's function.
 
     Yield nothing if there is no such rKernel.
     """
@@ -253,7 +256,7 @@ def _generated(function: ir.OpView) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """The providers to ask for rKernels, and the target of these rKernels."""
+    """The providers that are asked for rKernels, and the target for which they compile."""
 
     providers: Sequence[KernelProvider]
     target: str
@@ -278,9 +281,9 @@ class _Wanted:
     """Criteria for the choice of tiles.
 
     Attributes:
-        aims: the targets of the work per rTask, from coarse to fine.
-        candidates: the maximum number of rKernels per function.
-        memory: maximum bytes that an rTask may access, 0 for no limit.
+        aims: the wanted work per rTask for each candidate, from coarse to fine.
+        candidates: the maximum count of rKernels per function.
+        memory: the maximum bytes that an rTask may access, 0 for no limit.
         device: the device; None for cores of a CPU.
         design: ``greedy`` or ``search``.
         matrix_elements: element types that the target's matrix instructions multiply.
@@ -296,8 +299,8 @@ class _Wanted:
     def for_calls(self, calls: int) -> _Wanted:
         """Return the criteria for a function that ``calls`` rOperators call.
 
-        On a CPU, if there are several candidates, a function with ``_MANY_CALLS`` calls or more
-        gets one more candidate.
+        On a CPU, a function that at least ``_MANY_CALLS`` rOperators call gets one more candidate,
+        unless ``candidates`` is 1.
         """
         one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
         return replace(self, candidates=self.candidates + 1) if one_more else self
@@ -306,10 +309,10 @@ class _Wanted:
 def _tilings(
     computation: Computation, wanted: _Wanted, cost: Callable[[Tiling], TileCost], element: str
 ) -> list[Tiling]:
-    """Return the tilings of the candidate rKernels of a computation, from coarse to fine.
+    """Return the tilings of a computation's candidate rKernels, from coarse to fine.
 
-    ``element`` is the element type of the matrix instructions that perform most of the operations;
-    empty if there are none. ``cost`` returns the cost of an rTask of a tiling.
+    ``cost`` returns the cost of one rTask of a tiling. ``element`` is the element type of the
+    matrix instructions that perform most of the operations; it is empty if there are none.
     """
     space = computation.space
     assert space is not None
@@ -329,9 +332,9 @@ def _tilings(
 def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
     """Return the element type on which matrix instructions compute most of a computation.
 
-    It is one of ``elements``, the types of the target's matrix instructions, which multiply f32 as
-    tf32. The result is empty if there is no such type, or if a factor has fewer rows or columns
-    than the matrices of an instruction.
+    ``elements`` are the types of the target's matrix instructions, which multiply f32 as tf32.
+    Return an empty string if no matrix instruction fits, or if a factor has fewer rows or columns
+    than ``_MATRIX_SIDE``.
     """
     main = max(computation.generics, key=lambda op: op.operations, default=None)
     if main is None or not main.matrix_element:
@@ -346,11 +349,12 @@ def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
-    """Return a limit on the bytes of an rTask, such that values which it reads twice stay in L1.
+    """Return a limit on an rTask's bytes that keeps values which the rTask reads twice in L1.
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials.
     ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share
-    of its bytes. Return 0, for no limit, if no value is read again.
+    of its bytes, so that tiles do not become too small. Return 0, for no limit, if no value is read
+    twice.
     """
     if not computation.reads_again:
         return 0

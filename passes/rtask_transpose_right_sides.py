@@ -1,4 +1,4 @@
-"""`rtask-transpose-right-sides`: products read their right operands in the faster layout."""
+"""`rtask-transpose-right-sides`: chooses the faster layout for right operands of products."""
 
 from __future__ import annotations
 
@@ -22,25 +22,31 @@ _FEWEST_COLUMNS = 32
 class TransposeRightSides(Pass):
     """Copy transposed right operands of products with many rows; do without copies for few rows.
 
-    The right side of a product is its right operand; this pass concerns right sides that are known
-    only at run time, such as the keys of an attention. A product reads its right side once for each
+    The right side of a product is its right operand. This pass changes right sides that are known
+    only at run time, such as the keys in attention. A product reads its right side once for each
     group of its rows. If the elements of a column are adjacent in memory, each element of the
-    result needs a sum over a register's lanes, or each load a transpose. A transposing copy avoids
-    both, and costs as much as several rows of the product, or more if it does not fit into a core's
-    caches. One AVX-512 core needs, in us with and without a copy, for rows x inner x columns of
-    f32: 50 and 13 for 1x512x256, 45 and 23 for 8x512x256, 56 and 122 for 256x64x256, 407 and 555
-    for 200x1024x128, 2417 and 1297 for 64x1024x1024.
+    result needs a sum over a register's lanes, or each load needs a transpose. A transposing copy
+    avoids both. The copy costs as much as several rows of the product, or more if it does not fit
+    into a core's caches. Times of one AVX-512 core for products of rows x inner x columns of f32:
 
-    Copies are stored in panels of ``width`` columns if ``width`` divides the number of columns, so
-    that a tile reads contiguous memory instead of a part of each row. A right side of at least
-    ``least`` bytes is copied in panels for a product of at least ``packed`` rows even if it is not
-    transposed. The same core needs, in ms without a copy and with one in panels of 32: 10.1 and 8.1
-    for 4 products of 1024x1024x128, 13.9 and 10.6 for 4 of 1024x128x1024, 37.1 and 26.4 for
-    256x2048x2048.
+    - 1x512x256: 50 us with a copy, 13 us without
+    - 8x512x256: 45 us with, 23 us without
+    - 256x64x256: 56 us with, 122 us without
+    - 200x1024x128: 407 us with, 555 us without
+    - 64x1024x1024: 2417 us with, 1297 us without
 
-    A product of at most ``few`` rows, or with a right side of more than ``most`` bytes, reads the
-    source of a transposing copy. A product of at least ``many`` rows gets a copy of a transposed
-    right side of at most ``most`` bytes.
+    Copies are stored in panels of ``width`` columns if ``width`` divides the count of columns, so
+    that a tile reads contiguous memory instead of a part of each row. A product of at least
+    ``packed`` rows copies a right side of at least ``least`` bytes into panels even if the right
+    side is not transposed. Times of the same core, with panels of 32 columns:
+
+    - 4 products of 1024x1024x128: 8.1 ms with a copy, 10.1 ms without
+    - 4 products of 1024x128x1024: 10.6 ms with, 13.9 ms without
+    - 256x2048x2048: 26.4 ms with, 37.1 ms without
+
+    If the model itself makes a transposing copy, a product reads the copy's source instead in two
+    cases: it has at most ``few`` rows, or a right side of more than ``most`` bytes. A product of at
+    least ``many`` rows copies a transposed right side of at most ``most`` bytes.
     """
 
     name: ClassVar[str] = "rtask-transpose-right-sides"
@@ -57,8 +63,8 @@ class TransposeRightSides(Pass):
         """Check the options.
 
         Raises:
-            OptionError: unless 0 <= ``few`` < ``many``, the other numbers are at least 1, and
-                panels of ``width`` columns exist.
+            OptionError: unless 0 <= ``few`` < ``many``, the options ``most``, ``packed`` and
+                ``least`` are at least 1, and ``width`` is a supported panel width.
         """
         if not 0 <= self.few < self.many:
             raise OptionError(

@@ -20,10 +20,11 @@ class VerifySchedule(Pass):
     name: ClassVar[str] = "rtask-verify-schedule"
 
     def run(self, module: ir.Module) -> None:
-        """Verify the schedules of all rPrograms of the module.
+        """Verify the schedules of all rPrograms in the module.
 
         Raises:
-            ScheduleError: at the first broken rule; the message names the rTasks in conflict.
+            ScheduleError: at the first broken rule; the message names the rTasks or buffers that
+                break it.
         """
         scheduled = read_plan(module)
         offsets = arena_offsets(scheduled.builder.roots)

@@ -1,4 +1,4 @@
-"""`rtask-winograd`: convolutions are computed by Winograd's minimal filtering if it is faster."""
+"""`rtask-winograd`: computes convolutions by Winograd's minimal filtering where it is faster."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from rammer_mlir.passes.winograd.tiles import EXPAND
 class Winograd(Pass):
     """Compute 3x3 convolutions of unit stride by F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
 
-    A large image is cut into strips, and each rTask transforms a strip, multiplies it and
-    transforms it back. For many channels, the three steps are separate rOperators, so that the
-    transformed weights are read once (Lavin and Gray, *Fast Algorithms for Convolutional Neural
-    Networks*). ``tile`` forces tiles of 2 or 4 rows and columns (0: the faster); ``form`` forces
-    ``strips`` (a single rOperator) or ``operators`` (three), wherever that is possible.
+    A large image is cut into strips, and each rTask transforms a strip, multiplies the transformed
+    strip by the transformed weights, and transforms the product back. For many channels, these
+    three steps are separate rOperators, so that the transformed weights are read once (Lavin and
+    Gray, *Fast Algorithms for Convolutional Neural Networks*). ``tile`` forces output tiles of 2x2
+    or 4x4 elements (0: whichever is faster). ``form`` forces ``strips`` (a single rOperator) or
+    ``operators`` (three rOperators), where possible.
     """
 
     name: ClassVar[str] = "rtask-winograd"
@@ -47,7 +48,10 @@ class Winograd(Pass):
             )
 
     def run(self, module: ir.Module) -> None:
-        """Replace rOperators that convolve blocks of channels by the fastest Winograd variant."""
+        """Replace rOperators that convolve blocks of channels by their fastest Winograd variant.
+
+        An rOperator stays as it is if no variant is faster.
+        """
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
         for function in list(computations(module)):
@@ -63,9 +67,9 @@ class Winograd(Pass):
         weights: DerivedWeights,
         outliner: Outliner,
     ) -> None:
-        """Replace all calls of a convolution's function by the fastest Winograd variant.
+        """Replace ``calls``, the rOperators of a convolution's function, by a Winograd variant.
 
-        Without a fast variant, or if a call's weights are not constant, nothing changes.
+        Nothing changes if no variant is chosen, or if the weights of an rOperator are not constant.
         """
         convolution = read_convolution(function) if calls else None
         if convolution is None:
@@ -91,9 +95,9 @@ class Winograd(Pass):
 
 
 def _erase_unused_padding(value: ir.Value) -> None:
-    """Erase the padding, or the reshape of a padding, that computes ``value``, if it is unused.
+    """Erase the ``tensor.pad``, and reshapes of its result, that compute ``value``, if unused.
 
-    If it were kept, the border of the padded image would still be filled.
+    Otherwise the border of the padded image would still be filled.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or any(True for _ in value.uses):

@@ -1,7 +1,7 @@
 """Compiles neural networks into a few persistent device programs, and runs them.
 
-``load`` and running a model need only NumPy; ``compile`` also needs the compiler's packages. Both
-functions import their dependencies when they are called.
+``load`` and the loaded model need only NumPy; ``compile`` also needs the compiler's packages. Each
+function imports the packages that it needs when it is called.
 """
 
 from __future__ import annotations
@@ -258,43 +258,49 @@ def compile(
 ) -> CompiledModel | OpenModel | HostedModel | EntriesModel:
     """Compile a model of ONNX, PyTorch or JAX, or the public functions of an MLIR module.
 
-    If dimensions of inputs are open, the result is an ``OpenModel``: the arrays of a run bind the
-    dimensions, and each binding is compiled at its first use, with these options. Type checkers
-    infer this type if ``specializations`` is given. If control flow or sizes depend on data, the
-    result is a ``HostedModel``: the host runs several programs. An MLIR module of several public
-    functions gives an ``EntriesModel``, with a model for each in ``entries``.
+    The class of the result depends on the model:
+
+    - An ``OpenModel`` if inputs have open dimensions. The sizes of a run's arrays are the sizes of
+      the open dimensions; a program for these sizes is compiled at their first use, with these
+      options. Type checkers infer ``OpenModel`` only if ``specializations`` is given.
+    - A ``HostedModel`` if control flow or sizes depend on data: the host runs several programs.
+    - An ``EntriesModel`` for an MLIR module of several public functions, with a model for each
+      function in ``entries``.
+    - Otherwise an executable of one program.
 
     Args:
-        model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
-            ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``. MLIR is a path that
-            ends in ``.mlir`` or ``.mlirbc``, text, bytecode, or an ``ir.Module``: linalg on
-            tensors, TOSA or StableHLO, or any stage that ``rammer-compile --emit`` printed. PyTorch
-            is a ``torch.nn.Module`` in evaluation mode or a ``torch.export.ExportedProgram``;
-            ``rammer_mlir.pytorch`` has a callable on tensors. JAX is the result of
+        model: for ONNX, a path, the bytes of a model, a binary file object, an ``onnx.ModelProto``,
+            an ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``. For MLIR, a path
+            that ends in ``.mlir`` or ``.mlirbc``, text, bytecode, or an ``ir.Module``, with linalg
+            on tensors, TOSA or StableHLO, or any stage that ``rammer-compile --emit`` printed. For
+            PyTorch, a ``torch.nn.Module`` in evaluation mode or a ``torch.export.ExportedProgram``;
+            ``rammer_mlir.pytorch`` has a callable on tensors. For JAX, the result of
             ``jax.jit(f).lower(...)``; ``rammer_mlir.jax`` has a callable for JAX functions.
-        target: ``cpu``, this machine's processor; another processor, ``cpu:x86-64-v3``; or a GPU,
-            ``nvvm:sm_90``, ``rocdl:gfx90a``.
-        shapes: static shapes of inputs with open dimensions, by name.
-        dims: sizes of open dimensions by the name that the model gives them, for all dimensions of
-            that name.
-        external_data: a folder with external data, in addition to the folder of the model. Links in
-            either folder may lead to the other; no other files are read.
-        entry: of an MLIR module, the function to compile; None for all public functions.
-        constants: of an MLIR module, values of arguments marked ``rtask.constant``, by name, or an
-            ``.npz`` file of them.
-        inputs: of a PyTorch module, example inputs: a tuple of positional arguments, or a dict of
+        target: ``cpu`` for this machine's processor; another processor, such as ``cpu:x86-64-v3``;
+            or a GPU, such as ``nvvm:sm_90`` or ``rocdl:gfx90a``.
+        shapes: static shapes of inputs with open dimensions, by input name.
+        dims: sizes of open dimensions, by the dimension's name in the model. A size applies to all
+            dimensions with this name.
+        external_data: a folder with external data, in addition to the model's folder. Symbolic
+            links in one of the two folders may lead to the other folder; files elsewhere are not
+            read.
+        entry: the function of an MLIR module to compile; None for all public functions.
+        constants: values of an MLIR module's arguments marked ``rtask.constant``, by name, or an
+            ``.npz`` file with these values.
+        inputs: example inputs of a PyTorch module: a tuple of positional arguments, or a dict of
             named arguments.
-        dynamic_shapes: of a PyTorch module, the open dimensions, as in ``torch.export.export``.
-        specializations: of a model with open dimensions, the greatest number of programs in memory;
-            there is a program for each binding of the dimensions.
+        dynamic_shapes: the open dimensions of a PyTorch module, as in ``torch.export.export``.
+        specializations: for a model with open dimensions, the largest number of programs in memory;
+            each combination of sizes of the open dimensions has a program.
         executor: with measured costs, runs the measurements of rKernels in other processes or on
             other machines; None to measure sequentially in this process.
-        emulate: execute the GPU's kernel on this machine's processor.
-        check: let emulation find errors that are undefined behavior on a GPU: accesses out of
-            bounds, reads of memory never written, and data races, at many times the run time.
+        emulate: execute the GPU kernel on this machine's processor.
+        check: let the emulation detect errors that are undefined behavior on a GPU: accesses out of
+            bounds, reads of uninitialized memory, and data races. This multiplies the run time.
         device: index of the GPU that runs the model.
-        cache: take the program from the user's cache if nothing has changed since it was compiled,
-            and store it there (``RAMMER_CACHE_DIR``); emulated programs are compiled each time.
+        cache: take the program from the user's cache (``RAMMER_CACHE_DIR``) if the model, the
+            options and the compiler are unchanged, and store new programs there. Emulated programs
+            are always compiled again.
         options: the options that ``Options`` declares, see below.
 
     Returns:
@@ -347,17 +353,17 @@ def load(
 ) -> LoadedModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
-    A file with several specializations gives an ``OpenModel`` that runs only those. A loaded model
-    can be pickled: the pickle contains the path of the file, which must exist unchanged when the
-    pickle is loaded.
+    A file with several specializations gives an ``OpenModel``, which runs only these
+    specializations. A loaded model can be pickled: the pickle contains the path of the file, which
+    must exist unchanged when the pickle is loaded.
 
     Args:
         path: the artifact.
-        device: index of the GPU that runs a model compiled for a GPU; the first run opens it.
-        mapped: memory-map large constants from the file, so that processes share them; pass False
-            to read them, if the file may be changed in place while the model is in use.
-        verify: an Ed25519 public key, as PEM text or the path of a PEM file; files without a valid
-            signature of the private key are refused. All constants are then read, not mapped.
+        device: index of the GPU that runs a model compiled for a GPU; the first run opens the GPU.
+        mapped: memory-map large constants from the file, so that processes share them. Pass False
+            to read the constants if the file may be changed in place while the model is in use.
+        verify: an Ed25519 public key, as PEM text or the path of a PEM file. A file without a valid
+            signature by the matching private key is refused, and constants are read, not mapped.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another

@@ -62,10 +62,10 @@ class RammerBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> RammerRep:
-        """Return the model, compiled with the options ``kwargs`` of ``rammer_mlir.compile``.
+        """Compile the model with the options ``kwargs`` of ``rammer_mlir.compile``, and return it.
 
         Raises:
-            RammerError: if it cannot be compiled, or the device is not a CPU.
+            RammerError: if the model cannot be compiled, or the device is not a CPU.
         """
         if not cls.supports_device(device):
             raise OptionError(f"device '{device}': expected CPU, found another; choose it")
@@ -80,12 +80,13 @@ class RammerBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Run a node on this machine's CPU, and return its outputs.
+        """Compile and run a node on this machine's CPU, and return the node's outputs.
 
         Args:
             node: a node of any supported operator.
-            inputs: an array for each distinct input that is present, in order; or a single array.
-            device: a CPU.
+            inputs: the node's input arrays in order, without absent inputs, and with a single array
+                for an input that the node reads twice. A single array needs no sequence.
+            device: ``CPU`` or ``CPU:0``.
             outputs_info: dtype and shape of each output in order, if ONNX cannot infer them.
             kwargs: ``opset_version``, by default ONNX's newest, and options of ``compile``.
 
@@ -100,7 +101,7 @@ class RammerBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether ``device`` is a CPU (``CPU`` or ``CPU:0``): no other is supported."""
+        """Return whether ``device`` is supported, which only a CPU is (``CPU`` or ``CPU:0``)."""
         return device.split(":")[0] == "CPU"
 
 
@@ -110,14 +111,17 @@ def _model_of(
     outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]],
     version: int,
 ) -> onnx.ModelProto:
-    """Return a model that consists of the node; raise InputError for a wrong number of arrays.
+    """Return a model that consists of a single node.
 
     Args:
         node: the node.
-        arrays: an array for each distinct input that is present, in order; it gives the input's
-            dtype and shape.
+        arrays: the node's input arrays in order, without absent inputs, and with a single array for
+            an input that the node reads twice. Each array gives its input's dtype and shape.
         outputs_info: dtype and shape of the node's first outputs; may be empty.
         version: opset of ONNX's default domain.
+
+    Raises:
+        InputError: if the number of arrays is wrong.
     """
     names = [name for name in dict.fromkeys(node.input) if name]
     if len(arrays) != len(names):

@@ -43,28 +43,30 @@ def compile_launches(
     watchdog: int = 0,
     device: int = 0,
 ) -> GpuExecutable:
-    """Compile the launches of a host function to a persistent kernel.
+    """Compile the kernel launches of a host function to a single persistent kernel.
 
     Args:
-        module: in the caller's context, with a function whose body consists of kernel launches
-            (``gpu.launch_func``), allocations and constants. It is consumed: after the call it
-            contains the kernel.
+        module: a module in the caller's context. The body of its host function consists of kernel
+            launches (``gpu.launch_func``), allocations and constants. The module is modified: after
+            the call it contains the persistent kernel.
         target: the GPU, such as ``nvvm:sm_90`` or ``rocdl:gfx90a``.
         policy: name of the scheduling policy.
-        num_veus: number of blocks of the persistent kernel; None for the number of the device's
-            multiprocessors.
-        costs: the device whose costs the schedule follows, a name or a file.
-        function: of several host functions, the one to compile; the others are erased.
+        num_veus: number of blocks of the persistent kernel; None for one block per multiprocessor
+            of the device.
+        costs: device description with which the policy predicts times: a name, or the path of a
+            file. None chooses one like the target.
+        function: name of the host function to compile if the module has several; the other host
+            functions are erased.
         emulate: execute the kernel on this machine's processor.
         check: let emulation detect races and accesses out of bounds.
-        watchdog: polls after which a waiting vEU stops the program; 0 for no watchdog.
-        device: index of the GPU to run on; the first run opens it.
+        watchdog: number of polls after which a waiting vEU stops the program; 0 for no watchdog.
+        device: index of the GPU to run on; the first run opens the GPU.
 
     Returns:
-        An executable whose inputs are the function's arguments, by their ``rtask.name`` or as
-            ``arg0``, ``arg1`` and so on; those marked ``rtask.output`` are its outputs. Other
-            arguments that kernels write are updated in place if they are on the device, and ``run``
-            returns their new values. Arguments must not overlap.
+        An executable. Its inputs are the host function's arguments, named by their attribute
+        ``rtask.name`` or else ``arg0``, ``arg1`` and so on. Its outputs are the arguments with the
+        attribute ``rtask.output``. An input that kernels write is updated in place if its array is
+        on the GPU, and ``run`` returns its new value. Arguments must not overlap in memory.
 
     Raises:
         RammerError: if a launch cannot be part of a static program; the message names the launch.

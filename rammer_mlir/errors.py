@@ -8,7 +8,7 @@ remedy. The command-line tools print it as ``error: ...`` and exit with status 1
 def _printable(text: str) -> str:
     """Return the text with line breaks and terminal control characters escaped.
 
-    Names in messages come from the input.
+    Messages contain names from the user's model, which may have such characters.
     """
     if text.isprintable():
         return text
@@ -26,7 +26,7 @@ class RammerError(Exception):
 class AssemblyError(RammerError):
     """Raised for malformed text of the `rtask` dialect.
 
-    ``line`` and ``column`` are numbers from 1, or 0 if unknown; the message does not contain them.
+    ``line`` and ``column`` count from 1, and are 0 if unknown; the message does not contain them.
     """
 
     def __init__(self, line: int, message: str, column: int = 0) -> None:
@@ -97,7 +97,7 @@ class CacheWarning(RammerWarning):
 
 
 class FallbackWarning(RammerWarning):
-    """External code lacks a library or package that it needs; the host's rKernels replace it."""
+    """External code lacks a library or package; rKernels of this compiler replace it."""
 
 
 class OffloadWarning(RammerWarning):

@@ -1,9 +1,10 @@
 """Registers extensions from other packages and programs; see ``docs/extending.md``.
 
-Each ``register_*`` function registers an object in this process. ``--plugin MODULE|FILE.py``
-imports code that calls these functions; a package offers the same objects by entry points instead.
-Objects are selected by name, and built-in objects cannot be replaced. ``rammer_mlir.codegens`` has
-the classes and functions for writing a code generator.
+Each ``register_*`` function registers an object in this process. The command-line option
+``--plugin`` imports a module or a Python file that calls these functions. An installed package can
+declare the same objects as entry points instead. Objects are selected by name, and built-in objects
+cannot be replaced. ``rammer_mlir.codegens`` has the classes and functions for writing a code
+generator.
 """
 
 from __future__ import annotations

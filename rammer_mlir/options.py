@@ -1,7 +1,8 @@
-"""Declares the options of a compilation, each once; the target is a separate argument.
+"""Declares the options of a compilation in a single place; the target is a separate argument.
 
 ``rammer_mlir.compile``, the command line, its help, the checks and the compile cache's key all
-derive from these declarations: a new option is an entry of ``Options`` and its use.
+derive from these declarations. A new option therefore needs only an entry in ``Options`` and the
+code that uses it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Option:
     Attributes:
         default: default value.
         help: help text, without a full stop.
-        flag: spelling on the command line; by default derived from the name, with dashes. The flag
-            of an option that is true by default begins with ``--no-``.
+        flag: the option's name on the command line; by default its name in Python with dashes. The
+            flag of an option that is true by default begins with ``--no-``.
         metavar: placeholder of the value in help texts.
         words: description of valid values for messages; by default derived from the type, such as
             "an integer".
-        only_for: description of the targets that support it; empty if all targets do. Each backend
-            lists the names of the options that it supports.
-        is_bytes: whether it is a size in bytes, which the command line accepts with a unit.
+        only_for: description of the targets that support the option, for messages; empty if all
+            targets do. Each backend lists the names of the options that it supports.
+        is_bytes: whether the value is a size in bytes, which the command line accepts with a unit.
     """
 
     default: object
@@ -276,7 +277,7 @@ class Declared:
     """An option with its name and type.
 
     Attributes:
-        name: name in Python.
+        name: name of the option as a Python argument.
         kind: ``str``, ``int``, ``float``, ``bool``, or ``Mapping``.
         may_be_none: whether None is a valid value.
         option: the metadata.
@@ -308,7 +309,7 @@ def _declared(name: str, hint: object) -> Declared:
 
 
 def with_defaults(given: Mapping[str, object]) -> Options:
-    """Return ``given``, options by name, with the default of each option that it lacks."""
+    """Return the options ``given``, by name, with defaults for all options that are missing."""
     complete = {declared.name: declared.option.default for declared in declared_options()}
     return Options(**{**complete, **given})  # type: ignore[typeddict-item]
 

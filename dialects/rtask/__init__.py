@@ -32,9 +32,10 @@ definition.
 def register(context: ir.Context) -> None:
     """Load the dialect into a context, unless it is loaded already.
 
-    May be called from several threads at once. Multithreading of the context is disabled and must
-    stay disabled: MLIR verifies functions in parallel, and its threads would wait for Python's
-    global lock to call our verifiers, while the caller holds that lock and waits for the threads.
+    Several threads may call this function at the same time. The function disables the context's
+    multithreading, which must stay disabled. Otherwise MLIR verifies functions in parallel: its
+    threads wait for Python's global interpreter lock to call our verifiers, while the caller holds
+    that lock and waits for MLIR's threads.
     """
     with _LOADING:
         context.enable_multithreading(False)

@@ -21,8 +21,8 @@ class Access:
     The box of rTask ``i`` is ``offsets(i) .. offsets(i) + sizes``, clipped to the argument's shape.
 
     Attributes:
-        argument: the argument's number, counted from 0 after the rTask's id.
-        offsets: an affine map from the rTask's id to the box's first element in each dimension.
+        argument: the index of the argument, where 0 is the argument that follows the rTask's id.
+        offsets: an affine map from the rTask's id to the box's first index in each dimension.
         sizes: the number of elements in each dimension, before the box is clipped.
     """
 
@@ -33,10 +33,10 @@ class Access:
     def boxes(
         self, num_rtasks: int, shape: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first element and the exclusive end of every rTask's box.
+        """Return the first index and the exclusive end of every rTask's box, per dimension.
 
-        Both are int64 arrays of shape (num_rtasks, rank), clipped to ``shape``, the argument's
-        shape.
+        Both arrays have the shape (num_rtasks, rank). Boxes are clipped to ``shape``, the
+        argument's shape.
         """
         ids = np.arange(num_rtasks, dtype=np.int64)
         columns = [evaluate(expr, ids) for expr in self.offsets.results]
@@ -52,7 +52,7 @@ def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     ``ids`` and the result are int64 arrays of rank 1 and equal length.
 
     Raises:
-        ValueError: if the expression has another dimension or a symbol.
+        ValueError: if the expression contains a symbol.
     """
     if isinstance(expr, ir.AffineConstantExpr):
         return np.full_like(ids, expr.value)
@@ -77,7 +77,8 @@ def read_accesses(op: ir.Operation, key: str) -> list[Access]:
     """Return the accesses in the array attribute ``key`` of the ``rtask.kernel`` ``op``.
 
     Raises:
-        Broken: if the attribute is missing, or an entry is no dictionary of an access.
+        Broken: if the attribute is missing, or an entry is not a dictionary with exactly the keys
+            ``argument``, ``offsets`` and ``sizes``.
     """
     return [_read(op, key, entry) for entry in attribute(op, key, ir.ArrayAttr)]
 

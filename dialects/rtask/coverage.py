@@ -13,20 +13,21 @@ Ints = NDArray[np.int64]
 def first_miscovered(
     starts: Ints, ends: Ints, shape: Sequence[int]
 ) -> tuple[tuple[int, ...], int] | None:
-    """Return the first element that is not in exactly one of the boxes.
+    """Return the first array element that is not in exactly one of the boxes.
 
-    The indicator function of a box has a mixed difference that is +1 or -1 at its corners and 0
-    elsewhere. The boxes cover the array exactly once if and only if their differences add up to the
-    difference of the box that is the whole array. This costs O(n log n) for n boxes, regardless of
-    the array's size.
+    Take the function that is 1 inside a box and 0 outside. Its differences between neighbouring
+    elements, taken along every dimension in turn, are +1 or -1 at the box's corners and 0
+    elsewhere. The boxes cover the array exactly once if and only if the sum of these values over
+    all boxes equals the values of a single box that spans the array. For n boxes this costs
+    O(n log n), regardless of the array's size.
 
     Args:
-        starts: (boxes, rank) int64, the first element of each box.
-        ends: (boxes, rank) int64, the exclusive end of each box.
+        starts: (boxes, rank) int64, the first index of each box in each dimension.
+        ends: (boxes, rank) int64, the exclusive end of each box in each dimension.
         shape: the array's extent in each dimension.
 
     Returns:
-        The indices of the first element, in row-major order, that is in no box or in several boxes,
+        The index of the first element, in row-major order, that is in no box or in several boxes,
             and the number of boxes that contain it; None if each element is in exactly one box.
     """
     if 0 in shape:
@@ -54,10 +55,11 @@ def first_miscovered(
 
 
 def _corners(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """Return the 2**rank corners of all boxes, and the sign of each in the mixed difference.
+    """Return the 2**rank corners of every box, and the sign of each corner: +1 or -1.
 
-    ``starts`` and ``ends``, of shape (boxes, rank), have the first element and the exclusive end of
-    each box. The results have the shapes (boxes * 2**rank, rank) and (boxes * 2**rank,).
+    The sign is -1 where an odd number of the corner's coordinates are ends. ``starts`` and
+    ``ends``, of shape (boxes, rank), have each box's first index and exclusive end. The corners
+    have the shape (boxes * 2**rank, rank), the signs (boxes * 2**rank,).
     """
     boxes, rank = starts.shape
     choices = (np.arange(2**rank)[:, None] >> np.arange(rank)) & 1

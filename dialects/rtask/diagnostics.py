@@ -1,7 +1,7 @@
 """Gives verifiers access to attributes, and reports the first broken rule as a diagnostic.
 
-MLIR runs these verifiers before the verifiers that IRDL derives from an operation's declaration, so
-they cannot assume that an attribute or region is present.
+MLIR runs the verifiers of this package before those that IRDL derives from an operation's
+declaration, so the former cannot assume that an attribute or region is present.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Broken(Exception):
 def verified(check: Callable[[], None]) -> bool:
     """Call ``check``; return True if it finds no broken rule.
 
-    ``check`` raises ``Broken`` for a broken rule. The error is then emitted as a diagnostic of MLIR
-    at the operation, and the result is False.
+    ``check`` raises ``Broken`` for a broken rule. This function then emits the error as an MLIR
+    diagnostic at the location of the operation that breaks the rule, and returns False.
     """
     try:
         check()
@@ -54,10 +54,11 @@ def attribute(op: ir.Operation, key: str, kind: type[_A]) -> _A:
 
 
 def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
-    """Return the value of the integer attribute ``key``.
+    """Return the value of the integer attribute ``key`` of ``op``.
 
     Raises:
-        Broken: if it is missing or below ``at_least``; the message ends with ``rule``.
+        Broken: if the attribute is missing, no integer, or below ``at_least``. ``rule`` is the text
+            of the rule that a value below ``at_least`` breaks; the message ends with it.
     """
     value = attribute(op, key, ir.IntegerAttr).value
     if value < at_least:
@@ -108,10 +109,10 @@ def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
 
 
 def inside(op: ir.Operation, parent: str) -> None:
-    """Check that the operation's parent has the name ``parent``.
+    """Check that the parent operation of ``op`` has the name ``parent``.
 
     Raises:
-        Broken: if it has another name.
+        Broken: if ``op`` has no parent, or a parent with another name.
     """
     found = op.parent
     if found is None or found.operation.name != parent:
@@ -120,10 +121,10 @@ def inside(op: ir.Operation, parent: str) -> None:
 
 
 def module_of(op: ir.Operation) -> ir.Operation:
-    """Return the innermost module around the operation, whose symbol table it uses.
+    """Return the innermost module that contains ``op``, or ``op`` if it is a module.
 
     Raises:
-        Broken: if there is no module around it.
+        Broken: if no module contains ``op``.
     """
     found = op
     while found.name != "builtin.module":

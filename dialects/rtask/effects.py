@@ -1,7 +1,8 @@
 """Declares memory effects of operations, so that MLIR may merge, move and remove them.
 
-On tensors an rOperator has no effects: ``cse`` merges equal ones, and ``canonicalize`` removes
-unused ones. On memrefs it reads and writes its operands, and nothing else.
+On tensors an rOperator has no effects: ``cse`` merges equal rOperators, and ``canonicalize``
+removes unused rOperators. On memrefs an rOperator reads and writes its operands, and no other
+memory.
 """
 
 from typing import Any
@@ -17,11 +18,12 @@ rOperators, because each writes its own part of the buffer.
 
 
 class BufferEffects(ir.MemoryEffectsOpInterface):
-    """The memory effects of rOperators and runs: they read and write all operands on memrefs.
+    """The memory effects of ``rtask.operator`` and ``rtask.run``: all memrefs are read and written.
 
-    On tensors there are no effects, unless the function has the attribute ``rtask.placed``. All
-    memref operands count as written: the ``rtask.kernel`` lists those that really are, but looking
-    it up at each query would search the module.
+    An operation on tensors has no effects, unless the function around it has the attribute
+    ``rtask.placed``. Every memref operand counts as written. The ``rtask.kernel`` lists the
+    operands that are written, but finding the ``rtask.kernel`` at each query would search the
+    module.
     """
 
     @staticmethod

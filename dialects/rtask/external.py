@@ -36,12 +36,13 @@ class External:
 
     ``module`` is the name of the ``rtask.module`` that defines the function ``symbol``.
 
-    The function is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start
-    of each input and output, all dense in row-major order, and returns 0 if it succeeds. If
-    ``has_state``, a state is opened once, and the function is called as ``int32_t (void *state,
-    int64_t rtask, void **arguments)``. Inputs and outputs begin at multiples of ``alignment``
-    bytes. If the ``grain`` is ``device``, the rKernel has a single rTask, which runs alone on the
-    device.
+    The function is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with a pointer
+    to each input and output. It returns 0 if it succeeds. Inputs and outputs are dense and
+    row-major, and begin at multiples of ``alignment`` bytes. If the ``grain`` is ``device``, the
+    rKernel has a single rTask, which runs alone on the device.
+
+    If ``has_state``, the foreign code creates a state once, before the first run. The function is
+    then called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
 
     On a GPU, all threads of the block that runs the rTask call ``void symbol(int64_t rtask, int32_t
     thread, int32_t threads, void *argument0, ...)``.
@@ -133,11 +134,13 @@ def _grain(op: ir.Operation, given: ir.Attribute | None) -> Grain:
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:
-    """Check that an rKernel has a body, or else an attribute ``external`` with a valid module.
+    """Check that an rKernel has either a body or a valid attribute ``external``.
+
+    ``op`` is the ``rtask.kernel``, ``function`` the ``func.func`` that it describes.
 
     Raises:
-        Broken: if the rKernel has both or neither, or if the module, the state or the grain that
-            ``external`` gives is invalid.
+        Broken: if the rKernel has both or neither; or if ``external`` names no ``rtask.module``,
+            lacks the state that the module's form needs, or has a grain that is invalid.
     """
     external, has_body = read_external(op), bool(len(function.regions[0].blocks))
     name = ir.StringAttr(function.attributes["sym_name"]).value

@@ -9,10 +9,10 @@ from rammer_mlir.dialects.rtask.diagnostics import Broken
 
 
 def find_function(op: ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
-    """Return the ``func.func`` called ``name`` in a symbol table.
+    """Return the ``func.func`` with the symbol ``name`` in a symbol table.
 
     Raises:
-        Broken: at ``op``, if the table has no such symbol, or it is another operation.
+        Broken: at ``op``, if the table has no such symbol, or the symbol is not a ``func.func``.
     """
     found = table[name].operation if name in table else None
     if found is None or found.name != "func.func":
@@ -28,7 +28,7 @@ def signature(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
 
 
 def is_kernel(function: ir.Operation) -> bool:
-    """Whether the first argument of a function is the rTask's id, as in an rKernel."""
+    """Whether a function's first argument has the type ``index``: the rTask's id of an rKernel."""
     inputs, _ = signature(function)
     return bool(inputs) and isinstance(inputs[0], ir.IndexType)
 
@@ -47,13 +47,13 @@ def check_types(
     name: str,
     what: str = "operand",
 ) -> None:
-    """Check that the types ``got`` are the types ``expected``, except for layout offsets.
+    """Check that the types ``got`` equal ``expected``, apart from offsets of memref layouts.
 
-    The message contains ``name``, the name of the function that has the expected types, and
-    ``what``, the noun for a value of these types.
+    ``name`` is the function that has the expected types. ``what`` is the noun for these types'
+    values, such as "operand". Both appear in the error's message.
 
     Raises:
-        Broken: at ``op``, if the number of types or a type differs.
+        Broken: at ``op``, if the count of types or a type differs.
     """
     if len(got) != len(expected):
         raise Broken(
@@ -73,9 +73,9 @@ def check_types(
 
 
 def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
-    """Whether two memref types differ at most in their layout's offset.
+    """Whether two memref types differ only in the layout's offset or in strides of unit dimensions.
 
-    An rKernel gets a pointer to the view's start, so the offset does not matter.
+    An rKernel gets a pointer to the memref's first element, so the offset does not matter.
     """
     if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
         return False
@@ -89,6 +89,6 @@ def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
 
 
 def _strides(kind: ir.MemRefType) -> list[int]:
-    """Return the strides, in elements, of the dimensions with more than one element."""
+    """Return the strides, in elements, of the dimensions whose size is not 1."""
     strides, _ = kind.get_strides_and_offset()
     return [stride for stride, size in zip(strides, kind.shape, strict=True) if size != 1]

@@ -1,4 +1,4 @@
-"""Exports the dialect as IRDL, and modules in a form that tools verify from the IRDL alone."""
+"""Exports the dialect as IRDL, and modules as text that other tools can verify with this IRDL."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _MIXED = ("rtask.operator", "rtask.run")
 def irdl_text() -> str:
     """Return the dialect's definition in IRDL.
 
-    IRDL declares the operands, results, attributes and regions of an operation, but no traits: a
-    tool that loads only this definition rejects ``rtask.program`` and ``rtask.veu``, whose regions
-    have no terminator. Only the verifiers of this package check the rules of the schedule.
+    IRDL declares the operands, results, attributes and regions of an operation, but no traits. So a
+    tool that loads only this definition rejects ``rtask.program`` and ``rtask.veu``, because their
+    regions have no terminator. The rules of a schedule are checked by this package's verifiers
+    only.
     """
     with ir.Context() as context, ir.Location.unknown(context):
         module: ir.Module = RTask._emit_module()  # type: ignore[attr-defined]
@@ -22,11 +23,12 @@ def irdl_text() -> str:
 
 
 def portable_asm(module: ir.Module, *, enable_debug_info: bool = False) -> str:
-    """Return a module as text in the generic form, with the sizes of operand and result segments.
+    """Return a module in the generic form, with ``operandSegmentSizes`` and ``resultSegmentSizes``.
 
-    IRDL gives all values of a segment the same type, so each operand of an rOperator is a separate
-    segment, and IRDL requires the sizes of the segments. The verifiers of this package remove the
-    sizes; other tools need them in the text. If ``enable_debug_info``, locations are printed.
+    IRDL gives all values of an operand or result segment the same type, so each operand of an
+    rOperator is a separate segment, and IRDL requires both attributes. The verifiers of this
+    package remove the attributes; other tools need them in the text. If ``enable_debug_info``,
+    locations are printed.
     """
     with module.context, ir.Location.unknown():
         copy = module.operation.clone(ip=False)

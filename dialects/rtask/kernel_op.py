@@ -42,18 +42,23 @@ _LEAST = {
 class KernelOp(RTask.Operation, name="kernel"):
     """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes a tile.
 
-    ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
-    Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
-    synchronizations; it performs ``operations`` arithmetic operations and moves ``bytes`` bytes.
-    The optional ``seconds`` are three measured times of an rTask: with its data in the core's cache
-    (hot), after reads of 16 MiB (cold), and after reads of 128 MiB (far) of other data. ``reads``
-    and ``writes`` list, per argument, the box that rTask ``d0`` accesses (see ``Access``). The
-    optional ``updates`` lists boxes that the rTask may both read and write. These boxes need not
-    cover the argument and may overlap; rOperators that update the same buffer do so in the order of
-    their ids. The optional ``external`` names a foreign function as the implementation (see
-    ``External``); the rKernel's function is then a declaration. The optional ``matrix_element``
-    (f16, bf16 or tf32) is the element type of the matrix instructions that perform most of the
-    operations.
+    - ``function`` and ``num_rtasks``: the paper's ``compute_rtask`` and ``get_total_rtask_num``.
+    - ``threads``, ``shared_memory``, ``barriers``: the threads, the bytes of shared memory and the
+      block-level synchronizations of each rTask.
+    - ``operations``, ``bytes``: the arithmetic operations that each rTask performs, and the bytes
+      that it moves.
+    - ``seconds`` (optional): three measured times of an rTask: with its data in the core's cache
+      (hot), after reads of 16 MiB of other data (cold), and after reads of 128 MiB of other data
+      (far).
+    - ``reads``, ``writes``: the boxes of arguments that rTask ``d0`` reads and writes (see
+      ``Access``). Each element of an argument in ``writes`` is in exactly one box.
+    - ``updates`` (optional): boxes that the rTask may both read and write. These boxes need not
+      cover the argument and may overlap. rOperators that update the same buffer do so in the order
+      of the rOperators' ids.
+    - ``external`` (optional): the foreign function that implements the rKernel (see ``External``);
+      ``function`` is then a declaration.
+    - ``matrix_element`` (optional; f16, bf16 or tf32): the element type of the matrix instructions
+      that perform most of the operations.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -68,9 +73,9 @@ class KernelOp(RTask.Operation, name="kernel"):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Whether counts, function and accesses are valid, and ``writes`` cover their outputs.
+        """Whether counts, function and accesses are valid, and ``writes`` cover each output once.
 
-        A broken rule becomes a diagnostic.
+        If not, emit a diagnostic for the first broken rule.
         """
         return verified(lambda: _check(op.operation))
 

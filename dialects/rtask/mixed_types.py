@@ -1,9 +1,9 @@
 """Defines operations with any number of operands and results whose types may differ.
 
-IRDL gives all values of a variadic operand one type, unless each value is a separate segment, and
+IRDL gives all values of a variadic operand one type, unless each value is a separate segment. IRDL
 then requires the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which clutter the
-text. MLIR calls ``verify_invariants`` before IRDL's own verifier, and ``verify_region_invariants``
-after it: the former adds the attributes, and the latter removes them.
+text. Therefore ``verify_invariants``, which MLIR calls before IRDL's own verifier, adds the
+attributes, and ``verify_region_invariants``, which MLIR calls after IRDL's, removes them.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +22,19 @@ _RESULTS = {f"result_{i}": Sequence[ext.Result[Any]] for i in range(MOST_VALUES)
 
 
 class MixedTypesOp(RTask.Operation):
-    """Base class of operations with up to ``MOST_VALUES`` operands and results of any types."""
+    """Base class of operations that have operands and results of any types.
+
+    There are at most ``MOST_VALUES`` operands and at most ``MOST_VALUES`` results.
+    """
 
     __annotations__ = _OPERANDS | _RESULTS
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Remove the segment sizes, which only IRDL's verifier needs; return True."""
+        """Remove ``operandSegmentSizes`` and ``resultSegmentSizes``; return True.
+
+        Only IRDL's own verifier needs these attributes, and MLIR has run it before this method.
+        """
         attributes = op.operation.attributes
         for key in _SEGMENTS:
             if key in attributes:
@@ -39,7 +45,8 @@ class MixedTypesOp(RTask.Operation):
 def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
     """Run ``check`` on an operation, add the segment sizes for IRDL's verifier, and return True.
 
-    If ``check`` raises ``Broken``, emit its diagnostic, add no sizes and return False.
+    If the operation has more than ``MOST_VALUES`` operands or results, or if ``check`` raises
+    ``Broken``, emit a diagnostic, add no sizes and return False.
     """
 
     def checks() -> None:
@@ -55,7 +62,11 @@ def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], Non
 
 
 def write_segments(op: ir.Operation) -> None:
-    """Set the segment sizes that IRDL's verifier requires: a segment for each value of ``op``."""
+    """Set the segment sizes that IRDL's verifier requires.
+
+    Each operand and each result is a segment of size 1. Empty segments fill both lists up to
+    ``MOST_VALUES`` entries.
+    """
     for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
         sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
         op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)

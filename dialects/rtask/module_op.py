@@ -30,13 +30,17 @@ OPTIONS = "options"
 class ModuleOp(RTask.Operation, name="module"):
     """Foreign code that defines the functions of external rKernels.
 
-    ``form`` is the format of ``code``: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
-    bytes of a relocatable object, ``ptx`` PTX and ``cuda`` CUDA source; ``graph`` a graph in JSON
-    and ``binary`` opaque bytes, both for the engine named by ``engine``. The attribute ``external``
-    of an ``rtask.kernel`` refers to the module's symbol. The optional ``objects`` are relocatable
-    objects that the code calls. The optional ``needs`` lists packages that must be installed where
-    the code runs, each a dictionary of the strings ``package``, ``version``, ``library`` and
-    ``extra``. The optional ``options`` is a dictionary of strings for the engine.
+    The attribute ``external`` of an ``rtask.kernel`` refers to the module by its symbol.
+
+    - ``form``: the format of ``code``. Code that is linked: C source (``c``), LLVM IR as text
+      (``llvm``), a relocatable object (``object``), PTX (``ptx``) or CUDA source (``cuda``). Code
+      that an engine executes: a graph in JSON (``graph``) or opaque bytes (``binary``).
+    - ``engine``: the name of the engine, for the formats ``graph`` and ``binary`` only.
+    - ``objects`` (optional): the relocatable objects that the code calls.
+    - ``needs`` (optional): the packages that must be installed where the code runs. Each is a
+      dictionary of the strings ``package``, ``version``, ``library`` and ``extra``; only
+      ``package`` is required.
+    - ``options`` (optional): a dictionary of strings for the engine.
     """
 
     sym_name: ir.StringAttr

@@ -12,11 +12,13 @@ OPERATOR_ID = "operator_id"
 class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
     """An rOperator: a set of independent, equal rTasks (RAMMER section 3.1).
 
-    On tensors it has operands and results; ``kernels`` names the function that computes it on whole
-    tensors, or, after tiling, its candidate rKernels. On memrefs it has no results, writes into its
-    last operands and has an ``operator_id``, the number by which each ``rtask.run`` of its rTasks
-    refers to it. On tensors it has no memory effects until ``rtask-insert-copies``; on memrefs it
-    reads and writes its operands.
+    An rOperator on tensors has operands and results. Its ``kernels`` name the function that
+    computes the whole tensors or, after tiling, the candidate rKernels. It has no memory effects
+    until the pass ``rtask-insert-copies`` has run.
+
+    An rOperator on memrefs has no results; it writes into its last operands. Each ``rtask.run`` of
+    its rTasks refers to it by its ``operator_id``. Its memory effects are reads and writes of its
+    operands.
     """
 
     kernels: ir.ArrayAttr

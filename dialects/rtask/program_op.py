@@ -24,9 +24,9 @@ class ProgramOp(RTask.Operation, name="program", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_region_invariants(op: ir.OpView) -> bool:
-        """Whether the vEUs are in order and every wait and run is valid, in linear time.
+        """Whether the vEUs are in order and every wait and every ``rtask.run`` is valid.
 
-        A broken rule becomes a diagnostic.
+        If not, emit a diagnostic. The time is linear in the size of the program.
         """
         return verified(lambda: _check_region(op.operation))
 

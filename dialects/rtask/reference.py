@@ -31,9 +31,9 @@ _EXAMPLE_HEAD = re.compile(r"// (?P<names>rtask\.[a-z]+(?: rtask\.[a-z]+)*): (?P
 
 
 def examples() -> list[str]:
-    """Return the examples of the reference, as texts of modules.
+    """Return the examples of the dialect's reference, each the text of an MLIR module.
 
-    Each begins with the comment ``// OPERATION...: TITLE``.
+    Each example begins with the comment ``// OPERATION...: TITLE``.
     """
     text = Path(__file__).with_name("examples.mlir").read_text(encoding="utf-8")
     return text.split(_SEPARATOR)
@@ -63,7 +63,7 @@ def _name(operation: type[ir.OpView]) -> str:
 
 
 def _section(operation: type[ir.OpView]) -> Iterator[str]:
-    """Yield the parts of an operation's section: description, table of attributes, and effects."""
+    """Yield the Markdown lines of an operation's section: description, attributes and effects."""
     yield f"## `{operation.OPERATION_NAME}`"
     yield f"{inspect.cleandoc(operation.__doc__ or '').replace('``', '`')}\n"
     yield "| part | type |\n| --- | --- |"
@@ -77,7 +77,7 @@ def _section(operation: type[ir.OpView]) -> Iterator[str]:
 
 
 def _fields(operation: type[ir.OpView]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each attribute and region of an operation, with its type described."""
+    """Yield the name of each attribute and region of an operation, and its type in Markdown."""
     hints: dict[str, Any] = get_type_hints(operation)
     for field in operation.__annotations__:
         kind = hints[field]

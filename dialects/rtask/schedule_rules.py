@@ -1,4 +1,4 @@
-"""Checks rules of runs and barriers that need the whole rProgram or the module's rKernels."""
+"""Checks runs and barriers against the whole rProgram and the module's rKernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Items = Sequence[Sequence[ir.Operation]]
 def check_barriers(items: Items) -> None:
     """Check that every wait is for an existing rTask of another vEU of the rProgram.
 
-    ``items`` contains, for each vEU, the list of its runs and barriers in order.
+    ``items`` contains, for each vEU, its ``rtask.run`` and ``rtask.barrier`` operations in order.
 
     Raises:
         Broken: at the first invalid barrier.
@@ -66,12 +66,13 @@ class _Kernel:
 
 
 def check_runs(program: ir.Operation, items: Items) -> None:
-    """Check the rKernel, the ids and the operand types of every run of an rProgram.
+    """Check the rKernel, the rTask ids and the operand types of every ``rtask.run`` of an rProgram.
 
-    ``items`` contains, for each vEU of ``program``, the list of its runs and barriers in order.
+    ``items`` contains, for each vEU of ``program``, its ``rtask.run`` and ``rtask.barrier``
+    operations in order.
 
     Raises:
-        Broken: at the first invalid run.
+        Broken: at the first invalid ``rtask.run``.
     """
     described = _descriptions(module_of(program))
     table = ir.SymbolTable(module_of(program))

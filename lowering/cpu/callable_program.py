@@ -39,10 +39,14 @@ _POLLS = 1000
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
     """Append a function ``name(vEU, run, counters, arguments)`` and the tables that it reads.
 
-    ``table`` is the encoded schedule. Each of its slots has the base ``input``, and its index is
-    the number of an argument of the entry function, in the array ``arguments``. All functions that
-    were in the module before become internal, so that objects of several programs can be linked
-    together.
+    All functions that were in the module before become internal, so that objects of several
+    programs can be linked together.
+
+    Args:
+        module: a module of the LLVM dialect with the program's entry function.
+        name: name of the function.
+        table: the encoded schedule. Each slot has the base ``input``; the slot's index is the index
+            of an argument of the entry function, in the array ``arguments``.
     """
     for op in module.body.operations:
         _make_internal(op.operation)

@@ -1,10 +1,11 @@
 """Emits code that executes vEUs: a dispatch loop over the task table, or straight-line code.
 
-Both forms call the same rKernels and use the same step counters. Their context is an array of
-64-bit words, in the order of ``ContextWord``. A vEU's counter counts the rTasks that it has
-completed in all runs so far, so nothing is cleared between runs; its only writer publishes with
-release stores, and waiting vEUs poll with acquire loads. It publishes every rTask, awaited or not,
-because dispatch, call and store together take about 3 ns.
+Both kinds of code call the same rKernels, use the same step counters, and read a context: an array
+of 64-bit words in the order of ``ContextWord``. A vEU's step counter counts the rTasks that the vEU
+has completed in all runs so far, so that no counter is cleared between runs. Only the vEU itself
+writes its counter, with release stores; waiting vEUs poll it with acquire loads. The counter is
+stored after every rTask, even if no vEU waits for it, because dispatch, call and store together
+take only about 3 ns.
 """
 
 from __future__ import annotations
@@ -63,9 +64,8 @@ def define_dispatch_loop(
 ) -> None:
     """Define the LLVM function ``name``: a loop that executes a vEU's records of the task table.
 
-    With ``traced``, the function writes the start and end of every record, in nanoseconds, to the
-    context's array of traces; else it takes no times. ``runners`` are the results of
-    ``define_runners``.
+    With ``traced``, the function writes the start and end time of every record, in nanoseconds, to
+    the vEU's trace buffer. ``runners`` are the results of `define_runners`.
     """
     _DispatchLoop(EntryFrame(name), kernels, runners, traced=traced).build()
 
@@ -74,9 +74,15 @@ def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
     """Define for each rKernel an LLVM function that executes rTasks, and return their names.
 
     If there are few rKernels, the dispatch loop itself contains their loops over rTasks; then no
-    function is defined, and the result is empty. The functions have the arguments first rTask,
-    limit, step counter, address of the step counter, address of the buffers' addresses, and address
-    of the numbers of the rKernel's buffers; the result is the new step counter.
+    function is defined, and the result is empty. A function returns the new value of the step
+    counter, and has these arguments:
+
+    - number of the first rTask
+    - number of the last rTask, plus 1
+    - value of the step counter
+    - address of the step counter
+    - address of the table of buffer addresses
+    - address of the indices, in this table, of the rKernel's buffers
     """
     if len(kernels) <= _MOST_INLINE:
         return []
@@ -101,12 +107,14 @@ def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
 class _DispatchLoop:
     """The loop over a vEU's records in the task table, up to its end record.
 
-    The loop begins at the block ``fetch``, whose arguments are the position in the table of the
-    next record, the vEU's step counter, and the number of the record. The code of each record ends
-    with a branch to the block ``next``, with the following position and the new step counter. A
-    suspended vEU resumes at ``fetch``. Its resume position is the index of the barrier's record
-    among the vEU's words in the table and, in the bits above ``_PLACE_BITS``, the record's number,
-    which only a trace uses.
+    The block ``fetch`` begins an iteration. Its arguments are the index of the next record's first
+    word in the table, the vEU's step counter, and the count of records so far. The code of each
+    record ends with a branch to the block ``next``, with the index of the following record and the
+    new step counter.
+
+    A suspended vEU resumes at ``fetch``. The low ``_PLACE_BITS`` bits of its resume position are
+    the index of the barrier's record among the vEU's words in the table. The bits above are the
+    count of records so far, which only a trace uses.
     """
 
     def __init__(
@@ -238,8 +246,8 @@ class _StraightLine:
     """Straight-line code for each vEU, in a function that branches to the code of its vEU.
 
     The code calls rKernels and waits at barriers, with constant operands. A suspended vEU resumes
-    at the barrier that suspended it: the resume position is that barrier's number among those of
-    the vEU, counted from 1, and 0 is the beginning.
+    at the barrier that suspended it. The resume position is the number of this barrier among the
+    vEU's barriers, counted from 1; 0 is the beginning.
     """
 
     def __init__(self, frame: EntryFrame, program: Program) -> None:
@@ -276,7 +284,7 @@ class _StraightLine:
     def _barrier(self, record: BarrierRecord, block: ir.Block, position: int) -> ir.Block:
         """Emit a wait for each pair (vEU, steps) of a barrier, beginning in ``block``.
 
-        ``position`` is the resume position of the vEU if a wait suspends it. Returns the block in
+        ``position`` is the resume position of the vEU if a wait suspends it. Return the block in
         which the code after the barrier continues.
         """
         for veu, steps in record.waits:
@@ -289,8 +297,8 @@ class _StraightLine:
     def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
         """Emit the calls of a record's rTasks, beginning in ``block``.
 
-        ``steps`` is the number of rTasks that the vEU has completed in this run before the record.
-        Returns the block in which the code after the calls continues.
+        ``steps`` is the count of rTasks that the vEU has completed in this run before the record.
+        Return the block in which the code after the calls continues.
         """
         slots = self._program.operators[record.operator].slots
         following = self._frame.block(i64())

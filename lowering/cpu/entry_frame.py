@@ -1,4 +1,4 @@
-"""Emits the parts that all CPU entry functions share: context reads, waits and suspension."""
+"""Emits the code that all CPU entry functions share: context reads, waits and suspension."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class EntryFrame:
 
     Attributes:
         entry: the first block, which the frame leaves without a terminator.
-        leave: the block that suspends the vEU: it stores its argument as the resume position and
-            returns 0.
+        leave: the block that suspends the vEU: it stores the block argument as the resume position
+            and returns 0.
         finish: the last block, which returns 1: the vEU has ended.
         veu: number of the vEU that the function executes.
         position: the resume position, an integer: 0 if the vEU has not begun, else the argument
-            ``position`` of the ``wait`` that suspended it.
+            ``position`` of the ``wait`` that suspended the vEU.
         base: the vEU's step counter before this run.
         counter: address of the vEU's step counter.
         pointers: address of the table of the buffers' addresses.
@@ -139,11 +139,12 @@ class EntryFrame:
         following: ir.Block,
         *values: ir.Value,
     ) -> None:
-        """Emit a loop that calls ``kernel`` for each rTask of ``span`` and publishes each step.
+        """Emit a loop that calls ``kernel`` for each rTask of ``span`` and counts the steps.
 
-        ``buffers`` are the addresses that the rKernel gets after the rTask's number. The loop
-        terminates the block under construction. After it, control continues in ``following``, whose
-        arguments are ``values`` and then the step counter.
+        After each call, the step counter is stored with release order. The loop terminates the
+        block under construction. After the loop, control continues in ``following``, whose
+        arguments are ``values`` and then the step counter. ``buffers`` are the addresses that the
+        rKernel gets after the rTask's number.
         """
         run_tasks(kernel, buffers, span, self.counter, following, *values)
 
@@ -156,7 +157,7 @@ def run_tasks(
     following: ir.Block,
     *values: ir.Value,
 ) -> None:
-    """Emit the loop of ``EntryFrame.run``; ``counter`` is the address of the step counter."""
+    """Emit the same loop as ``EntryFrame.run``; ``counter`` is the address of the step counter."""
     loop, body = following.create_before(i64(), i64()), following.create_before()
     task, done = loop.arguments
     branch(loop, span.first, span.done)

@@ -1,4 +1,4 @@
-"""Gets object files of rKernels from a cache, or compiles them while others are lowered."""
+"""Gets object files of rKernels from a cache, or compiles rKernels in parallel with lowering."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ObjectStore(Protocol):
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
         """Store object files by rKernel identity.
 
-        ``seconds`` is the processor time that LLVM took to compile all of them.
+        ``seconds`` is the processor time that LLVM took to compile all object files in ``objects``.
         """
         ...
 
@@ -40,7 +40,7 @@ class KernelObjects:
     """
 
     def __init__(self, machine: Machine, store: ObjectStore | None) -> None:
-        """Create an empty collection for a target machine; ``store`` is a cache, or None."""
+        """Create an empty collection for a target machine; ``store`` is None for no cache."""
         self._machine, self._store = machine, store
         self._found: dict[str, bytes] = {}
         self._compiled: dict[str, Future[CompiledObject]] = {}
@@ -50,7 +50,7 @@ class KernelObjects:
     def begin(self, kernels: Sequence[SeparateKernel]) -> None:
         """Look up the rKernels' object files in the cache, and begin to compile the missing ones.
 
-        After an error here or elsewhere, the caller has to call ``stop``.
+        If an error occurs before ``collect`` returns, the caller has to call ``stop``.
 
         Raises:
             OperationError, TargetError: if an rKernel cannot be lowered.
@@ -68,7 +68,7 @@ class KernelObjects:
     def collect(self) -> tuple[bytes, ...]:
         """Complete the compilations, cache the new object files, and return all object files.
 
-        Equal rKernels share an object file. The order is not that of the rKernels.
+        Equal rKernels share an object file. The order of the object files is arbitrary.
 
         Raises:
             TargetError: if LLVM refuses an rKernel's IR.

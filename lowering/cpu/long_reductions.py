@@ -2,11 +2,11 @@
 
 A register tile of a product reads some rows or columns of an operand along the whole sum, the
 *panel* of the tile; the next tile reads the same panel again. If the panel exceeds the first-level
-cache, each tile loads it from the second level. So the sum becomes the outer loop: all tiles
-compute a piece of their sums, then the next piece, with partial sums in the result's memory (Goto
-and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*). The order of summation is
-unchanged, except that dot products, which sum in the lanes of registers, sum the lanes after each
-piece.
+cache, each tile loads the panel from the second level. A *piece* is a range of the sum's iterations
+for which the panel fits. The loop over pieces becomes the outer loop: all tiles compute one piece
+of their sums, then the next piece, with partial sums in the result's memory (Goto and van de Geijn,
+*Anatomy of High-Performance Matrix Multiplication*). The order of summation is unchanged, with one
+exception: dot products accumulate in the lanes of registers, and sum the lanes after each piece.
 """
 
 from __future__ import annotations
@@ -52,11 +52,9 @@ Such a panel comes from the second level fast enough.
 def split_long_reductions(function: ir.Operation, vector_bits: int) -> None:
     """Split the products on memrefs in ``function`` whose sums are too long for the L1 cache.
 
-    A register has ``vector_bits`` bits.
-
-    A sum is too long if the part of an operand that a register tile reads along the whole sum
-    exceeds that cache; the next tile would load this part again. Such a product becomes a loop over
-    pieces of its sum.
+    A sum is too long if a register tile reads more of an operand along the whole sum than the L1
+    cache can keep for the next tile. The product then becomes a loop over pieces of its sum. A
+    register has ``vector_bits`` bits.
     """
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
@@ -69,7 +67,7 @@ def split_long_reductions(function: ir.Operation, vector_bits: int) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """How to split a sum: the number of the reduction loop, and the trip count of a piece."""
+    """A split of a sum: the index of the reduction loop, and the trip count of a piece."""
 
     loop: int
     trips: int
@@ -78,9 +76,9 @@ class _Piece:
 def _is_product(op: Structured) -> bool:
     """Return whether an operation is a float sum of products of two inputs, all on memrefs.
 
-    The reduction loops must be static, and both inputs must depend on every reduction loop with
-    more than one trip. Each dimension of an input must be indexed by a loop or by the panels of a
-    parallel loop (see ``_loops``), which excludes a convolution's windows.
+    The reduction loops must be static. Both inputs must depend on every reduction loop with more
+    than one trip. Each dimension of an input must be indexed by a single loop, or by the panels of
+    a parallel loop (see ``_loops``); this excludes a convolution's windows.
     """
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
@@ -127,8 +125,9 @@ def _piece_of_sum(op: Structured, vector_bits: int) -> _Piece | None:
 def _trips(total: int, most: int) -> int:
     """Return the trip count of a piece, at most ``most``, for a loop of ``total`` trips.
 
-    It is the largest divisor of ``total`` up to ``most`` if that is at least half of ``most``. Else
-    it divides the loop into the fewest pieces, all equal except for a smaller last piece.
+    Let n be the largest divisor of ``total`` up to ``most``. Return n if n is at least half of
+    ``most``. Else return a trip count for the fewest possible pieces, all equal except for a
+    smaller last piece.
     """
     divisor = max(n for n in range(1, most + 1) if total % n == 0)
     return divisor if 2 * divisor >= most else -(-total // -(-total // most))
@@ -158,16 +157,15 @@ def _is_spread(op: Structured, number: int) -> bool:
 
 
 def _reductions(op: Structured) -> list[int]:
-    """Return the numbers of the reduction loops with more than one trip, outermost first."""
+    """Return the indices of the reduction loops with more than one trip, outermost first."""
     return [loop for loop in op.reduction_loops if op.extents[loop] != 1]
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return, for each dimension of an operand, the number of the loop that indexes it.
+    """Return, for each dimension of an operand, the index of the loop that indexes the dimension.
 
-    A dimension with an index of the form ``loop floordiv width`` or ``loop mod width``, as in
-    panels, counts as indexed by that loop. The result is None for a dimension with any other
-    expression.
+    Index expressions are ``loop``, and in panels ``loop floordiv width`` or ``loop mod width``. The
+    result is None for a dimension with any other expression.
     """
     places = [panel_index(expr) for expr in map_.results]
     return [
@@ -177,7 +175,10 @@ def _loops(map_: ir.AffineMap) -> list[int | None]:
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results of a product read each element of the operand with map ``map_``."""
+    """Return how many results of a product depend on the same element of an operand.
+
+    ``map_`` is the indexing map of the operand.
+    """
     moving = _loops(map_)
     shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
     return prod(_bound(_known_size(source.value, source.dimension)) for source in shared)
@@ -194,8 +195,8 @@ def _bound(size: Index | None) -> int:
 def _known_size(value: ir.Value, dimension: int) -> Index | None:
     """Return the size of a buffer's dimension: an int, a value of the IR, or None if unknown.
 
-    A dynamic size is known only if the buffer is the result of a ``memref.subview``; it is then an
-    operand of the subview.
+    A dynamic size is known only if the buffer is the result of a ``memref.subview``; the size is
+    then an operand of the subview.
     """
     kind = as_buffer(value).type
     if not kind.is_dynamic_dim(dimension):
@@ -208,7 +209,11 @@ def _known_size(value: ir.Value, dimension: int) -> Index | None:
 
 
 def _split(op: Structured, piece: _Piece) -> None:
-    """Replace a product by a loop over the whole pieces of its sum and a product for the rest."""
+    """Replace a product by a loop over equal pieces of its sum.
+
+    If the trip count of the sum is no multiple of the trip count of a piece, a product for the
+    remaining iterations follows.
+    """
     operation = op.op.operation
     rest = op.extents[piece.loop] % piece.trips
     end = op.extents[piece.loop] - rest
@@ -225,7 +230,7 @@ def _split(op: Structured, piece: _Piece) -> None:
 def _emit_piece(op: Structured, piece: _Piece, start: ir.Value) -> None:
     """Emit a copy of the product that adds a piece of its sum to the results.
 
-    The piece has ``piece.trips`` trips of its loop and begins at trip ``start``.
+    The piece has ``piece.trips`` trips of loop ``piece.loop``, and begins at trip ``start``.
     """
     parts = [
         _part(value, _loops(map_), piece, start)
@@ -242,9 +247,10 @@ def _index(number: int) -> ir.Value:
 
 
 def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
-    """Emit the subview of an operand that a piece of the sum, beginning at trip ``start``, reads.
+    """Emit the subview of operand ``value`` that a piece of the sum reads.
 
-    ``loops`` has the loop that indexes each dimension of the operand, or None.
+    The piece begins at trip ``start``. ``loops`` has, for each dimension of the operand, the index
+    of the loop that indexes the dimension, or None.
     """
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()

@@ -1,4 +1,4 @@
-"""Compiles a scheduled module to native code and its data."""
+"""Compiles a scheduled module to native code, and to the data that the code reads."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ def build_image(
     num_veus: int,
     modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
-    """Return the schedule, tables, proof and constants of a module at the `program` stage.
+    """Return the image of a module at the `program` stage: schedule, tables, proof and constants.
 
-    The module is not changed; its code is lowered by ``lower_program``.
+    The image has no code: ``lower_program`` lowers the module. This function does not change the
+    module.
 
     Args:
         module: rPrograms, rKernels and a planned arena.
-        weights: arrays by argument number of the entry function.
+        weights: arrays by argument index of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
-        num_veus: number of vEUs, each a thread, that run the program.
+        num_veus: count of vEUs, each a thread, that run the program.
         modules: external code that the module's rKernels call.
 
     Raises:
@@ -92,9 +93,10 @@ def build_image(
 
 
 def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
-    """Return the entries of external rKernels with a state, in the order of the code's state table.
+    """Return an entry for each external rKernel with a state.
 
-    An entry has the code module, the symbol, and the number of the rKernel in ``program``.
+    The order is that of the code's state table. An entry has the code module, the symbol, and the
+    index of the rKernel in ``program``.
     """
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     return tuple(
@@ -112,11 +114,17 @@ def lower_program(
 ) -> None:
     """Replace a module at the `program` stage by LLVM functions, in place.
 
-    The rKernels become functions ``(rTask id, pointers...)``. The schedule becomes straight-line
-    code if it has at most ``straight_line_limit`` records, else the task table and its dispatch
-    loop. External rKernels become calls of functions that are linked later. ``elsewhere`` maps the
-    names of rKernels that were moved out of the module, to be compiled separately, to the symbols
-    of their functions, which are linked later too.
+    The rKernels become functions ``(rTask id, pointers...)``. External rKernels become calls of
+    functions that are linked later.
+
+    Args:
+        module: the module.
+        program: the schedule of the module as data.
+        machine: the target processor.
+        straight_line_limit: the largest count of records of a schedule that becomes straight-line
+            code; a longer schedule becomes the task table and a dispatch loop.
+        elsewhere: the rKernels that were moved out of the module to be compiled separately, as a
+            mapping from the rKernel's name to the symbol of its function, which is linked later.
 
     Raises:
         TargetError: if the machine's system calls are not known.
@@ -178,11 +186,11 @@ def _define_entries(module: ir.Module, program: Program, straight_line_limit: in
 
 
 def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, str]) -> Program:
-    """Rename the module's rKernels, and return ``program`` with their new symbols.
+    """Rename the module's rKernels, and return ``program`` with the new symbols.
 
-    A prefix keeps the symbols apart from those of the runtime, libc and libm: otherwise a call of
-    an rKernel named ``free`` would resolve to the process's own function. ``elsewhere`` maps the
-    names of rKernels outside of the module to their symbols, which are used instead.
+    The new symbol is the rKernel's name with a prefix. Without the prefix, a call of an rKernel
+    named ``free`` would resolve to libc's function. ``elsewhere`` maps the name of each rKernel
+    outside of the module to the symbol that the rKernel has in the result.
     """
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value

@@ -40,14 +40,15 @@ class LowerToCpu(Pass):
 
     The function is ``void SYMBOL(int64_t veu, int64_t run, void *counters, void **arguments)``:
     ``run`` counts from 1, ``counters`` has 64 bytes for each vEU, aligned and zeroed before the
-    first run, and ``arguments`` are those of the entry function, including weights and the arena.
-    A run has ended when all vEUs have returned. The module's ``rtask.launch`` lists all names and
-    sizes.
+    first run, and ``arguments`` are those of the entry function, including weights and the arena. A
+    run has ended when all vEUs have returned. The module's attribute ``rtask.launch`` has the
+    function's name, the names and sizes in bytes of the arguments, the bytes of ``counters``, and
+    the count of vEUs.
 
     ``machine`` is a processor's name, such as NAME in a target ``cpu:NAME``, by default this
     machine's processor. ``symbol`` is the function's name, by default ``rammer_`` and the entry
-    function's name. Programs of at most ``straight_line_limit`` records become straight-line code,
-    longer programs a loop over the task table.
+    function's name. A program of at most ``straight_line_limit`` records becomes straight-line
+    code, a longer program a loop over the task table.
     """
 
     name: ClassVar[str] = "rtask-lower-to-cpu"
@@ -57,7 +58,10 @@ class LowerToCpu(Pass):
     straight_line_limit: int = STRAIGHT_LINE_LIMIT
 
     def check_options(self) -> None:
-        """Raise an OptionError if ``symbol`` is not a C identifier, or the limit is negative."""
+        """Raise an OptionError if an option is invalid.
+
+        ``symbol`` must be empty or a C identifier, ``straight_line_limit`` must not be negative.
+        """
         check_least(self, 0, "straight_line_limit")
         if self.symbol and not _IDENTIFIER.fullmatch(self.symbol):
             raise OptionError(
@@ -98,7 +102,7 @@ class LowerToCpu(Pass):
 
 
 def machine_of(name: str) -> Machine:
-    """Return the processor that a target ``cpu:NAME`` names; the host for an empty name.
+    """Return the processor that a target ``cpu:NAME`` names; this machine's for an empty name.
 
     Raises:
         OptionError: if there is no processor of this name.
@@ -109,8 +113,8 @@ def machine_of(name: str) -> Machine:
 def object_of(module: ir.Module) -> bytes:
     """Compile a module in the LLVM dialect, and return the object file.
 
-    The target is the processor for which ``rtask-lower-to-cpu`` lowered the module, or else this
-    machine's.
+    The target is the processor for which ``rtask-lower-to-cpu`` lowered the module. If this pass
+    did not produce the module, the target is this machine's processor.
 
     Raises:
         TargetError: if an operation is not in the LLVM dialect.
@@ -123,8 +127,8 @@ def object_of(module: ir.Module) -> bytes:
 def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
     """Return the ``rtask.launch`` attribute, which tells users of the IR how to call the function.
 
-    It has the symbol, the names and sizes in bytes of the entry function's arguments, the size in
-    bytes of the step counters, and the number of vEUs.
+    The attribute has the symbol, the names and sizes in bytes of the entry function's arguments,
+    the size in bytes of the step counters, and the count of vEUs.
     """
     i64 = ir.IntegerType.get_signless(64)
     kinds = [ir.MemRefType(value.type) for value in entry.operation.regions[0].blocks[0].arguments]

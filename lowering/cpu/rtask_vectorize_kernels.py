@@ -17,8 +17,9 @@ from rammer_mlir.passes.ir.entry import functions
 class VectorizeKernels(Pass):
     """Turn linalg ops on memrefs into register-tiled loops on vectors of ``vector_bits`` bits.
 
-    ``vector_bits`` is 128, 256 or 512. ``byte_products`` names the instruction for products of
-    8-bit integers in blocks of four terms: ``vpdpbusd`` (VNNI), ``pmaddwd``, or none if empty.
+    ``vector_bits`` is 128, 256 or 512. ``byte_products`` names the instruction that multiplies
+    8-bit integers and adds four adjacent products: ``vpdpbusd`` (VNNI), ``pmaddwd``, or none if
+    empty.
     """
 
     name: ClassVar[str] = "rtask-vectorize-kernels"

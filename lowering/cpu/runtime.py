@@ -1,6 +1,6 @@
 """Parses the CPU runtime's functions, in the LLVM dialect, from files of MLIR text.
 
-The text has placeholders for symbols, numbers and byte offsets that the compiler shares with it.
+The text has placeholders for the symbols, numbers and byte offsets that the compiler defines.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
 
     Args:
         architecture: the processor's architecture, ``x86_64`` or ``aarch64``.
-        has_exclusive: whether the program has rTasks that must run alone on the device, and so
-            calls functions for them.
+        has_exclusive: whether the program has exclusive rTasks, which must run alone on the device;
+            the module then has the functions that begin and end such an rTask.
 
     Raises:
         TargetError: if the architecture's system calls are not known.

@@ -28,7 +28,7 @@ class SeparateKernel:
     """An rKernel and the constants that it reads, in a separate module.
 
     Attributes:
-        name: its name in the original program.
+        name: the rKernel's name in the original program.
         module: contains only this rKernel; the names of the rKernel and its constants are
             canonical, so equal rKernels have equal modules.
         identity: SHA-256 digest of the module's text and the target machine; equal for equal
@@ -66,8 +66,8 @@ def take_kernels(
 
     Args:
         module: loses the moved functions, but keeps the ``rtask.kernel``s that describe them.
-        names: names of the rKernels that the program runs; others are not moved.
-        machine: the target of their compilation.
+        names: names of the rKernels that the program runs; no other rKernels are moved.
+        machine: the target machine, which becomes a part of each rKernel's identity.
 
     Raises:
         OperationError: if a called function cannot be inlined.

@@ -51,8 +51,8 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
     """Compile C source for a processor, and return the relocatable object.
 
     Raises:
-        TargetError: if there is no compiler, it does not support the processor, or it refuses the
-            source.
+        TargetError: if no C compiler is installed, the processor is of another family than this
+            machine's, or the compiler fails.
     """
     family = machine.triple.split("-")[0]
     if family != platform.machine():
@@ -75,7 +75,10 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the ``-march`` option: the x86-64 level that the machine names, else ``native``."""
+    """Return the ``-march`` option.
+
+    It names the machine's x86-64 level, such as ``x86-64-v3``, or else ``native``.
+    """
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"
 

@@ -1,9 +1,10 @@
 """Emits external rKernels as functions of the LLVM dialect that call external code.
 
-Each function is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A
-nonzero status is stored in the global ``STATUS`` with the number of the rKernel; no exception
-unwinds through a vEU, and the run continues to its end. A function with a state is called via a
-table, in which the runtime fills in the function to call and the state.
+Each function is a stub with the same interface as any other rKernel: its arguments are the rTask's
+id and pointers to buffers. If the external code returns a nonzero status, the stub stores this
+status and the rKernel's number in the global ``STATUS``, and the run continues to its end. A
+function with a state is called via a table, in which the runtime fills in the function to call and
+the state.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class ExternalKernel:
     Attributes:
         name: name of the rKernel.
         external: its code module and symbol, and whether it has a state or is exclusive.
-        num_arguments: number of buffers that it gets.
-        form: form of the external code module that defines it, such as ``c`` or ``graph``.
+        num_arguments: count of the buffers that are passed to the rKernel.
+        form: form of the external code module that defines the rKernel, such as ``c`` or ``graph``.
     """
 
     name: str
@@ -67,7 +68,7 @@ class ExternalKernel:
 
     @property
     def is_linked(self) -> bool:
-        """Whether the function is linked into the program; otherwise an engine runs it."""
+        """Whether the external function is linked into the program; otherwise an engine runs it."""
         return self.form in NATIVE
 
 
@@ -114,11 +115,11 @@ def define_external_kernels(
     Args:
         module: in the LLVM dialect.
         kernels: external rKernels, whose declarations have been erased from the module.
-        numbers: number of each rKernel by name, which a stub stores with a nonzero status.
+        numbers: index of each rKernel, by its name; a stub stores the index with a nonzero status.
         prefix: prefix of the stubs' symbols.
 
     Raises:
-        PassError: if a symbol is called with different numbers of buffers.
+        PassError: if two rKernels call the same symbol with a different count of buffers.
     """
     if not kernels:
         return
@@ -183,8 +184,8 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
     """Define the table ``MODULES``: a row of ``MODULE_WORDS`` addresses per rKernel with a state.
 
-    A row initially has the addresses of the rKernel's linked functions, or, if an engine runs the
-    rKernel, of ``RUN_CALLS``.
+    A row initially has the addresses of the rKernel's linked functions. If an engine runs the
+    rKernel, the row has the address of ``RUN_CALLS`` instead.
     """
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())

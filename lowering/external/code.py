@@ -21,11 +21,11 @@ class ForeignCode:
         name: the symbol of its ``rtask.module``.
         form: ``c``, ``llvm``, ``object``, ``ptx``, ``cuda``, ``graph`` or ``binary``.
         content: source, LLVM IR or PTX in UTF-8, a relocatable object, a graph, or other bytes.
-        symbols: its functions that rKernels call.
+        symbols: names of the module's functions that rKernels call.
         engine: the engine that runs a graph or binary, else empty.
-        needs: packages that it requires at run time.
-        objects: relocatable objects that it calls.
-        options: values that users gave for its engine, by name.
+        needs: packages that the module requires at run time.
+        objects: relocatable objects to link with the module.
+        options: pairs (name, value) that users gave for the engine.
     """
 
     name: str

@@ -34,8 +34,8 @@ def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
         target: the GPU as ``--target`` names it, or the emulator.
 
     Raises:
-        TargetError: if code has a form for other targets, is incomplete, or calls functions that
-            GPUs lack.
+        TargetError: if code has a form that the target does not support, has relocatable objects,
+            or calls functions that are neither in the code nor available on the GPU.
     """
     for each in code:
         forms = forms_for(target)

@@ -24,9 +24,10 @@ def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return the objects to link: all linked code except LLVM IR, and the objects that it calls.
+    """Return the objects to link: those of all linked code except LLVM IR, and their dependencies.
 
-    C source is compiled for ``machine``.
+    C source is compiled for ``machine``. The dependencies are the relocatable objects that were
+    given with the code modules.
 
     Raises:
         TargetError: if the code is for a GPU, C source cannot be compiled, a function that rKernels

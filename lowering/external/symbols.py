@@ -1,4 +1,4 @@
-"""Checks that external code defines all symbols that it uses, or finds them in libc and libm."""
+"""Checks that each symbol that external code uses is defined by the code itself, libc or libm."""
 
 from __future__ import annotations
 
@@ -58,7 +58,12 @@ _OF_THE_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit", "
 
 @dataclass(frozen=True)
 class Symbols:
-    """Names of the global symbols that code defines, and of those that it only uses."""
+    """The names of the global symbols of external code.
+
+    Attributes:
+        defined: the symbols that the code defines.
+        used: the symbols that the code uses but does not define.
+    """
 
     defined: frozenset[str]
     used: frozenset[str]
@@ -69,7 +74,7 @@ def check_symbols(code: ForeignCode, own: bytes | None) -> None:
 
     Args:
         code: external code that is linked.
-        own: its object; None for LLVM IR.
+        own: the relocatable object of the code; None for LLVM IR.
 
     Raises:
         TargetError: if a function that rKernels call is missing, the code uses a symbol that
@@ -180,7 +185,7 @@ def _part(content: bytes, section: Any) -> bytes:
 
 
 def _texts(texts: bytes, offsets: Iterable[int]) -> Iterator[str]:
-    """Yield the texts that begin at ``offsets`` and end with a zero byte."""
+    """Yield the zero-terminated strings that begin at the byte ``offsets`` of ``texts``."""
     for offset in offsets:
         yield texts[offset : texts.index(b"\0", offset)].decode(errors="replace")
 

@@ -1,7 +1,8 @@
-"""Builds the rKernel of a launched kernel: each rTask computes one block of the launch.
+"""Builds the rKernel of a GPU kernel launch: each rTask computes one block of the launch.
 
-The ids of the launched block are computed from the rTask's id. The thread ids in it are computed
-from a thread's number in the persistent block, which is one-dimensional (RAMMER section 4.1).
+An rKernel runs in a persistent block, which is one-dimensional (RAMMER section 4.1). The block ids
+of the launch are computed from the rTask's id, and the thread ids from the index of a thread in the
+persistent block.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def block_function(
     Args:
         launch: the launch; it is not modified.
         name: the function's symbol.
-        block_threads: threads of the persistent block, at least as many as the launch's.
-        subgroup: lanes of a subgroup if the kernel depends on them, else 0.
+        block_threads: count of threads of the persistent block, not less than in a launched block.
+        subgroup: lanes of a subgroup; 0 if the kernel does not use subgroup operations.
         ip: where to insert the function.
     """
     copy = launch.kernel.clone(ip=ip).operation
@@ -66,10 +67,11 @@ def _integer(value: int) -> ir.IntegerAttr:
 
 
 def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
-    """Replace the arguments of a kernel with the body ``source`` by values.
+    """Replace the arguments of a kernel whose body is ``source``.
 
-    Memrefs are replaced by ``buffers``, scalars by constants. Arguments for shared memory become
-    allocations of the block, those for private memory become allocations of a thread.
+    ``buffers`` replace the memrefs, and constants replace the scalars. An argument for shared
+    memory becomes an allocation for the whole block, an argument for private memory an allocation
+    for each thread.
     """
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
@@ -100,11 +102,11 @@ def _private(kind: ir.MemRefType) -> ir.Value:
 def _own_thread(
     number: ir.Value, threads: int, block_threads: int
 ) -> tuple[ir.Value | None, ir.Value]:
-    """Emit whether a thread belongs to the launched block, as an i1, and its number there.
+    """Emit an i1 that tells whether a thread is in the launched block, and its index there.
 
-    ``number`` is the thread's number in the persistent block of ``block_threads`` threads. The
-    first ``threads`` of them belong to the launched block. Any other thread, a spare one, gets the
-    number 0. The i1 is None if no thread of the persistent block is spare.
+    ``number`` is the thread's index in the persistent block of ``block_threads`` threads. The first
+    ``threads`` threads of the persistent block belong to the launched block; all other threads are
+    spare and get the index 0. The i1 is None if there are no spare threads.
     """
     if threads == block_threads:
         return None, number
@@ -113,7 +115,7 @@ def _own_thread(
 
 
 def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Emit the x, y and z indices of a linear number in a space of ``sizes``, x fastest."""
+    """Emit the x, y and z indices for a linear index in a grid of ``sizes``; x varies fastest."""
     wide = [axis for axis in reversed(range(3)) if sizes[axis] > 1]
     found: list[ir.Value] = [constant(0)] * 3
     for axis, value in zip(wide, unflatten(number, [sizes[axis] for axis in wide]), strict=True):
@@ -130,7 +132,10 @@ class _Ids:
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
 
     def value(self, operation: ir.Operation) -> ir.Value | None:
-        """Emit the value that replaces an operation's result; None for other operations."""
+        """Emit the value that replaces the result of an operation.
+
+        The result is None if the operation does not read an id or a size.
+        """
         name = operation.name
         if name == "gpu.num_subgroups":
             size = gpu.subgroup_size()

@@ -73,9 +73,9 @@ def _index(number: int) -> ir.Value:
 
 
 def _flat(value: ir.Value) -> ir.Value | None:
-    """Emit a rank-1 view of a dense buffer, in which a block copies consecutive elements.
+    """Emit a rank-1 view of a dense buffer; return None if the buffer is strided.
 
-    The result is None if the buffer is strided.
+    In the view, the threads of a block copy consecutive elements.
     """
     kind = ir.MemRefType(value.type)
     if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)) or kind.rank < 2:

@@ -19,9 +19,10 @@ NO_FACTORS: Dim3 = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Range:
-    """The integers from ``low`` to ``high`` inclusive, each plus a sum that depends on the block.
+    """A range of integers that may move with the block ids.
 
-    The sum is that of ``factors[d] * block_id[d]`` over the dimensions x, y and z.
+    It contains the integers from ``low`` to ``high`` inclusive, all increased by the sum of
+    ``factors[d] * block_id[d]`` over the dimensions x, y and z.
     """
 
     low: int

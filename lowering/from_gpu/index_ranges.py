@@ -26,7 +26,7 @@ def map_of(operation: ir.Operation, name: str) -> ir.AffineMap:
 
 
 class IndexRanges:
-    """Ranges of a kernel's integers, for known sizes of its grid and block."""
+    """Ranges of a kernel's integer values, for known sizes of its grid and block."""
 
     def __init__(self, grid: Dim3, block: Dim3, known: Mapping[ir.Value, Range]) -> None:
         """Start the analysis from ``known``, the ranges of the kernel's arguments."""
@@ -48,7 +48,7 @@ class IndexRanges:
         return self._found[value]
 
     def _fits(self, found: Range, value: ir.Value) -> bool:
-        """Return whether all integers of ``found`` are signed integers of the value's type."""
+        """Return whether all integers of ``found`` fit into the signed type of ``value``."""
         kind = value.type
         bits = kind.width if isinstance(kind, ir.IntegerType) else _WORD_BITS
         low, high = found.bounds(self._grid)
@@ -173,11 +173,10 @@ def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
 
 
 def _if_not_negative(rule: _Rule) -> _Rule:
-    """Return ``rule`` restricted to operands that are not negative, for which it is valid.
+    """Return ``rule``, changed to give None (an unknown range) for operands that may be negative.
 
-    A rule computes the range of an operation's result from the ranges of its operands. Signed and
-    unsigned operations agree on non-negative operands. For ranges with negative integers, the
-    returned rule gives None, an unknown range.
+    A rule computes the range of an operation's result from the ranges of its operands. ``rule`` is
+    that of a signed operation; it also holds for the unsigned operation if no operand is negative.
     """
 
     def restricted(a: Arithmetic, *operands: Range) -> Range | None:

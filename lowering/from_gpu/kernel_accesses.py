@@ -1,4 +1,4 @@
-"""Finds the boxes of a kernel's arguments that a block accesses, as functions of its ids.
+"""Finds the boxes of a kernel's arguments that a block accesses, as functions of the block's ids.
 
 A box is an over-approximation: non-affine indices and guards make it larger than the accessed
 elements, never smaller.
@@ -47,10 +47,12 @@ class KernelAccesses:
 class _View:
     """A memref of a kernel, described as a view of one of the kernel's arguments.
 
-    ``argument`` is the argument's position among the memref arguments. ``offsets`` has the range of
-    the view's offset along each dimension of the argument, None for an unknown range. ``strides``
-    has the view's stride along each of these dimensions. Both count indices of the argument.
-    ``offsets`` is None as a whole if the view's dimensions are not those of the argument.
+    Attributes:
+        argument: position of the argument among the memref arguments.
+        offsets: range of the view's offset along each dimension of the argument, in elements along
+            this dimension; None for an unknown range. None instead of the tuple if the dimensions
+            of the view are not those of the argument.
+        strides: the view's stride along each dimension of the argument, in the same unit.
     """
 
     argument: int
@@ -65,9 +67,9 @@ def find_accesses(
 
     Args:
         kernel: a ``gpu.func``.
-        arguments: numbers of its memref arguments.
-        ranges: ranges of its integers.
-        grid: numbers of blocks of its launch in x, y and z.
+        arguments: position of each memref argument among the memref arguments.
+        ranges: ranges of the kernel's integer values.
+        grid: counts of blocks of the launch in x, y and z.
 
     Raises:
         OperationError: if the argument that an operation accesses cannot be determined.
@@ -153,7 +155,7 @@ class _Views:
     ) -> tuple[list[Range | None], list[int | None]]:
         """Return a subview's offset and stride along each of the ``rank`` dimensions of its source.
 
-        An unknown offset or stride is None. Both count in the indices of the source.
+        Both count elements of the source along the dimension. An unknown offset or stride is None.
         """
         dynamic = ir.ShapedType.get_dynamic_size()
         attributes = operation.attributes
@@ -185,9 +187,10 @@ def _place(
 
 
 def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
-    """Return the range of each index of an access, including all elements of a vector.
+    """Return the range of each index of an access; None for an unknown range.
 
-    ``first`` is the number of the first index operand. An unknown range is None.
+    The access to a vector has the ranges of all its elements. ``first`` is the position of the
+    first index among the operands.
     """
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):
@@ -210,11 +213,12 @@ def _boxes(
 
 
 def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
-    """Return boxes that together contain all of ``places``, the accesses of an argument.
+    """Return boxes that together contain all of ``places``, the accesses to an argument.
 
-    A place has the range of each index. Places whose ranges have equal factors of the block's ids
-    share a box, because they move equally from block to block. If more than ``_MOST_BOXES`` boxes
-    would be needed, the result is a single box of the whole argument. ``shape`` is the argument's.
+    A place is an access, given by the range of each index. Places whose ranges have equal factors
+    of the block ids share a box, because they move equally from block to block. If more than
+    ``_MOST_BOXES`` boxes would be needed, the result is a single box of the whole argument.
+    ``shape`` is the shape of the argument.
     """
     alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
     for place in dict.fromkeys(places):
@@ -244,7 +248,7 @@ def _box(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> Box:
 def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
     """Return ``low`` plus the sum of ``factors[d] * block_id[d]`` over x, y and z.
 
-    The result is an affine expression of the rTask's number, which determines the block's ids.
+    The result is an affine expression of the rTask's id. The block ids follow from the rTask's id.
     """
     found = ir.AffineExpr.get_constant(low)
     before = 1
@@ -256,10 +260,11 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
-    """Return one of the block's ids as an affine expression of the rTask's number.
+    """Return one of the block's ids as an affine expression of the rTask's id.
 
-    The number counts blocks, with x varying fastest. ``size`` is the grid's size in the dimension
-    of the id, and ``before`` the product of the sizes of the dimensions that vary faster.
+    The rTask's id is the linear index of the block in the grid, in which x varies fastest. ``size``
+    is the grid's size in the dimension of the returned id, and ``before`` the product of the grid's
+    sizes in the dimensions that vary faster.
     """
     digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:

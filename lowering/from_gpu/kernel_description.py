@@ -18,11 +18,11 @@ _DEAR = 16
 
 
 def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozenset[int]:
-    """Emit a launch's ``rtask.kernel``; return the numbers of the memrefs that a block may write.
+    """Emit a launch's ``rtask.kernel``; return the positions of the memrefs that a block may write.
 
-    A memref's number is its position among the memref arguments of the launch, from 0. ``name`` is
-    the symbol of the rKernel, and ``ip`` the place of the emitted operation. If a block writes no
-    memref, the launch has no effect: the result is empty and no operation is emitted.
+    A position is an index into the memref arguments of the launch. ``name`` is the symbol of the
+    rKernel, and ``ip`` the insertion point of the operation. If a block writes no memref, the
+    launch has no effect: the result is empty and no operation is emitted.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
     known: dict[ir.Value, Range] = {
@@ -93,10 +93,10 @@ def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
 
 
 def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
-    """Return the numbers of arithmetic operations and of block barriers that a thread executes.
+    """Return how many arithmetic operations and how many block barriers a thread executes.
 
-    Operations in the regions of ``holder``, at any depth, are counted; those of a loop's body count
-    once per iteration. ``ranges`` gives the loops' trip counts. An operation of the ``math``
+    Operations in the regions of ``holder``, at any depth, are counted. The operations of a loop's
+    body count once per iteration; ``ranges`` gives the trip count. An operation of the ``math``
     dialect counts as several arithmetic operations.
     """
     operations = barriers = 0

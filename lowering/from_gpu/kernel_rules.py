@@ -19,10 +19,10 @@ _ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
 def check_kernel(launch: Launch, subgroup: int) -> None:
     """Check that a kernel has known memory effects and uses its threads in a supported way.
 
-    ``subgroup`` is the number of lanes of a subgroup that kernels may assume.
+    ``subgroup`` is the count of lanes of a subgroup that kernels may assume.
 
     Raises:
-        OperationError: if it does not; names the launch and the operation.
+        OperationError: if a check fails; names the launch and the operation.
     """
     blocks = list(launch.kernel.regions[0].blocks)
     if len(blocks) != 1:

@@ -53,11 +53,11 @@ class Launch:
 
     Attributes:
         operation: the launch.
-        kernel: its ``gpu.func``.
-        grid: numbers of blocks in x, y and z.
-        block: numbers of threads of a block in x, y and z.
-        scalars: the constant value of each scalar argument, by argument number.
-        memrefs: the value of each memref argument, by argument number.
+        kernel: the ``gpu.func`` that is launched.
+        grid: counts of blocks along x, y and z.
+        block: counts of a block's threads along x, y and z.
+        scalars: the constant value of each scalar argument, by argument index.
+        memrefs: the value of each memref argument, by argument index.
     """
 
     operation: ir.Operation
@@ -127,9 +127,10 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase all functions with launches except ``host``, and kernels that only they launch.
+    """Erase all functions with launches except ``host``, and kernels that ``host`` does not launch.
 
-    A ``gpu.module`` with launched kernels is erased as a whole if ``host`` launches none of them.
+    A ``gpu.module`` is erased only if an erased function launches one of its kernels and ``host``
+    launches none; otherwise all its kernels stay.
     """
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)
@@ -150,10 +151,11 @@ def _launches_kernels(function: ir.OpView) -> bool:
 
 
 def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
-    """Return the kernel launches of a host function in order.
+    """Return the kernel launches of a host function in program order.
 
     Raises:
-        OperationError: if a launch or operation cannot be part of a static program; names it.
+        OperationError: if the function has control flow, results, an unsupported launch, or an
+            operation with an unknown effect on memory; names the operation.
     """
     reader = _Reader(module)
     blocks = list(host.operation.regions[0].blocks)
@@ -285,11 +287,11 @@ def _symbol(operation: ir.Operation) -> str:
 
 
 def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
-    """Return ``value``, argument ``number`` of a launch, if it is a static memref.
+    """Return ``value``, argument ``number`` of a launch, after checking that it is a static memref.
 
     Raises:
-        OperationError: if its layout is not static, its elements are not whole bytes, or its
-            buffer is neither an allocation nor an argument of the host function.
+        OperationError: if the memref has a dynamic shape or layout or elements of less than a byte,
+            or if its buffer is neither an allocation nor an argument of the host function.
     """
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:

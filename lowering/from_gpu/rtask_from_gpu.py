@@ -37,11 +37,13 @@ _CONTAINER = "gpu.container_module"
 class FromGpu(Pass):
     """Turn the kernels that a host function launches into a data-flow graph of rOperators.
 
-    Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from the
-    kernels' memory accesses. The persistent block has the threads of the largest launched block,
-    rounded up to whole subgroups; ``subgroup`` is the number of lanes of a warp or wave, 32 or
-    64, on which kernels may depend. If several functions have launches, ``function`` names the
-    function to keep; the other functions with launches are erased.
+    Each launch becomes an rOperator, and each block of the launch an rTask. The dependencies follow
+    from the kernels' memory accesses. On the GPU, rTasks run in a persistent block: it has as many
+    threads as the largest launched block, rounded up to whole subgroups.
+
+    ``subgroup`` is the count of lanes of a warp or wave that kernels may assume: 32 or 64. If
+    several functions have launches, ``function`` names the function to keep; the other functions
+    with launches are erased.
     """
 
     name: ClassVar[str] = "rtask-from-gpu"
@@ -97,11 +99,11 @@ class _Writer:
         self._erase_kernels(launches)
 
     def _kernel(self, launch: Launch, block_threads: int) -> tuple[str, frozenset[int]]:
-        """Emit the rKernel of a launch unless it exists; return its name and the written memrefs.
+        """Emit the rKernel of a launch unless it exists; return its name and its output memrefs.
 
-        A written memref, which a block may change, is given by its position among the launch's
-        memref arguments, from 0. Launches of the same kernel with equal sizes, scalars and memref
-        types share an rKernel.
+        The output memrefs are those that a block may write, given by their positions among the
+        launch's memref arguments, from 0. Launches of the same kernel with equal sizes, scalars and
+        memref types share an rKernel.
         """
         kinds = tuple(value.type for value in launch.memrefs.values())
         scalars = tuple(launch.scalars.items())

@@ -127,9 +127,10 @@ def _zero_attribute(kind: ir.Type) -> ir.Attribute:
 def _control_flow_operations(operations: list[ir.Operation]) -> set[ir.Operation]:
     """Return the operations that decide control flow around collectives, such as block barriers.
 
-    All threads have to reach a collective, so the conditions and bounds of control flow around it
-    must be the same in all threads. The returned operations compute these. Spare threads therefore
-    execute the returned operations too, and may read the memory that thread 0 reads.
+    All threads have to reach a collective, so all threads must compute the same conditions and
+    bounds of the control flow around it. The returned operations compute these conditions and
+    bounds. Therefore they are not predicated: spare threads execute them too, with the ids of
+    thread 0, and may read the memory that thread 0 reads.
     """
     found: set[ir.Operation] = set()
     pending: list[ir.Value] = []

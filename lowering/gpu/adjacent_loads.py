@@ -19,15 +19,15 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def adjacent_operands(generic: Structured, along: int | None, width: int) -> list[int]:
-    """Return the numbers of the operands that are accessed by vectors of ``width`` elements.
+    """Return the indices of the operands that are accessed by vectors of ``width`` elements.
 
-    The elements of such a vector are contiguous along a loop, and aligned if the first index is a
-    multiple of ``width``.
+    The elements of a vector are contiguous along the loop ``along``. The vector is aligned if the
+    index of its first element along this loop is a multiple of ``width``.
 
     Args:
         generic: an operation on memrefs.
         along: the number of the loop; None if there is none.
-        width: the number of elements.
+        width: the count of elements in a vector.
     """
     if width == 1 or along is None:
         return []
@@ -46,7 +46,7 @@ def adjacent_operands(generic: Structured, along: int | None, width: int) -> lis
 def contiguous_loop(indices: Sequence[ir.AffineExpr]) -> int | None:
     """Return the loop along which a memref with these indices is contiguous; None without one.
 
-    The loop must be the memref's last index and occur in no other index.
+    The last index must be the loop's induction variable, and no other index may depend on the loop.
     """
     last = plain_dim(indices[-1]) if len(indices) else None
     others = set[int]().union(*(loops_in(expr) for expr in list(indices)[:-1]))
@@ -71,8 +71,8 @@ class AdjacentLoads:
 
         Args:
             generic: the operation.
-            width: the number of points.
-            wide: numbers of the operands whose elements at all points are loaded by one vector
+            width: the count of points.
+            wide: indices of the operands whose elements at all points are loaded by one vector
                 load.
         """
         self._generic, self._width, self._wide = generic, width, wide

@@ -1,10 +1,16 @@
 """Plans a block's column reduction (vector times matrix, sums over rows), without IR.
 
-Such a reduction has few results, each from many input elements, and uses each element only once, so
-its cost is that of reading the elements. Where elements of adjacent results are adjacent in memory,
-adjacent threads compute adjacent results, several each, and *rows* of such threads divide the
-elements of each result among them. Partial results are combined by shuffles within a warp, and in
-shared memory between warps.
+A column reduction has few results, each from many input elements, and uses each element only once,
+so its cost is that of reading the elements. It is planned only if elements of adjacent results are
+adjacent in memory:
+
+- A *tile* is a few adjacent results. A thread reduces the elements of one tile.
+- A *row* of threads is a sequence of adjacent threads, which have adjacent tiles and together all
+  tiles of the block.
+- With several rows, threads at the same position in each row have the same tile, and each reduces a
+  part of its elements.
+
+Partial results are combined by shuffles within a warp, and in shared memory between warps.
 """
 
 from __future__ import annotations
@@ -33,10 +39,11 @@ class ColumnPlan:
     """Plan of a block's column reduction.
 
     Attributes:
-        contraction: the reduction, as a contraction.
+        contraction: the loops and inputs of the reduction.
         along: the parallel loop along which the widest input's elements are adjacent in memory.
-        widest: number, among the inputs, of the operand with the most elements.
-        threads: number of threads of the block.
+        widest: index of the widest input in ``contraction.inputs``: the input with the most
+            elements.
+        threads: count of threads of the block.
     """
 
     contraction: Contraction
@@ -62,10 +69,10 @@ class ColumnPlan:
 
     @property
     def num_partial(self) -> int:
-        """The number of partial results for which the block needs shared memory.
+        """The count of partial results for which the block needs shared memory.
 
-        It is the maximum over all permitted numbers of adjacent results per thread. It is 0 if
-        warps need not combine results.
+        The count depends on how many adjacent results a thread has; this is the maximum over all
+        permitted widths. It is 0 if warps need not combine results.
         """
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
@@ -86,15 +93,16 @@ class ColumnPlan:
 
 @dataclass(frozen=True)
 class Columns:
-    """Division of a column reduction among threads.
+    """Division of a column reduction among the threads of a block.
 
     Attributes:
-        tiles: number of tiles; a tile is a number of adjacent results that a thread computes.
-        places: number of threads of a row; the first ``tiles`` of them each compute a tile, and the
-            others, if any, are idle.
-        rows: number of rows of threads, which divide the elements of each result among them.
-        unrolled: number of consecutive elements per result that a thread loads at once.
-        threads: number of threads of the block.
+        tiles: count of tiles; a tile is the adjacent results that a thread computes.
+        places: count of threads in a row; the first ``tiles`` threads of a row each compute a tile,
+            and all further threads of the row are idle.
+        rows: count of rows of threads; the rows divide the elements of each result among them.
+        unrolled: count of consecutive elements per result that a thread loads before it reduces
+            them.
+        threads: count of threads of the block.
     """
 
     tiles: int
@@ -105,7 +113,7 @@ class Columns:
 
     @property
     def in_warp(self) -> bool:
-        """Whether a warp contains whole rows: a warp's threads then combine results by shuffles."""
+        """Whether a warp contains several rows of threads, which combine results by shuffles."""
         return self.places < WARP and self.rows > 1
 
     @property
@@ -115,11 +123,11 @@ class Columns:
 
 
 def _rows(reduced: int, most: int) -> tuple[int, int]:
-    """Return the number of rows of threads, and the number of unrolled elements per iteration.
+    """Return the count of rows of threads, and the count of unrolled elements per iteration.
 
-    The rows divide the ``reduced`` elements of a result among them. There are at most ``most``
-    rows. Their number divides ``reduced``, unless all divisors are at most half of ``most``; then
-    ``most`` rows share the elements unevenly.
+    The rows divide the ``reduced`` elements of a result among them. The count of rows is the
+    largest divisor of ``reduced`` up to ``most``. If that is at most half of ``most``, the count is
+    ``most`` instead, and the rows have unequal shares.
     """
     rows = max(n for n in range(1, most + 1) if reduced % n == 0)
     if 2 * rows <= most:
@@ -130,13 +138,16 @@ def _rows(reduced: int, most: int) -> tuple[int, int]:
 def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> ColumnPlan | None:
     """Return the plan of a block's column reduction, or None.
 
-    The result is None if the reduction has too many results or too few elements per result for
-    threads to share results, if adjacent results do not read adjacent elements, or if shared memory
-    is too small.
+    The result is None in these cases:
+
+    - The reduction has more than ``_MOST_RESULTS`` results per thread.
+    - It has fewer than ``_LEAST_REDUCED`` elements per result.
+    - Adjacent results do not read adjacent elements.
+    - Shared memory is too small for the partial results.
 
     Args:
         contraction: the computation, with static extents of all loops.
-        threads: number of threads of the block.
+        threads: count of threads of the block.
         shared_limit: bytes of shared memory for partial results.
     """
     sizes = [_elements(contraction, access) for access in contraction.inputs]

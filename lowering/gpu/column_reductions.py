@@ -32,10 +32,11 @@ def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: 
 
 
 class _Turn:
-    """Emits a thread's loads for a turn: the consecutive elements that it reduces at a time.
+    """Emits the loads of a turn: the elements that a thread reduces in one iteration of its loop.
 
-    The elements of adjacent results are loaded at once, and so are consecutive elements of a result
-    in operands that are contiguous along the last reduction loop.
+    A turn has consecutive elements of each of several adjacent results. The elements of adjacent
+    results are loaded by one vector load. So are consecutive elements of a result, in operands that
+    are contiguous along the last reduction loop.
     """
 
     def __init__(
@@ -45,13 +46,14 @@ class _Turn:
         width: int,
         points: Sequence[Sequence[Index | None]],
     ) -> None:
-        """Emit all loads of the widest input at once, which lets them be in flight together.
+        """Emit all loads of the widest input consecutively, so that they are in flight together.
 
         Args:
             generic: the reduction.
             plan: its plan.
-            width: the number of adjacent results.
-            points: the index of each loop at each element, for the first of the results.
+            width: the count of adjacent results.
+            points: for each element of the turn, the loop indices at which the first result uses
+                it.
         """
         contraction = plan.contraction
         widest = contraction.inputs[plan.widest].number
@@ -75,8 +77,8 @@ class _Turn:
     def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of operand ``number`` at ``point``.
 
-        Before the call, the caller must set the fields ``number``, the number of the element in the
-        turn, and ``shift``, the number of the adjacent result.
+        Before the call, the caller must set two fields: ``self.number`` to the index of the element
+        in the turn, and ``self.shift`` to the index of the result among the adjacent results.
         """
         if number not in self._runs:
             loads = self._columns[self.number]
@@ -119,8 +121,8 @@ class _Emitter:
     def _tiles_in_turns(self) -> None:
         """Emit a thread's loop over tiles, each of which the thread reduces without other threads.
 
-        A tile is a number of adjacent results. The loop is used if there are more tiles than
-        threads.
+        A tile is a few adjacent results. The tiles are assigned to the threads cyclically. The loop
+        is used if there are more tiles than threads.
         """
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
@@ -133,9 +135,10 @@ class _Emitter:
     def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
         """Emit a thread's share of the reduction of a tile; return the partial results.
 
-        ``place`` is the number of the tile, which consists of adjacent results, each with a partial
-        result. The threads that share a tile have different numbers ``row``. A thread without a
-        tile returns the combiner's identity.
+        A tile is a few adjacent results. ``place`` is the index of the thread's tile, and ``row``
+        the index of the thread among the threads with this tile. The returned list has a partial
+        result for each result of the tile. For a thread without a tile, these are the combiner's
+        identity.
         """
         columns = self._columns
         begin = [self._combiner.identity()] * self._width
@@ -152,9 +155,9 @@ class _Emitter:
     def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit a thread's loop over its share of the reduced elements; return the tile's results.
 
-        ``place`` is the number of the tile. The threads that share a tile take turns, each with
-        ``unrolled`` consecutive elements; ``row`` is the thread's number among them. ``begin`` has
-        the initial value of each result in the tile.
+        ``place`` is the index of the thread's tile, and ``row`` the index of the thread among the
+        threads with this tile. These threads reduce ``unrolled`` consecutive elements each,
+        cyclically. ``begin`` has the initial value of each result in the tile.
         """
         columns, total = self._columns, self._plan.num_reduced
         turn = columns.unrolled
@@ -171,8 +174,9 @@ class _Emitter:
         return list(loop.results)
 
     def _elements(self, first: Sequence[Index], number: ir.Value) -> list[list[Index | None]]:
-        """Emit the points of the elements of a turn, from element ``number`` on.
+        """Emit the loop indices of each element that a thread reduces in one iteration.
 
+        ``number`` is the linear index of the first element among the reduced elements of a result.
         ``first`` has the index of the tile's first result along each parallel loop.
         """
         contraction = self._plan.contraction
@@ -194,7 +198,7 @@ class _Emitter:
         return found
 
     def _point(self, place: ir.Value) -> list[Index]:
-        """Emit the index of the first result of tile number ``place`` along each parallel loop.
+        """Emit the parallel loops' indices of the first result of the tile with index ``place``.
 
         The loops are in the order of the field ``_order``.
         """
@@ -207,10 +211,10 @@ class _Emitter:
     def _add_element(
         self, loads: _Turn, number: int, point: Sequence[Index | None], results: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """Emit the combination of a turn's element with each result; return the new results.
+        """Emit the reduction of one element into each result of the tile; return the new results.
 
-        ``number`` is the element's number in the turn, and ``point`` has its loop indices for the
-        first result.
+        ``number`` is the element's index among those that ``loads`` has. ``point`` has the loop
+        indices at which the tile's first result uses the element. ``results`` has the old results.
         """
         first = point[self._plan.along]
         assert first is not None, "the point has an index of each parallel loop"
@@ -251,11 +255,11 @@ class _Emitter:
     def _combine_in_block(
         self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of all threads' partial results in shared memory, and their store.
+        """Emit the combination of all threads' partial results, and the store of the totals.
 
-        A thread has the partial ``results`` of tile number ``place``; ``row`` distinguishes the
-        threads with the same tile. The combined results are accumulated into the output of the
-        operation.
+        The partial results are exchanged in shared memory. ``results`` has the partial results of a
+        thread for the tile with index ``place``. ``row`` is the index of the thread among the
+        threads with this tile.
         """
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)
@@ -281,10 +285,11 @@ class _Emitter:
             scf.YieldOp([])
 
     def _add_to_output(self, places: Sequence[Sequence[Index]], sums: Sequence[ir.Value]) -> None:
-        """Emit the store of results that are adjacent along the loop ``along`` of the plan.
+        """Emit the combination of results with their initial values, the epilogues, and one store.
 
-        A place has a result's index along each parallel loop, in the order of the field ``_order``;
-        ``sums`` are the values that are combined with the initial values.
+        The results are adjacent along the loop ``along`` of the plan. ``places`` has the indices of
+        each result along the parallel loops, in the order of the field ``_order``. ``sums`` has the
+        results without the initial values.
         """
         points: list[list[Index]] = []
         for place in places:

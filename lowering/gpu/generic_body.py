@@ -26,7 +26,7 @@ class Elements(Protocol):
 
 
 class Loads:
-    """Emits loads of inputs, once for each element, for all points that need it.
+    """Emits loads of an operation's inputs; points that read the same element share its load.
 
     No memory may be written between the loads.
     """

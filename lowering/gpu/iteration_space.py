@@ -1,4 +1,4 @@
-"""Finds loop bounds of a ``linalg.generic``, and numbers the points of its iteration space."""
+"""Finds loop bounds of a ``linalg.generic``, and converts linear indices to loop indices."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Loops:
     """The loops of a ``linalg.generic``.
 
     Attributes:
-        bounds: number of iterations of each loop, an int if static.
-        parallel: numbers of the parallel loops.
-        reduced: numbers of the reduction loops.
+        bounds: trip count of each loop, an int if static.
+        parallel: indices of the parallel loops.
+        reduced: indices of the reduction loops.
     """
 
     bounds: tuple[Index, ...]
@@ -78,10 +78,11 @@ def product(sizes: Sequence[Index]) -> Index:
 
 
 def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
-    """Emit the indices of point ``number + shift`` in a space of ``sizes``, the last index fastest.
+    """Emit the loop indices of the point with the linear index ``number + shift``.
 
-    If ``shift`` is a multiple of the product of the inner sizes, it is only added to the first
-    index, so that all other operations are the same for points with the same ``number``.
+    The loops have the trip counts ``sizes``; the last index varies fastest. If ``shift`` is a
+    multiple of the product of all trip counts but the first, only the emitted addition to the first
+    index depends on ``shift``. Points with the same ``number`` then share all other operations.
 
     The emitted code divides in 32 bits, because a 64-bit integer division is a subroutine of about
     100 instructions on a GPU. A tile has fewer than 2**31 points.

@@ -84,14 +84,15 @@ def map_kernels(
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place; return their arguments.
 
-    rKernels that are written for a block's threads are unchanged except for their temporaries.
+    In rKernels with the attribute ``rtask.block_threads``, which are already code of a single
+    thread, only the temporaries are placed.
 
     Args:
-        module: the module that contains them.
+        module: the module that contains the rKernels.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
-        shared_limit: most bytes of shared memory for temporaries and staged operands; other
-            temporaries go to scratch memory.
-        block_threads: number of threads of a block, a multiple of 64.
+        shared_limit: most bytes of shared memory for temporaries and staged operands; temporaries
+            that do not fit go to scratch memory.
+        block_threads: count of threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
         matrix_unit: the target's matrix instruction, restricted to permitted element types.
 

@@ -2,7 +2,7 @@
 
 Without tiles, a contraction or a convolution loads each operand for every product. A thread that
 computes a tile of m by n results loads m + n elements for m * n products. The sizes of tiles divide
-the extents, so that there are no edges. A tile grows only if each thread of the block still gets a
+the extents, so that all tiles are full. A tile grows only if each thread of the block still gets a
 tile.
 """
 
@@ -85,7 +85,8 @@ def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
 def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
     """Return the offsets of a tile's results from its first result, along each parallel loop.
 
-    Adjacent offsets differ by the number of tiles, so that adjacent lanes access adjacent elements.
+    Along a loop, the results of a tile are as many indices apart as the loop has tiles. Adjacent
+    tiles, which adjacent lanes compute, thus access adjacent elements.
     """
     steps = tiled_sizes(loops, tile)
     ranges = [

@@ -1,10 +1,10 @@
 """Finds chains of operations on the same results: initial value, reduction, epilogues.
 
 An rKernel initialises its accumulators by an element-wise operation, reduces into them, and applies
-element-wise operations to the results, such as an activation. Operation by operation, each result
-is stored three times and loaded twice, with a barrier of the block after each operation. The
-threads that compute a reduction's results therefore also compute their initial values and epilogues
-in registers, and store each result once (``results.py``).
+element-wise operations to the results, such as an activation. If each operation were computed
+separately, each result would be stored three times and loaded twice, with a barrier of the block
+after each operation. The threads that compute a reduction's results therefore also compute their
+initial values and epilogues in registers, and store each result once (``results.py``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ResultChain:
         initial: for each output of the reduction, the element-wise operation that computes its
             initial value; None if the reduction loads it.
         reduction: the reduction, or an operation without initial values and epilogues.
-        epilogues: element-wise operations, each of the result of its predecessor.
+        epilogues: element-wise operations; each reads the result of the previous operation.
     """
 
     initial: tuple[Structured | None, ...]
@@ -60,8 +60,8 @@ class ResultChain:
 def marked_chains(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operation]]:
     """Yield the chains of ``linalg.generic`` operations of a block in order, each as a list.
 
-    ``operations`` are all operations of the block, in order. A generic that is in no chain with
-    others is yielded as a list of one.
+    ``operations`` are all operations of the block, in order. A generic that belongs to no chain is
+    yielded as a list of one.
     """
     chain: list[ir.Operation] = []
     for operation in operations:
@@ -114,7 +114,10 @@ def _mark_chain(operation: ir.Operation) -> None:
 
 
 def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool:
-    """Return whether an operation is an allocation that, deallocation aside, only ``users`` use."""
+    """Return whether an operation is an allocation that no operation outside of ``users`` uses.
+
+    A ``memref.dealloc`` does not count as a use.
+    """
     return allocation.name in ALLOCATIONS and all(
         use.owner.operation in users or use.owner.operation.name == "memref.dealloc"
         for use in allocation.result.uses
@@ -122,9 +125,10 @@ def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool
 
 
 def _neighbours(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
-    """Return the unmarked generics before and after an operation of a block, nearest first.
+    """Return the generics before and the generics after an operation of a block, nearest first.
 
-    No operation between them accesses memory.
+    Each list ends at a generic that is already marked as a part of a chain, and at an operation
+    other than a generic that accesses memory.
     """
     operations = [other.operation for other in operation.block.operations]
     place = operations.index(operation)
@@ -180,9 +184,10 @@ def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> li
 def _epilogues(
     reduction: Structured, initial: Sequence[Structured], after: Sequence[ir.Operation]
 ) -> list[Structured]:
-    """Return the operations ``after`` a reduction that its threads may compute in registers.
+    """Return the epilogues that a reduction's threads may compute in registers.
 
-    ``initial`` are the operations that compute the reduction's initial values.
+    ``after`` are the operations after the reduction, nearest first. ``initial`` are the operations
+    that compute the reduction's initial values.
     """
     if reduction.num_outputs != 1 or not _covers(reduction.output_maps[0], reduction.outputs[0]):
         return []

@@ -83,10 +83,11 @@ class Results:
         """Emit and return the initial values of an output at several points.
 
         Args:
-            points: indices of the reduction's loops; several points are adjacent along a loop, and
-                the first index is a multiple of their number.
-            along: the number of that loop.
-            output: the number of the output.
+            points: for each point, the index of each loop of the reduction. Several points must be
+                adjacent along the loop ``along``; the first point's index along this loop must be a
+                multiple of the count of points.
+            along: the number of that loop; None for a single point.
+            output: the index of the output.
         """
         step = self._initial[output]
         if step is not None:
@@ -155,8 +156,8 @@ class _Step:
 
     Attributes:
         generic: the operation.
-        indices: for each of its loops, the index as an expression of the reduction's loops.
-        num_loops: the number of loops of the reduction.
+        indices: the index of each loop of the operation, as an expression of the reduction's loops.
+        num_loops: the count of loops of the reduction.
     """
 
     generic: Structured
@@ -167,10 +168,11 @@ class _Step:
     def at(
         generic: Structured, operand: int, places: Sequence[ir.AffineExpr], num_loops: int
     ) -> _Step:
-        """Return the operation at the points where operand ``operand`` has the indices ``places``.
+        """Return the step whose loop indices make it access an operand at given indices.
 
-        ``places`` are expressions of the ``num_loops`` loops of the reduction. Each loop of the
-        operation alone indexes a dimension of the operand.
+        ``operand`` is the operand's index in ``generic``, and ``places`` are the indices at which
+        it is accessed, as expressions of the ``num_loops`` loops of the reduction. Each loop of
+        ``generic`` must index a dimension of the operand by itself.
         """
         dims = [plain_dim(expr) for expr in generic.maps[operand].results]
         order = [dims.index(loop) for loop in range(len(generic.parallel))]
@@ -210,10 +212,11 @@ def element_values(
 
     Args:
         generic: the operation, on memrefs.
-        points: indices of its loops; several points are adjacent along a loop, and the first index
-            is a multiple of their number.
+        points: for each point, the index of each loop. Several points must be adjacent along the
+            loop ``along``; the first point's index along this loop must be a multiple of the count
+            of points.
         along: the number of that loop; None if no operand is contiguous along it.
-        given: elements of operands that are in registers, by the operand's number.
+        given: elements of operands that are in registers, by the operand's index.
     """
     wide = adjacent_operands(generic, along, len(points))
     loads = _WithRegisters(AdjacentLoads(generic, len(points), wide), given)
@@ -234,7 +237,10 @@ class _WithRegisters:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at ``point``, whose number is in ``shift``."""
+        """Return the element of operand ``number`` at ``point``.
+
+        The field ``shift`` must be the index of ``point`` among the adjacent points.
+        """
         if number in self._given:
             return self._given[number][self.shift]
         self._loads.shift = self.shift

@@ -21,10 +21,13 @@ class MapToThreads(Pass):
     """Distribute linalg operations over a block's threads, with temporaries in its shared memory.
 
     A block has ``threads`` threads and at most ``shared_limit`` bytes of shared memory.
-    Contractions stage their operands there, with ``async_copies`` by asynchronous copies. With a
-    ``matrix_unit``, mma or mfma, warps compute contractions of f16 and bf16 by matrix instructions,
-    and with mma and ``tf32`` also those of f32, whose elements are rounded to tf32. An argument's
-    attribute ``rtask.alignment`` states a number of bytes that divides its address.
+    Contractions stage their operands in shared memory; with ``async_copies``, these copies are
+    asynchronous. With a ``matrix_unit``, ``mma`` or ``mfma``, warps compute contractions of f16 and
+    bf16 by matrix instructions. With ``tf32``, ``mma`` instructions also compute contractions of
+    f32, whose elements are rounded to tf32.
+
+    If an rKernel's argument has the attribute ``rtask.alignment``, its value is a number of bytes
+    that divides the argument's address.
     """
 
     name: ClassVar[str] = "rtask-map-to-threads"
@@ -36,7 +39,12 @@ class MapToThreads(Pass):
     tf32: bool = False
 
     def check_options(self) -> None:
-        """Raise ``OptionError`` for less than a warp, too many threads, or a negative limit."""
+        """Check the options.
+
+        Raises:
+            OptionError: if a block has fewer threads than a warp or more than any GPU permits, or
+                if ``shared_limit`` is negative.
+        """
         if not WARP <= self.threads <= MOST_THREADS:
             raise OptionError(
                 f"{self.name}: threads: expected {WARP} to {MOST_THREADS}, found {self.threads}"

@@ -1,7 +1,8 @@
-"""Places an rKernel's temporaries in block-shared memory, or else in the vEU's scratch.
+"""Places an rKernel's temporaries in block-shared memory, or else in the vEU's scratch memory.
 
-All threads of a block work on the same tile, so the block shares the tile's temporaries. Each
-temporary gets a static offset; the two buffers are arguments of the rKernel.
+Scratch memory is a part of device memory that belongs to one vEU. All threads of a block work on
+the same tile, so the block shares the tile's temporaries. Each temporary gets a static offset.
+Shared and scratch memory are two buffers that are arguments of the rKernel.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ PRIVATE = "#gpu.address_space<private>"
 
 @dataclass(frozen=True)
 class Placement:
-    """The place of a temporary.
+    """The place of a temporary in memory.
 
     Attributes:
-        allocation: the operation that allocates it.
-        elements: an upper bound on its elements.
-        shared: whether it is in shared memory; otherwise it is in scratch memory.
-        offset: its offset in that memory in bytes.
+        allocation: the operation that allocates the temporary.
+        elements: an upper bound on the count of the temporary's elements.
+        shared: whether the temporary is in shared memory; otherwise it is in scratch memory.
+        offset: byte offset of the temporary in that memory.
     """
 
     allocation: ir.Operation
@@ -139,7 +140,10 @@ def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> 
 
 
 def erase_unused_allocations(kernel: ir.Operation) -> None:
-    """Erase the allocations whose elements stay in registers; replace the uses of their sizes."""
+    """Erase the allocations whose elements stay in registers.
+
+    Each ``memref.dim`` of an erased allocation is replaced by the size that it reads.
+    """
     for operation in list(walk(kernel)):
         if operation.name in ALLOCATIONS and IN_REGISTERS in operation.attributes:
             for dim in [use.owner.operation for use in operation.result.uses]:
@@ -150,7 +154,10 @@ def erase_unused_allocations(kernel: ir.Operation) -> None:
 
 
 def _size(allocation: ir.Operation, dim: ir.Operation) -> ir.Value:
-    """Return the size of an allocation that a ``memref.dim`` reads; a static size is emitted."""
+    """Return the size of an allocation that a ``memref.dim`` reads.
+
+    A static size is emitted as a constant.
+    """
     kind, number = _type(allocation), constant_integer(dim.operands[1])
     assert number is not None, "bounds of loops are sizes of constant dimensions"
     if kind.is_dynamic_dim(number):

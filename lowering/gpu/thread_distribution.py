@@ -41,7 +41,10 @@ _MOST_INSTRUCTIONS = 256
 
 
 def distribute(results: Results, threads: Threads) -> None:
-    """Emit the ``linalg.generic`` that computes ``results``, on memrefs, as each thread's code."""
+    """Emit a ``linalg.generic`` on memrefs as the code of each thread.
+
+    ``results`` has the operation, its initial values and its epilogues.
+    """
     generic = results.reduction
     loops = Loops.of(generic)
     combiners = find_combiners(generic) if loops.reduced else None
@@ -63,11 +66,11 @@ class _Lanes:
 
 
 def _compute_elements(results: Results, loops: Loops, threads: Threads) -> None:
-    """Emit a thread's loop over every ``threads.count``-th run of adjacent results.
+    """Emit a thread's loop over its share of the results of an element-wise operation.
 
-    An iteration computes several runs.
-
-    The loads of the runs that a thread computes in an iteration are in flight at once.
+    A run is a few adjacent results, which a thread computes and stores together. Runs are assigned
+    to the threads cyclically. An iteration computes several runs, so that the loads of all of them
+    are in flight together.
     """
     generic, total = results.reduction, loops.num_points or 0
     width = _run_width(results, loops, threads)
@@ -103,7 +106,8 @@ def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
 def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
     """Emit the indices of the ``width`` adjacent results of a run.
 
-    The last index in ``run`` counts runs instead of results.
+    ``run`` has the indices of the run: the last is the index of the run along the last loop, and
+    all other indices are those of its results.
     """
     if width == 1:
         return [list(run)]
@@ -112,7 +116,7 @@ def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
 
 
 def _tile_results(results: Results, loops: Loops, threads: Threads) -> None:
-    """Emit a loop over every ``threads.count``-th tile of results, from the thread's number on."""
+    """Emit a thread's loop over tiles of results, which are assigned to the threads cyclically."""
     generic = results.reduction
     tile = choose_tile(generic, loops, threads.count)
     sizes = tiled_sizes(loops, tile)
@@ -128,7 +132,10 @@ def _tile_results(results: Results, loops: Loops, threads: Threads) -> None:
 
 
 def _initial_values(results: Results, point: Point) -> list[ir.Value | None]:
-    """Emit each output's value before the operation at a point; None if it is not read."""
+    """Emit and return each output's value at a point before the operation.
+
+    The value is None if the operation has no reduction loop and does not read the output.
+    """
     generic = results.reduction
     return [
         results.initial([point], output=output)[0]
@@ -148,9 +155,9 @@ def _store(results: Results, point: Point, values: Sequence[ir.Value]) -> None:
 def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
     """Emit the indices of several points; return a list of indices for each point.
 
-    The indices of a point are the sums of ``first`` and an element of ``offsets``, both with a
-    number for each loop. Equal sums are emitted only once, so that equal indices are the same
-    value.
+    ``first`` has an index for each loop, and each element of ``offsets`` an offset for each loop.
+    The indices of a point are the sums of ``first`` and an element of ``offsets``. Equal sums are
+    emitted only once, so that equal indices are the same value.
     """
     sums: dict[tuple[int, int], Index] = {}
     for position, index in enumerate(first):
@@ -168,10 +175,19 @@ def _reduce(
 ) -> list[list[ir.Value]]:
     """Emit the reduction loops ``reduced`` around the body at all points; return the final outputs.
 
-    The accumulators stay in registers. A point has the index of each loop, None for the loops in
-    ``reduced``, whose indices are the induction variables. ``carried`` has, for each point, the
-    initial value of each output; without reduction loops it is None for an output that the body
-    does not read. The result has a list of the output values for each point.
+    The accumulators stay in registers.
+
+    Args:
+        generic: the operation.
+        loops: its loops.
+        points: for each point, the index of each loop; None for the loops in ``reduced``, whose
+            induction variables are the indices.
+        reduced: the reduction loops to emit, outermost first.
+        carried: for each point, the initial value of each output. If the operation has no reduction
+            loop, the value is None for an output that the body does not read.
+
+    Returns:
+        For each point, the list of output values.
     """
     if not reduced:
         loads = Loads(generic)
@@ -227,9 +243,9 @@ def _reduce_every(
 ) -> list[ir.Value]:
     """Emit a lane's share of the reduction at ``point``; return the partial result of each output.
 
-    The lanes take turns, each with a run of elements that are adjacent in memory; the loads of the
-    runs of an iteration are in flight at once. ``point`` has the index of each parallel loop, and
-    None for reduction loops.
+    A run is a few elements that are adjacent in memory. The runs are assigned to the lanes
+    cyclically, and a lane reduces several runs per iteration, whose loads are in flight together.
+    ``point`` has the index of each parallel loop, and None for reduction loops.
     """
     begin = [combiner.identity() for combiner in lanes.combiners]
     total, sizes = loops.num_reduced or 0, [loops.bounds[n] for n in loops.reduced]
@@ -264,7 +280,7 @@ def _reduce_every(
 
 
 def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
-    """Return the number of adjacent elements of each result that a lane loads at once."""
+    """Return how many adjacent elements along the last reduction loop a lane loads by one load."""
     last, total = loops.reduced[-1], loops.num_reduced or 0
     extent = loops.bounds[last]
     users = [n for n, used in enumerate(generic.used_loops[: -generic.num_outputs]) if last in used]
@@ -279,9 +295,10 @@ def _reduced_width(generic: Structured, loops: Loops, lanes: int) -> int:
 
 
 def _at_once(generic: Structured, width: int, total: int, threads: int) -> int:
-    """Return the number of runs of ``width`` elements that a thread loads before using them.
+    """Return how many runs of ``width`` elements a thread loads before it uses the elements.
 
-    All ``threads`` threads share ``total`` elements, and have the same number of runs.
+    The runs of ``total`` elements are divided among ``threads`` threads, all with the same count of
+    runs.
     """
     most = max(1, _MOST_INSTRUCTIONS // (width * (1 + len(generic.body))))
     fitting = (n for n in _RUNS if n <= most and total % (width * n * threads) == 0)

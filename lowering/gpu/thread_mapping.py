@@ -1,8 +1,8 @@
 """Maps an rKernel's tile to the threads of a block.
 
-All threads of a block execute an rKernel together: each ``linalg.generic`` is distributed over
-them, or computed as a contraction with staged operands, together with the operations that compute
-its initial values and continue with its results (``result_chains.py``). A block barrier follows
+All threads of a block execute an rKernel together. Each ``linalg.generic`` is distributed over the
+threads, or computed as a contraction with staged operands. The threads also compute the initial
+values and the epilogues of its results in registers (``result_chains.py``). A block barrier follows
 every operation that writes memory. The surrounding control flow and scalars are uniform: every
 thread computes them, and a single thread executes stores outside of ``linalg``.
 """
@@ -36,7 +36,7 @@ class Staging:
     """Plans and staging memory of an rKernel's planned operations.
 
     Attributes:
-        plans: plans by number; an attribute of each planned operation has its plan's number.
+        plans: the plans; an attribute of each planned operation is the index of its plan.
         offset: bytes in the block's shared memory at which staging memory begins.
         copies: emits the copies of operands to shared memory.
     """
@@ -47,7 +47,7 @@ class Staging:
 
     @property
     def end(self) -> int:
-        """The offset in bytes of the end of the staging memory in shared memory."""
+        """The byte offset in shared memory at which the staging memory ends."""
         return self.offset + max([0, *(plan.shared_bytes for plan in self.plans)])
 
 

@@ -1,4 +1,4 @@
-"""Describes the threads of a block as seen by a single thread: its number, and their number."""
+"""Describes the threads of a block for code of one thread: the thread's index, and the count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from rammer_mlir.bindings import ir
 
 @dataclass(frozen=True)
 class Threads:
-    """A thread's number in its block, an ``index`` value, and the block's number of threads."""
+    """The threads of a block, as the code of one thread knows them.
+
+    Attributes:
+        number: the thread's index in the block, a value of type ``index``.
+        count: count of threads of the block.
+    """
 
     number: ir.Value
     count: int

@@ -78,7 +78,10 @@ class _Emitter:
             scf.YieldOp([])
 
     def _rows(self) -> Generator[Index]:
-        """Emit the rows of a square that this thread's warp processes, unrolled; yield each row."""
+        """Emit and yield the index of each row of a square that the thread's warp processes.
+
+        The caller's loop over the rows is thereby unrolled in the emitted code.
+        """
         for first in range(0, SIDE, self._lines):
             yield add(self._line, first)
 

@@ -2,8 +2,8 @@
 
 Adjacent lanes compute adjacent elements of the result. If an operand is contiguous along another
 loop, its accesses are uncoalesced: each lane would fetch a memory sector for a single element. So
-the block loads squares of the operand along *its* contiguous dimension, and transposes them in
-shared memory.
+the block loads the operand in squares of ``SIDE`` by ``SIDE`` elements, with adjacent lanes along
+the operand's contiguous dimension, and transposes each square in shared memory.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class TransposedOperand:
     """An operand that is contiguous along another loop than the result.
 
     Attributes:
-        number: the operand's number.
-        offset: bytes from the beginning of the staging memory to its square.
+        number: the operand's index.
+        offset: byte offset of the operand's square in the staging memory.
     """
 
     number: int
@@ -43,7 +43,7 @@ class TranspositionPlan:
         across: the loop along which the result is contiguous.
         along: the loop along which the transposed operands are contiguous.
         operands: the transposed operands.
-        shared_bytes: bytes of all operands' squares.
+        shared_bytes: bytes of shared memory for a square of each operand.
     """
 
     across: int

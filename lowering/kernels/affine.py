@@ -1,4 +1,4 @@
-"""Emits affine expressions over indices, in scalar or vector arithmetic."""
+"""Emits affine expressions over indices, on scalars or vectors of type ``index``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_value(index: Index) -> ir.Value:
 
 
 def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
-    """Return both indices as values of the same shape, emitting constants and broadcasts."""
+    """Return both indices as values of one type; emit constants for ints, broadcasts to vectors."""
     values = [as_value(left), as_value(right)]
     shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
     if shaped:
@@ -55,7 +55,7 @@ def multiply(left: Index, right: Index) -> Index:
 def floor_divide(left: Index, right: Index) -> Index:
     """Return the quotient of two indices, rounded towards minus infinity.
 
-    It is an int if both indices are ints, else an emitted value.
+    The quotient is an int if both indices are ints, else an emitted value.
     """
     if isinstance(left, int) and isinstance(right, int):
         return left // right
@@ -63,7 +63,10 @@ def floor_divide(left: Index, right: Index) -> Index:
 
 
 def ceil_divide(left: Index, right: Index) -> Index:
-    """Return the quotient of two indices, rounded towards infinity: -((-left) floordiv right)."""
+    """Return the quotient of two indices, rounded towards plus infinity.
+
+    The code computes ``-((-left) floordiv right)``.
+    """
     return multiply(floor_divide(multiply(left, -1), right), -1)
 
 
@@ -84,9 +87,9 @@ _OPERATIONS: Sequence[tuple[type[ir.AffineBinaryExpr], Callable[[Index, Index], 
 
 
 def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
-    """Return the value of an affine expression at ``dims``; emit operations unless it is an int.
+    """Return the value of an affine expression at the indices ``dims``: an int or an emitted value.
 
-    ``dims`` has the index for each dimension: an int, an ``index`` value or a vector of them, or
+    ``dims`` has the index for each dimension: an int, an ``index`` value or a vector of ``index``;
     None for a dimension that does not occur in the expression.
     """
     if isinstance(expression, ir.AffineConstantExpr):
@@ -102,10 +105,10 @@ def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
 
 
 def upper_bound(value: ir.Value) -> int | None:
-    """Return a static upper bound of an ``index`` value, or None if none is found.
+    """Return a static upper bound of an ``index`` value, or None if no bound is found.
 
-    The bound is found through constants, ``affine.min`` with a constant result, and minima of
-    ``arith``.
+    Bounds are found for constants, for an ``affine.min`` with a constant among its results, and for
+    an ``arith.minsi`` or ``arith.minui`` with a bounded operand.
     """
     known = constant_integer(value)
     if known is not None:

@@ -1,6 +1,6 @@
 """Prepares rKernels' memory for native code: stack temporaries, byte booleans, expanded copies.
 
-Each function is a lowering step before vectorization.
+The functions run before vectorization.
 """
 
 from __future__ import annotations
@@ -50,14 +50,17 @@ def is_without_access(operation: ir.Operation) -> bool:
 
 
 def root(value: ir.Value) -> ir.Value:
-    """Return the buffer of which a value is a view."""
+    """Return the buffer that a value is a view of, directly or through other views.
+
+    If the value is not a view, return the value.
+    """
     while not isinstance(value.owner, ir.Block) and value.owner.operation.name in VIEWS:
         value = value.owner.operation.operands[0]
     return value
 
 
 def expand_copies(kernel: ir.Operation) -> None:
-    """Replace each ``memref.copy`` by a ``linalg.generic``, which needs no runtime library."""
+    """Replace each ``memref.copy`` by a ``linalg.generic``, which needs no runtime library call."""
     for operation in walk(kernel):
         if operation.name == "memref.copy":
             source, target = map(as_buffer, operation.operands)
@@ -77,10 +80,13 @@ def _copy_generic(source: Buffer, target: Buffer) -> None:
 
 
 def allocate_on_stack(kernel: ir.Operation) -> None:
-    """Replace each ``memref.alloc`` and ``memref.alloca`` by stack memory of its largest size.
+    """Replace each ``memref.alloc`` and ``memref.alloca`` by stack memory of a static size.
+
+    The size is the upper bound of the allocation's size.
 
     Raises:
-        UnsupportedError: if a temporary has no static bound, or is larger than ``STACK_LIMIT``.
+        UnsupportedError: if a temporary has no static bound, or if all temporaries of the rKernel
+            are larger than ``STACK_LIMIT``.
     """
     total = 0
     block = kernel.regions[0].blocks[0]
@@ -137,7 +143,10 @@ def _replace_allocation(allocation: ir.Operation, elements: int, entry: ir.Inser
 def contiguous_view(
     flat: ir.Value, kind: ir.MemRefType, dynamic_sizes: Iterable[ir.Value]
 ) -> Buffer:
-    """Emit a contiguous view of type ``kind`` of a rank-1 buffer, with the given dynamic sizes."""
+    """Emit a contiguous view of type ``kind`` of the rank-1 buffer ``flat``.
+
+    ``dynamic_sizes`` are the sizes of the view's dynamic dimensions.
+    """
     dynamic = ir.ShapedType.get_dynamic_size()
     rest = iter(dynamic_sizes)
     sizes: list[Index] = [next(rest) if size == dynamic else size for size in kind.shape]
@@ -155,9 +164,10 @@ def contiguous_view(
 
 
 def store_booleans_as_bytes(kernel: ir.Operation) -> None:
-    """Change the element type of memrefs from i1 to i8: LLVM packs vectors of i1 in memory.
+    """Change the element type of an rKernel's boolean memrefs from i1 to i8.
 
-    Loaded bytes are compared with zero; stored booleans are extended to 0 or 1.
+    Without this change, LLVM would store a vector of i1 as packed bits, but a scalar i1 as a byte.
+    Loaded bytes are compared with zero; booleans to store are extended to 0 or 1.
     """
     block = kernel.regions[0].blocks[0]
     for argument in block.arguments:
@@ -178,7 +188,7 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Convert boolean constants that kernels read to i8, as ``store_booleans_as_bytes`` does."""
+    """Convert the boolean constants that ``kernels`` read from i1 to i8, one byte per boolean."""
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value
         for kernel in kernels
@@ -217,7 +227,7 @@ def _generic_booleans(generic: Structured) -> None:
 
 
 def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
-    """Emit ``value != 0`` at ``point``, and replace other uses of ``value``, an i8, by the i1."""
+    """Emit the i1 ``value != 0`` at ``point``; let all other users of the i8 use the i1."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)

@@ -1,4 +1,4 @@
-"""Finds the combiners of reductions: their associative operations."""
+"""Finds the combiner of each reduction: the associative operation that combines the elements."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rammer_mlir.passes.ir.structured import Structured
 
 
 class Bound(Enum):
-    """The least or the greatest value of a signed integer type, as a neutral element.
+    """The least or the greatest value of a signed integer type of any width.
 
-    The identity of a ``Rule`` is such a bound instead of a number, because the rule is valid for
-    integers of every width.
+    The identity of a ``Rule`` for integer maxima or minima is a bound instead of a number, because
+    the rule is valid for every width.
     """
 
     LOWEST = "lowest"
@@ -29,11 +29,11 @@ class Rule:
 
     Attributes:
         kind: name of the operation among the kinds of ``vector.reduction``.
-        identity: its neutral element.
-        rounds: whether the order of its operands affects rounding.
-        by_halves: whether a vector is reduced by combining its two halves until one element is
-            left, instead of by LLVM's reduction. For maxima and minima of floats, LLVM's reduction
-            is slow: it ignores fast-math flags and compares the signs of zeros in each step.
+        identity: neutral element of the operation.
+        rounds: whether the order of the operands affects rounding.
+        by_halves: whether to reduce a vector by combining its two halves until one element is left,
+            instead of by LLVM's reduction. For maxima and minima of floats, LLVM's reduction is
+            slow: it ignores fast-math flags and compares the signs of zeros at each combination.
     """
 
     kind: str
@@ -72,13 +72,13 @@ _SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.add
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that combines elements into a result of a reduction.
+    """The operation that combines the elements of a reduction.
 
     Attributes:
         name: name of the operation.
         attributes: attributes of the operation.
-        element: type of the result in memory.
-        is_boolean: whether it combines booleans, which are bytes in memory.
+        element: type of the reduction's result in memory.
+        is_boolean: whether the operation combines booleans, which are bytes in memory.
     """
 
     name: str
@@ -159,9 +159,10 @@ def _is_set(byte: ir.Value) -> ir.Value:
 
 
 def find_combiners(generic: Structured) -> list[Combiner] | None:
-    """Return the combiner of each result; None if a result has no known combiner.
+    """Return the combiner of each result of a reduction; None if a result has no known combiner.
 
-    The combiner must be the only user of the accumulator, and its result must be yielded.
+    In the body, the combiner must be the only user of the accumulator, and the body must yield the
+    combiner's result.
     """
     accumulators = generic.arguments[-generic.num_outputs :]
     found = [
@@ -205,6 +206,6 @@ def _definition(value: ir.Value) -> ir.Operation | None:
 
 
 def _tests_bits(comparison: ir.Operation) -> bool:
-    """Return whether a comparison is ``value != 0``."""
+    """Return whether a comparison tests a boolean stored as a byte: ``value != 0``."""
     predicate = ir.IntegerAttr(comparison.attributes["predicate"]).value
     return predicate == arith.CmpIPredicate.ne and constant_integer(comparison.operands[1]) == 0

@@ -11,7 +11,11 @@ KERNEL_PREFIX = "rkernel."
 
 
 def find_kernels(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the rKernels: functions with a body, an index first, then memrefs, and no result."""
+    """Yield the rKernel functions of a module.
+
+    An rKernel function has a body, no result, and arguments of type index (the rTask's id) and
+    memref.
+    """
     for operation in (o.operation for o in module.body.operations):
         if operation.name != "func.func" or not len(operation.regions[0].blocks):
             continue

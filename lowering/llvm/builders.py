@@ -1,4 +1,4 @@
-"""Builds operations of the LLVM dialect at the current insertion point; numbers are i64."""
+"""Builds operations of the LLVM dialect at the current insertion point; integers are i64."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Number = ir.Value | int
 
 
 def i64() -> ir.Type:
-    """Return the i64 type, the type of numbers."""
+    """Return the i64 type, the default type of integers in this file."""
     return ir.IntegerType.get_signless(64)
 
 
 def i32() -> ir.Type:
-    """Return the i32 type, the type of the numbers in a CPU's task table."""
+    """Return the i32 type, the type of words in a CPU's task table."""
     return ir.IntegerType.get_signless(32)
 
 
@@ -37,23 +37,23 @@ def pointer() -> ir.Type:
 
 
 def constant(number: int, kind: ir.Type | None = None) -> ir.Value:
-    """Emit a constant, an i64 unless another type ``kind`` is given."""
+    """Emit an integer constant of type ``kind``, i64 by default."""
     kind = kind or i64()
     return llvm.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
 
 
 def as_value(number: Number) -> ir.Value:
-    """Return a number as a value, emitting an int as a constant."""
+    """Return ``number`` as an i64 value; emit a constant if ``number`` is an int."""
     return constant(number) if isinstance(number, int) else number
 
 
 def add(left: ir.Value, right: Number) -> ir.Value:
-    """Emit the sum of two numbers."""
+    """Emit the sum of two integers."""
     return llvm.AddOp(left, as_value(right), None).result
 
 
 def multiply(left: ir.Value, right: Number) -> ir.Value:
-    """Emit the product of two numbers."""
+    """Emit the product of two integers."""
     return llvm.MulOp(left, as_value(right), None).result
 
 
@@ -63,17 +63,17 @@ def select(condition: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value
 
 
 def is_less(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the comparison ``left < right`` of signed numbers."""
+    """Emit the comparison ``left < right`` of signed integers."""
     return llvm.ICmpOp(llvm.ICmpPredicate.slt, left, right).result
 
 
 def is_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the comparison ``left == right`` of numbers."""
+    """Emit the comparison ``left == right`` of integers."""
     return llvm.ICmpOp(llvm.ICmpPredicate.eq, left, right).result
 
 
 def element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
-    """Emit the address of an element of an array whose elements are of type ``kind``."""
+    """Emit the address of element ``index`` of the array at ``base``, with elements of ``kind``."""
     if isinstance(index, int):
         return llvm.GEPOp(base.type, base, [], [index], kind, None).result
     return llvm.GEPOp(base.type, base, [index], [_DYNAMIC], kind, None).result
@@ -85,17 +85,17 @@ def load(kind: ir.Type, address: ir.Value) -> ir.Value:
 
 
 def load_element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
-    """Emit the load of an element of an array whose elements are of type ``kind``."""
+    """Emit the load of element ``index`` of the array at ``base``, with elements of ``kind``."""
     return load(kind, element(base, index, kind))
 
 
 def load_number(address: ir.Value) -> ir.Value:
-    """Emit the load of an i32, sign-extended to a number."""
+    """Emit the load of an i32, sign-extended to i64."""
     return llvm.SExtOp(i64(), load(i32(), address)).result
 
 
 def number_at(base: ir.Value, index: Number) -> ir.Value:
-    """Emit the load of an element of an array of i32, sign-extended to a number."""
+    """Emit the load of element ``index`` of an array of i32 at ``base``, sign-extended to i64."""
     return load_number(element(base, index, i32()))
 
 
@@ -105,7 +105,7 @@ def store(value: ir.Value, address: ir.Value) -> None:
 
 
 def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) -> None:
-    """Emit a release store of an i64; other threads load it with acquire order.
+    """Emit an atomic store of an i64 with release order, for ``load_acquire`` by other threads.
 
     ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
     """
@@ -114,7 +114,7 @@ def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) 
 
 
 def load_acquire(address: ir.Value, scope: str | None = None) -> ir.Value:
-    """Emit an acquire load of an i64; another thread stores it with release order.
+    """Emit an atomic load of an i64 with acquire order, for a ``store_release`` by another thread.
 
     ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
     """
@@ -138,7 +138,7 @@ def call_for(kind: ir.Type, function: str, *arguments: ir.Value) -> ir.Value:
 
 
 def branch(block: ir.Block, *values: ir.Value) -> None:
-    """Emit a branch to a block whose arguments are ``values``."""
+    """Emit a branch to a block; ``values`` become the block's arguments."""
     llvm.BrOp(list(values), block)
 
 
@@ -151,7 +151,7 @@ def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values:
 
 
 def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
-    """Emit a branch to the block ``cases[value]``, or to ``default`` without such a case."""
+    """Emit a branch to the block ``cases[value]``; to ``default`` if ``value`` is out of range."""
     kind = ir.IntegerType(value.type)
     numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
     values = None
@@ -163,7 +163,7 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
     """Define the LLVM function ``name`` with arguments of the given types; return its entry block.
 
-    The function returns a value of the type ``result``, or void if it is None.
+    The function returns a value of type ``result``, or void if ``result`` is None.
     """
     return declare(name, *arguments, result=result).regions[0].blocks.append(*arguments)
 
@@ -171,14 +171,14 @@ def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.
 def declare(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Operation:
     """Declare the LLVM function ``name`` with arguments of the given types; return the operation.
 
-    The function returns a value of the type ``result``, or void if it is None.
+    The function returns a value of type ``result``, or void if ``result`` is None.
     """
     kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation
 
 
 def hide(module: ir.Module, names: Collection[str]) -> None:
-    """Give functions hidden visibility, to let a library call them directly, without a PLT."""
+    """Give functions hidden visibility, so that calls within a shared library need no PLT entry."""
     hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
     for op in module.body.operations:
         if op.operation.name == "llvm.func":

@@ -1,6 +1,6 @@
 """Compiles LLVM IR text to objects and assembly, by llvmlite.
 
-MLIR is not imported, to let worker processes that compile objects start fast.
+The file does not import MLIR, so that worker processes that compile objects start fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LinkedIr:
     Attributes:
         name: the external module's name in messages.
         text: the LLVM IR.
-        symbols: names of functions that it has to define.
+        symbols: names of the functions that the external module has to define.
     """
 
     name: str
@@ -37,7 +37,7 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
 
     Raises:
         TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
-            does not define its ``symbols`` with the called types.
+            does not define each of its ``symbols`` with the type of the text's calls.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -51,7 +51,7 @@ def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = (
 
     Raises:
         TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
-            does not define its ``symbols`` with the called types.
+            does not define each of its ``symbols`` with the type of the text's calls.
     """
     with LLVM_LOCK:
         target = machine.create_target_machine()
@@ -67,7 +67,7 @@ def _optimized(
 
     Raises:
         TargetError: if LLVM does not parse the text, or a module of ``linked`` cannot be linked or
-            does not define its ``symbols`` with the called types.
+            does not define each of its ``symbols`` with the type of the text's calls.
     """
     initialize_llvm()
     try:
@@ -95,7 +95,7 @@ def _optimized(
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
     """Return the error that external code ``module`` does not define the function ``symbol``.
 
-    ``details`` is the message's text for the contents that were found instead.
+    ``details`` is inserted in the message after "found".
     """
     return TargetError(
         f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
@@ -107,7 +107,7 @@ def parse_linked(name: str, text: str) -> llvm.ModuleRef:
     """Parse the LLVM IR ``text`` of external code ``name``; the caller must hold ``LLVM_LOCK``.
 
     Raises:
-        TargetError: if LLVM does not parse it; the message names the external code.
+        TargetError: if LLVM does not parse the text; the message names the external code.
     """
     initialize_llvm()
     try:
@@ -124,11 +124,11 @@ def _not_linked(name: str, error: Exception) -> TargetError:
 
 
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
-    """Link external LLVM IR into a module; its functions become internal.
+    """Link external LLVM IR into a module; the external functions become internal.
 
     Raises:
         TargetError: if the IR cannot be parsed or linked, or does not define a function of
-            ``other.symbols`` with the called type.
+            ``other.symbols`` with the type of the module's calls.
     """
     added = parse_linked(other.name, other.text)
     added.triple, added.data_layout = module.triple, module.data_layout
@@ -147,9 +147,10 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
 
 
 def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
-    """Check that a function's type equals the type with which the program calls the function.
+    """Check that a function is defined with the type with which the program calls the function.
 
-    LLVM would treat other calls as unreachable. ``name`` is the external module's name.
+    LLVM would treat a call with another type as unreachable. ``name`` is the external module's
+    name.
 
     Raises:
         TargetError: if the types differ.

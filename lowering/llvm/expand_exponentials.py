@@ -1,11 +1,12 @@
 """Expands exponentials, logarithms, tanh and erf on f32 into arithmetic, keeping vectors.
 
-LLVM calls libm once per lane for these. The expansions are valid for all inputs, infinities, NaN
-and denormals included; the stated errors are in units in the last place (ulp) against the exact
-value, on a machine with fused multiply-add. Polynomials are the project's own weighted minimax fits
-(Lawson's iteration on Chebyshev nodes); range reduction follows Cody and Waite, "Software Manual
-for the Elementary Functions", 1980. On f64, expm1 and log1p are
-computed from exp and log of libm; the other functions, and those that are not listed, go to libm.
+LLVM would call libm once per lane for these functions. The expansions are valid for all inputs,
+including infinities, NaN and denormals. The stated errors are in units in the last place (ulp)
+against the exact value, on a machine with fused multiply-add. Polynomials are the project's own
+weighted minimax fits (Lawson's iteration on Chebyshev nodes); range reduction follows Cody and
+Waite, "Software Manual for the Elementary Functions", 1980.
+
+On f64, expm1 and log1p are computed from libm's exp and log; all other functions go to libm.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ _EXP2 = (1.0000001192092896, 0.6931469440460205, 0.24022120237350464, 0.05550713
 def expand_exponentials(module: ir.Module) -> None:
     """Replace the functions of ``EXPANSIONS``, on f32 and vectors of f32, by arithmetic, in place.
 
-    ``math.isinf``, which has no counterpart in LLVM, becomes a comparison for every type.
+    On f64, expm1 and log1p become arithmetic on exp and log. ``math.isinf``, which has no
+    counterpart in LLVM, becomes a comparison for every type.
     """
     for operation in walk(module.operation):
         if operation.name == "math.isinf":
@@ -92,33 +94,37 @@ def _has_element(operation: ir.Operation, kind: type[ir.Type]) -> bool:
 
 
 def _round(x: Float, bias: int) -> tuple[Float, Bits]:
-    """Emit the nearest integer n as a float, and bits whose lowest 9 are n + ``bias``.
+    """Emit the integer n nearest to x; return n as a float and ``n + bias`` as bits.
 
-    The code requires |x| < 2**21. It works on the bit pattern, because converting a NaN to an
-    integer would be undefined.
+    The lowest 9 bits of the second result are those of ``n + bias``; higher bits are meaningless.
+    The code requires |x| < 2**21. It adds a large constant to x instead of converting x to an
+    integer, which would be undefined for a NaN.
     """
     shifted = x + (_ROUND + bias)
     return shifted - (_ROUND + bias), shifted.bits()
 
 
 def _power_of_two(biased: Bits) -> Float:
-    """Emit 2**(m - 127) for the lowest 9 bits m of ``biased``, 0 < m < 255; 0 for m = 0."""
+    """Emit 2**(m - 127), where m is the lowest 9 bits of ``biased``; requires 0 <= m < 255.
+
+    For m = 0 the result is 0.
+    """
     return (biased << 23).as_float()
 
 
 def _scale(x: Float, biased: Bits) -> Float:
-    """Emit x * 2**(m - 254) for the lowest 9 bits m of ``biased``.
+    """Emit x * 2**(m - 254), where m is the lowest 9 bits of ``biased``.
 
-    The power is applied as two factors, each of which is within the range of exponents.
+    The code multiplies by two powers of two, each of which an f32 can represent.
     """
     half = biased >> 1
     return x * _power_of_two(half) * _power_of_two(biased - half)
 
 
 def _reduce_by_ln2(x: Float, bias: int) -> tuple[Float, Bits]:
-    """Emit r and n of x = r + n * ln(2), with an integer n and |r| <= ln(2) / 2.
+    """Emit r and n with x = r + n * ln(2), an integer n and |r| <= ln(2) / 2.
 
-    The second result is n as bits, whose lowest 9 are n + ``bias``.
+    The second result has ``n + bias`` in its lowest 9 bits.
     """
     n, biased = _round(x * _LOG2_E, bias)
     return x - n * _LN2_HIGH - n * _LN2_LOW, biased
@@ -133,7 +139,8 @@ def expand_exp(x: Float) -> Float:
 def expand_exp_to_normal_numbers(x: Float) -> Float:
     """Emit exp(x), with an error of 1 ulp for x >= -86.9, and 0 for smaller x.
 
-    A single power of two scales the result, since no result is a denormal number.
+    Since no result is denormal, one multiplication by a power of two replaces the two of
+    ``expand_exp``.
     """
     # Half of the scale, since 2**128 would overflow where the result does not.
     r, biased = _reduce_by_ln2(x.clamp(-87.3, 89.0), 126)
@@ -177,7 +184,7 @@ def expand_log(x: Float) -> Float:
 
 
 def expand_log1p(x: Float) -> Float:
-    """Emit log(1 + x), with an error of 2 ulp: the rounding error of the sum is compensated."""
+    """Emit log(1 + x), with an error of 2 ulp; corrects for the rounding of 1 + x."""
     total = x + 1.0
     lost = x - (total - 1.0)
     result = expand_log(total) + lost / total
@@ -187,7 +194,10 @@ def expand_log1p(x: Float) -> Float:
 
 
 def _expand_double(operation: ir.Operation) -> None:
-    """Replace expm1 or log1p on f64, which MLIR lowers to exp(x) - 1 and log(1 + x), in place."""
+    """Replace expm1 or log1p on f64 by a formula with exp or log, in place.
+
+    MLIR would lower these functions to exp(x) - 1 and log(1 + x), which lose digits for small x.
+    """
     with ir.InsertionPoint(operation), operation.location:
         result = _DOUBLE_EXPANSIONS[operation.name](Double(operation.operands[0])).value
     operation.result.replace_all_uses_with(result)

@@ -1,9 +1,11 @@
 """Expands libm functions on f32 into arithmetic: a GPU has no libm, and libm has no vectors.
 
-On a CPU, LLVM calls libm once per lane. There, vectors are expanded and scalars are not. The stated
-errors are in units in the last place (ulp) against the exact value. Short polynomials in
+On a CPU, only vectors are expanded, for which LLVM would call libm once per lane; scalars call
+libm. On a GPU, functions that this file does not expand, and all functions on f64, are errors.
+
+The stated errors are in units in the last place (ulp) against the exact value. Short polynomials in
 f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations use
-f64. On GPUs, functions that are not listed and all functions on f64 are refused by name.
+f64.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ The largest ratio of two f32 is below 2**277.
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Emit r and n of x = r + n * pi / 2, with an integer n; return r and n modulo 2**32.
+    """Emit r and n with x = r + n * pi / 2 and an integer n; return r and n modulo 2**32.
 
     The code computes in f64. The result is accurate to the last place of f32 for |x| <= 2**28; for
     larger |x|, r loses digits.
@@ -91,7 +93,7 @@ def expand_atan(x: Float) -> Float:
 
 
 def expand_atan2(y: Float, x: Float) -> Float:
-    """Emit atan2(y, x), with an error of 3 ulp, and C's results for zeros and infinities."""
+    """Emit atan2(y, x), with an error of 3 ulp; equals C's atan2 for zeros and infinities."""
     both = x.absolute().equals(math.inf)
     ratio = y.absolute() / x.absolute()
     # inf / inf and 0 / 0 are NaN: the angle is that of (1, 1), and 0.
@@ -128,7 +130,7 @@ def expand_acos(x: Float) -> Float:
 
 
 def _log2(x: Float) -> Double:
-    """Emit log2(x) in f64, to 1e-12, for a finite x > 0."""
+    """Emit log2(x) in f64 for a finite x > 0, with an error of about 1e-12."""
     tiny = x < 1.17549435e-38
     bits = tiny.choose(x * 8388608.0, x).bits() - 0x3F3504F3
     mantissa = ((bits & 0x7FFFFF) + 0x3F3504F3).as_float()
@@ -140,7 +142,7 @@ def _log2(x: Float) -> Double:
 
 
 def _exp2(t: Double) -> Float:
-    """Emit 2**t for a finite t, rounded to f32 with overflow and underflow."""
+    """Emit 2**t for a finite f64 t, rounded to f32: infinity or 0 beyond the range of f32."""
     low = arith.maximumf(t.value, t.constant(-200.0).value)
     limited = Double(arith.minimumf(low, t.constant(200.0).value))
     n = limited.rounded()
@@ -155,7 +157,7 @@ def _exp2(t: Double) -> Float:
 def expand_powf(x: Float, y: Float) -> Float:
     """Emit x**y, with an error of 1 ulp, by logarithm and exponential in f64.
 
-    For finite y, special cases have the results of C's pow.
+    For zeros, infinities, NaN and negative x, the result is that of C's pow, if y is finite.
     """
     size = x.absolute()
     finite = (size < math.inf).choose(size, x.constant(1.0))
@@ -178,11 +180,11 @@ def expand_powf(x: Float, y: Float) -> Float:
 def expand_remf(x: Float, y: Float) -> Float:
     """Emit C's fmod(x, y), exactly; the result has the sign of x.
 
-    It is NaN for infinite x or zero y.
+    The result is NaN for infinite x or zero y.
 
-    Subtracts multiples of y * 2**k from the dividend for decreasing k, each by an fma in f64. No
-    quotient exceeds 2**53, and every remainder has 24 bits as x and y have: only the quotient is
-    ever rounded, and may be one too large.
+    The code subtracts multiples of y * 2**k from the dividend for decreasing k, each by an fma in
+    f64. No quotient exceeds 2**53, and every remainder has 24 significant bits, as x and y have. So
+    only the quotient is rounded; a quotient that is 1 too large is corrected.
     """
     divisor = Double.of(y.absolute())
     rest = Double.of(x.absolute())
@@ -255,7 +257,7 @@ repeated subtraction is not faster than libm's.
 
 
 def expand_libm_functions(module: ir.Module) -> None:
-    """Replace functions of ``EXPANSIONS`` on scalars of f32 or narrower by arithmetic."""
+    """Replace the functions of ``EXPANSIONS`` on scalars of f32, f16 or bf16 by arithmetic."""
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
         if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):
@@ -263,7 +265,10 @@ def expand_libm_functions(module: ir.Module) -> None:
 
 
 def expand_on_vectors(module: ir.Module) -> None:
-    """Replace functions of libm on vectors of f32 by arithmetic; scalars are left to libm."""
+    """Replace the functions of ``_ON_VECTORS`` on vectors of f32 by arithmetic.
+
+    The same functions on scalars remain calls of libm.
+    """
     for operation in walk(module.operation):
         if operation.name not in _ON_VECTORS:
             continue
@@ -276,9 +281,10 @@ def expand_on_vectors(module: ir.Module) -> None:
 
 
 def _guarded(operation: ir.Operation, condition: Callable[..., Mask]) -> ir.Operation:
-    """Emit a branch on whether all lanes meet ``condition``; return the copy that it executes.
+    """Emit a branch on whether all lanes meet ``condition``; return a copy of ``operation``.
 
-    The copy of ``operation`` is executed if they do, otherwise ``operation`` itself.
+    The copy is executed if all lanes meet the condition, otherwise ``operation`` itself. The caller
+    expands the copy.
     """
     kind = operation.results[0].type
     with ir.InsertionPoint(operation), operation.location:

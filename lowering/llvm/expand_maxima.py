@@ -1,6 +1,7 @@
 """Lowers maxima whose result for NaN is unspecified to a comparison and a selection.
 
-x86 has a single instruction for both; ``arith.maximumf`` needs three more, to propagate a NaN.
+x86 has one instruction that computes ``a > b ? a : b``. ``arith.maximumf`` needs three more
+instructions, to propagate a NaN.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from rammer_mlir.passes.ir.scalar import UNSPECIFIED_NAN
 
 
 def expand_maxima(module: ir.Module) -> None:
-    """Replace each ``arith.maximumf`` marked by ``UNSPECIFIED_NAN`` by ``a > b ? a : b``."""
+    """Replace each ``arith.maximumf`` with attribute ``UNSPECIFIED_NAN`` by ``a > b ? a : b``."""
     for operation in walk(module.operation):
         if operation.name != "arith.maximumf" or UNSPECIFIED_NAN not in operation.attributes:
             continue

@@ -1,8 +1,8 @@
-"""Rewrites the float literals of newer LLVM IR text to forms that every LLVM parses.
+"""Rewrites the float literals of newer LLVM IR text to literals that every LLVM parses.
 
-Newer LLVM prints ``+inf``, ``-qnan``, ``+nan(0x1)``, ``+snan(0x1)``, ``f0x3F800000`` and decimals
-that are rounded to their type. Older parsers accept hexadecimal bit patterns, and decimals only if
-they are exact.
+Newer LLVM prints ``+inf``, ``-qnan``, ``+nan(0x1)``, ``+snan(0x1)``, ``f0x3F800000``, and decimals
+that must be rounded to the float type. Older parsers accept hexadecimal bit patterns, and decimals
+only if the float type represents them exactly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _rewrite_line(line: str) -> str:
 
 
 def literal_bits(kind: str, literal: str) -> int:
-    """Return the bit pattern of a literal of newer LLVM in the float type ``kind``."""
+    """Return the bit pattern of a newer LLVM's float literal of type ``kind``, such as "half"."""
     exponent_bits, fraction_bits, _ = _FORMATS[kind]
     if literal.startswith("f0x"):
         return int(literal[3:], 16)
@@ -77,9 +77,9 @@ def _decimal_bits(kind: str, value: float) -> int:
 
 
 def _hexadecimal(kind: str, bits: int) -> str:
-    """Return a bit pattern as a hexadecimal literal of LLVM in the float type ``kind``.
+    """Return LLVM's hexadecimal literal of type ``kind`` for a bit pattern of that type.
 
-    LLVM writes an f32 as the bits of the f64 with the same value.
+    For an f32, LLVM's literal is the bit pattern of the f64 with the same value.
     """
     prefix = _FORMATS[kind][2]
     if kind == "float":
@@ -89,7 +89,7 @@ def _hexadecimal(kind: str, bits: int) -> str:
 
 
 def _widen(bits: int) -> int:
-    """Return the bits of the f64 that equals the f32 with the given bits.
+    """Return the bit pattern of the f64 with the same value as the f32 with bit pattern ``bits``.
 
     A NaN keeps its payload.
     """

@@ -24,13 +24,13 @@ class Mask:
 
 
 class Bits:
-    """An i32 value, or a vector of them: the bits of an f32."""
+    """An i32 value or a vector of i32, such as the bit pattern of an f32."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def constant(self, number: int) -> Bits:
-        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
+        """Emit the constant ``number``; a splat vector if this value is a vector."""
         return Bits(constant_like(self.value.type, ir.IntegerType.get_signless(32), number))
 
     def __add__(self, other: Bits | int) -> Bits:
@@ -69,7 +69,7 @@ class Bits:
 
 
 class Real:
-    """A floating-point value of a subclass's type, or a vector of them, with Python operators."""
+    """A floating-point value or vector with Python operators; the subclass determines the type."""
 
     fastmath: ClassVar[object] = None
     """The fast-math flags of sums, differences and products."""
@@ -83,7 +83,7 @@ class Real:
         raise NotImplementedError
 
     def constant(self, number: float) -> Self:
-        """Emit a constant of the same shape as this value: a scalar or a splat vector."""
+        """Emit the constant ``number``; a splat vector if this value is a vector."""
         return type(self)(constant_like(self.value.type, self.element(), number))
 
     def __add__(self, other: Self | float) -> Self:
@@ -105,13 +105,13 @@ class Real:
         return self._compare(arith.CmpFPredicate.OGT, other)
 
     def equals(self, other: Self | float) -> Mask:
-        """Emit the comparison for equality, which is false for a NaN."""
+        """Emit the comparison for equality; the result is false if an operand is NaN."""
         return self._compare(arith.CmpFPredicate.OEQ, other)
 
     def polynomial(self, coefficients: Sequence[float]) -> Self:
-        """Emit the polynomial in this value, by Horner's rule.
+        """Emit a polynomial of this value, by Horner's rule.
 
-        The first coefficient is that of the lowest power.
+        The first coefficient belongs to power 0.
         """
         *rest, highest = coefficients
         total = self.constant(highest)
@@ -127,7 +127,10 @@ class Real:
 
 
 class Float(Real):
-    """An f32 value, or a vector of them. LLVM may contract a product and a sum to an fma."""
+    """An f32 value or a vector of f32.
+
+    LLVM may contract a multiplication and an addition of such values to an fma.
+    """
 
     fastmath = arith.FastMathFlags.contract
 
@@ -158,7 +161,7 @@ class Float(Real):
 
 
 class Double(Real):
-    """An f64 value, or a vector of them."""
+    """An f64 value or a vector of f64."""
 
     @staticmethod
     def element() -> ir.Type:
@@ -171,26 +174,27 @@ class Double(Real):
         return Double(arith.extf(shaped_like(x.value.type, ir.F64Type.get()), x.value))
 
     def rounded(self) -> Double:
-        """Emit the nearest integer as an f64; needs |x| < 2**51."""
+        """Emit the nearest integer, as an f64; this value must be less than 2**51 in magnitude."""
         # Correct only without fast-math flags: reassociation would cancel the two additions.
         return self + _ROUND - _ROUND
 
     def low_bits(self) -> Bits:
-        """Emit the integer value, modulo 2**32, of a result of ``rounded``."""
+        """Emit this value, which ``rounded`` must have returned, as an integer modulo 2**32."""
         wide, narrow = (
             shaped_like(self.value.type, ir.IntegerType.get_signless(bits)) for bits in (64, 32)
         )
         return Bits(arith.trunci(narrow, arith.bitcast(wide, (self + _ROUND).value)))
 
     def single(self) -> Float:
-        """Emit the rounding to f32."""
+        """Emit the conversion to f32, rounded to nearest."""
         return Float(arith.truncf(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
 
 def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
-    """Replace an operation by the result of ``expansion``, called with its operands as ``Float``.
+    """Replace an operation by the result of ``expansion``, called with the operation's operands.
 
-    Narrower floats than f32 are extended to f32, and the result is truncated.
+    Operands narrower than f32 are extended to f32, and the result is then truncated to the
+    operation's type.
     """
     kind = operation.results[0].type
     is_narrow = not isinstance(element_type(kind), ir.F32Type)
@@ -209,7 +213,10 @@ def element_type(kind: ir.Type) -> ir.Type:
 
 
 def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
-    """Return ``element``, or the vector type of ``element`` if ``shape`` is a vector type."""
+    """Return the scalar type ``element``, or a vector type of it if ``shape`` is a vector type.
+
+    The vector type has the shape of ``shape``.
+    """
     if isinstance(shape, ir.VectorType):
         return ir.VectorType.get(shape.shape, element)
     return element
@@ -218,7 +225,7 @@ def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
 def constant_like(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
     """Emit the constant ``number`` of type ``element``.
 
-    If ``shape`` is a vector type, emit a splat vector of the same shape instead.
+    If ``shape`` is a vector type, emit a splat vector of that shape instead.
     """
     kind = shaped_like(shape, element)
     attribute: ir.Attribute = (

@@ -1,4 +1,4 @@
-"""Rewrites LLVM IR text of the bindings' LLVM for llvmlite's older LLVM."""
+"""Rewrites LLVM IR text, as printed by the MLIR bindings' LLVM, for llvmlite's older LLVM."""
 
 from __future__ import annotations
 

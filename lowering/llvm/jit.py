@@ -1,4 +1,4 @@
-"""Loads an object into this process, without a linker."""
+"""Loads objects of native code into this process, without a linker."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _jits: list[llvm.LLJIT] = []
 class Library:
     """Native code that is loaded into this process.
 
-    Addresses are valid as long as this object lives: keep it with every function pointer that
-    was made from it.
+    The addresses of functions are valid as long as the library object lives: keep a reference to
+    the library for as long as any of its functions may be called.
     """
 
     def __init__(self, jit: llvm.LLJIT, name: str, tracker: llvm.ResourceTracker) -> None:
@@ -29,7 +29,8 @@ class Library:
     def address(self, symbol: str) -> int:
         """Return the address of an exported function.
 
-        Raises ``TargetError`` if the library lacks it or needs a symbol that cannot be resolved.
+        Raises ``TargetError`` if the library does not define the function, or if a symbol that the
+        library needs cannot be resolved.
         """
         with LLVM_LOCK:
             try:
@@ -44,10 +45,10 @@ class Library:
 
 
 def load_object(object_file: bytes, *others: bytes) -> Library:
-    """Load a relocatable object into this process, together with ``others``, objects that it calls.
+    """Load a relocatable object into this process, together with other objects that it calls.
 
-    Undefined symbols (libc, libm) resolve to those of this process when an address is looked up.
-    Raises ``TargetError`` if the object cannot be loaded on this machine.
+    A symbol that none of the objects defines (libc, libm) resolves to a symbol of this process when
+    an address is looked up. Raises ``TargetError`` if the objects cannot be loaded on this machine.
     """
     builder = llvm.JITLibraryBuilder().add_object_img(object_file)
     for other in others:
@@ -67,14 +68,17 @@ def load_object(object_file: bytes, *others: bytes) -> Library:
 
 
 def process_defines(symbol: str) -> bool:
-    """Whether this process, with libc and libm, defines a symbol for code that is loaded here."""
+    """Return whether this process, with libc and libm, defines ``symbol`` for loaded code."""
     with LLVM_LOCK:
         _process_jit()
         return bool(llvm.address_of_symbol(symbol))
 
 
 def _process_jit() -> llvm.LLJIT:
-    """Return this process's JIT. It is never closed, so libraries may outlive their creators."""
+    """Return this process's JIT; create it at the first call.
+
+    The JIT is never closed, so a library may outlive the object that loaded it.
+    """
     if not _jits:
         initialize_llvm()
         if sys.platform == "linux":

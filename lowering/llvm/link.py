@@ -13,9 +13,9 @@ from rammer_mlir.errors import TargetError
 
 
 def find_linker(*, needs_lld: bool = False) -> list[str]:
-    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or that of the package ``ziglang``.
+    """Return the command that runs an ELF linker: ``ld.lld``, ``ld`` or ziglang's ``ld.lld``.
 
-    With ``needs_lld`` only LLVM's linkers count, which link for any processor. Raises
+    With ``needs_lld``, ``ld`` is excluded: only LLVM's linkers link for any processor. Raises
     ``TargetError`` if no linker is found.
     """
     for name in ("ld.lld",) if needs_lld else ("ld.lld", "ld"):
@@ -34,9 +34,9 @@ def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False
     """Link relocatable ELF objects to a shared library, and return the library's bytes.
 
     Symbols of libc and libm stay undefined: the loading process provides them. With ``is_whole``,
-    undefined symbols are errors; code for a GPU requires this, because no process resolves its
-    symbols. ``needs_lld`` tells that the objects are for another processor than this machine's.
-    Raises ``TargetError`` if no linker is found or the linker fails.
+    undefined symbols are errors, as code for a GPU requires: the GPU has no libc or libm.
+    ``needs_lld`` must be True if the objects are for another processor than this machine's. Raises
+    ``TargetError`` if no linker is found or the linker fails.
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:

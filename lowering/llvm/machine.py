@@ -1,4 +1,4 @@
-"""Asks LLVM for the processor properties that code generation needs, and assumes none."""
+"""Describes the processor properties that code generation needs, as LLVM reports them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Machine:
         cpu: LLVM's name of the processor.
         features: LLVM's features, as ``+avx2,-avx512f``.
         vector_bits: width in bits of the vector registers that rKernels use.
-        option: an LLVM command line option specific to this code generator, which applies to the
-            whole process from its first use.
-        registers: most vector registers of a micro tile, 0 for all: few registers shorten
-            compilation and lengthen run time.
+        option: an LLVM command line option for this machine, empty for none. From its first use on,
+            the option applies to all compilations in the process.
+        registers: largest number of vector registers that a micro tile uses, 0 for all registers:
+            fewer registers shorten compilation and lengthen run time.
     """
 
     triple: str
@@ -57,12 +57,16 @@ class Machine:
 
     @property
     def has_half_conversions(self) -> bool:
-        """Whether instructions convert between f16 and f32, instead of library calls."""
+        """Whether the processor has instructions that convert between f16 and f32."""
         return not self.triple.startswith("x86_64") or self.has_feature("f16c")
 
     @property
     def byte_products(self) -> str:
-        """The instruction, by name, that adds products of adjacent bytes to an i32; else ""."""
+        """The name of the instruction that sums integer products in an i32; "" if there is none.
+
+        The instruction is ``vpdpbusd`` (four products of bytes) or ``pmaddwd`` (two products of
+        16-bit integers).
+        """
         if not self.triple.startswith("x86_64"):
             return ""
         wide = self.has_feature("avx512vnni") and self.has_feature("avx512vl")
@@ -94,9 +98,10 @@ class Machine:
 
 
 def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
-    """Return the bits of a vector register for kernels on a target of LLVM's ``triple``.
+    """Return the width in bits of the vector registers that rKernels use on a processor.
 
-    x86-64: 512 with AVX-512 (F, VL and BW), 256 with AVX2 and FMA; 128 in all other cases.
+    ``triple`` and ``features`` are LLVM's description of the processor. On x86-64 the width is 512
+    with AVX-512 (F, VL and BW) and 256 with AVX2 and FMA; in all other cases 128.
     """
     if not triple.startswith("x86_64"):
         return 128

@@ -17,10 +17,12 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class _Feature(NamedTuple):
-    """An instruction set, with LLVM's and Linux's names for it.
+    """An instruction set extension.
 
-    Linux's name is the flag by which artifacts record and check the instruction set, and empty if
-    artifacts do not record it.
+    Attributes:
+        llvm: LLVM's name of the extension.
+        linux: the Linux processor flag by which an artifact records and checks the extension; empty
+            if artifacts do not record the extension.
     """
 
     llvm: str
@@ -77,12 +79,12 @@ artifact can be checked by Linux's flags.
 
 @dataclass(frozen=True)
 class NamedMachine:
-    """A processor by name.
+    """A processor that users choose by name.
 
     Attributes:
-        name: as users write it after ``cpu:``.
-        architecture: as ``platform.machine()`` names it.
-        features: instruction sets that its code may use, by Linux's names.
+        name: the name that users write after ``cpu:``.
+        architecture: the processor family, as ``platform.machine()`` names it.
+        features: Linux's names of the instruction sets that code for the processor may use.
     """
 
     name: str
@@ -96,7 +98,7 @@ class NamedMachine:
 
     @property
     def lacking(self) -> str:
-        """Text with the requirement of the processor's code that this machine lacks; empty if none.
+        """A requirement of the processor's code that this machine does not meet; empty if none.
 
         The text is a part of error messages, such as "a processor with avx2".
         """
@@ -137,7 +139,7 @@ def _features(level: str) -> tuple[_Feature, ...]:
 def machine_names() -> tuple[str, ...]:
     """Return all names that users may write after ``cpu:``.
 
-    They are the x86-64 levels, LLVM's names of x86-64 processors, and ``aarch64``.
+    The names are the x86-64 levels, LLVM's names of x86-64 processors, and ``aarch64``.
     """
     return (*(name for name, _ in _LEVELS), *_LEVEL_OF, AARCH64)
 

@@ -1,7 +1,7 @@
-"""Expands conversions of f16 and bf16, for processors without instructions for them.
+"""Expands conversions of f16 and bf16, for processors without conversion instructions.
 
 LLVM would call ``__extendhfsf2``, ``__truncsfhf2`` and similar functions of a compiler's runtime
-library, which a process that only loads kernels does not have.
+library. A process that only loads rKernels does not have this library.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ _HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's sma
 
 
 def widen_multiply_add(module: ir.Module) -> None:
-    """Replace each ``math.fma`` of f16 or bf16 by one of f32, with conversions.
+    """Replace each ``math.fma`` on f16 or bf16 by a ``math.fma`` on f32, with conversions.
 
-    MLIR's pass that widens other functions skips it; LLVM would call ``__truncdfhf2``. The result
-    is rounded twice, which can differ by one unit in the last place of the narrow type.
+    MLIR's pass that widens other math functions does not widen ``math.fma``, for which LLVM would
+    call ``__truncdfhf2``. The result is rounded twice, so the last place of the narrow type can
+    differ by one unit.
     """
     for operation in walk(module.operation):
         narrow = operation.result.type if operation.name == "math.fma" else None
@@ -37,8 +38,8 @@ def widen_multiply_add(module: ir.Module) -> None:
 def convert_through_f32(module: ir.Module) -> None:
     """Replace conversions between f64 and f16 or bf16 by two conversions, via f32.
 
-    No processor has a single instruction for such a conversion. Rounding twice can differ by one
-    unit in the last place of the narrow type.
+    No processor has a single instruction for such a conversion. The result of a truncation is
+    rounded twice, so the last place of the narrow type can differ by one unit.
     """
     for operation in walk(module.operation):
         if operation.name not in ("arith.extf", "arith.truncf"):
@@ -56,7 +57,7 @@ def convert_through_f32(module: ir.Module) -> None:
 def expand_half_conversions(module: ir.Module) -> None:
     """Replace conversions between f16 and f32 by arithmetic on i32 and f32, in place.
 
-    The results are those of a processor's conversion instructions.
+    The arithmetic has the same results as conversion instructions.
     """
     for operation in walk(module.operation):
         expansion = {"arith.extf": _extend, "arith.truncf": _truncate}.get(operation.name)
@@ -75,8 +76,9 @@ def expand_half_conversions(module: ir.Module) -> None:
 def _extend(half: ir.Value) -> ir.Value:
     """Emit the conversion of an f16 to f32.
 
-    The exponent and mantissa bits are shifted to their places in an f32, which is then multiplied
-    by a power of two to correct the exponent's bias; this also converts denormal numbers exactly.
+    The code shifts the exponent and mantissa bits to their positions in an f32, and multiplies the
+    f32 by a power of two to correct the exponent's bias. The multiplication also normalizes
+    denormal numbers, exactly.
     """
     shape = half.type
     short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)
@@ -90,7 +92,8 @@ def _extend(half: ir.Value) -> ir.Value:
 def _truncate(single: ir.Value) -> ir.Value:
     """Emit the conversion of an f32 to f16, rounded to nearest with ties to even.
 
-    Small numbers, normal numbers and overflows are computed separately.
+    The code computes a result for denormals of f16, a result for normal numbers of f16, and a
+    result for overflows, and selects one of the three.
     """
     bits = Float(single).bits()
     size = bits & 0x7FFFFFFF

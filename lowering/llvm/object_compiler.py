@@ -1,7 +1,8 @@
 """Compiles LLVM IR to objects in worker processes, while the caller continues its work.
 
-Workers are processes, since a thread that calls LLVM through llvmlite waits for Python's lock at
-each of its calls, and the caller's thread, which works with MLIR, holds that lock most of the time.
+Threads would not help. A thread that calls LLVM through llvmlite waits for Python's global
+interpreter lock at each call, and the caller's thread, which runs MLIR, holds that lock most of the
+time.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class _Job:
 
 
 class ObjectCompiler:
-    """Compiles LLVM IR to objects in the background, for a target machine."""
+    """Compiles LLVM IR to objects in the background, for a target machine.
+
+    A job is the compilation of one LLVM IR text.
+    """
 
     def __init__(self, machine: Machine, num_jobs: int, workers: int | None = None) -> None:
         """Create a compiler without jobs.
@@ -57,8 +61,8 @@ class ObjectCompiler:
         Args:
             machine: the target machine.
             num_jobs: number of jobs that the caller expects to submit.
-            workers: number of worker processes, by default according to the usable cores and
-                ``num_jobs``; 0 compiles in a thread of this process.
+            workers: number of worker processes; None to choose a number from the usable cores and
+                ``num_jobs``; 0 to compile in a thread of this process.
         """
         self._machine = machine
         if workers is None:
@@ -73,7 +77,7 @@ class ObjectCompiler:
         self._stop = weakref.finalize(self, _stop, self._workers, self._threads)
 
     def submit(self, text: str) -> Future[CompiledObject]:
-        """Compile LLVM IR text in the background; return a future of the object.
+        """Start a background job that compiles LLVM IR text; return a future of the object.
 
         The future's ``result`` raises TargetError if LLVM refuses the text.
         """
@@ -83,7 +87,7 @@ class ObjectCompiler:
         return job.future
 
     def help(self) -> None:
-        """Compile jobs in the caller's thread until none is left to begin.
+        """Compile jobs in the caller's thread until all jobs have begun.
 
         Without worker processes, do nothing: the background thread compiles all jobs.
         """
@@ -98,7 +102,10 @@ class ObjectCompiler:
         self._stop()
 
     def _work(self) -> None:
-        """Compile the next job, if any is left, in a worker process or, without workers, here."""
+        """Compile the next job, if there is one; the executor's threads call this method.
+
+        The job is compiled in a worker process or, without worker processes, in the calling thread.
+        """
         if not self._workers:
             self._run_next(self._compile_here)
             return
@@ -109,7 +116,7 @@ class ObjectCompiler:
             self._idle.put(worker)
 
     def _run_next(self, compile_text: _Compile) -> bool:
-        """Compile the next job; return whether there was one."""
+        """Compile the next job by ``compile_text``; return whether there was a job."""
         try:
             job = self._jobs.popleft()
         except IndexError:

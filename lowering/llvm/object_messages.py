@@ -20,22 +20,22 @@ class CompiledObject:
     seconds: float
 
     def encode(self) -> bytes:
-        """Return the message with this result."""
+        """Return the message by which a worker process sends this object."""
         return _SECONDS.pack(self.seconds) + self.object
 
     @classmethod
     def decode(cls, message: bytes) -> Self:
-        """Return the result in a message."""
+        """Return the object that a worker process sent as ``message``."""
         (seconds,) = _SECONDS.unpack_from(message)
         return cls(message[_SECONDS.size :], seconds)
 
 
 def request(text: str, machine: Machine) -> bytes:
-    """Return the message that requests an object for ``machine`` from LLVM IR."""
+    """Return the message that asks a worker to compile LLVM IR text for ``machine``."""
     return f"{json.dumps(asdict(machine))}\n{text}".encode()
 
 
 def request_of(message: bytes) -> tuple[str, Machine]:
-    """Return the LLVM IR and the target machine of a request."""
+    """Return the LLVM IR text and the target machine of a message made by ``request``."""
     machine, _, text = message.decode().partition("\n")
     return text, Machine(**json.loads(machine))

@@ -20,7 +20,7 @@ loads to replace. The code of others, such as running sums, differs, but compute
 
 
 def main() -> None:
-    """Answer each request with an object or a one-line error until the input ends."""
+    """Answer each request with an object, or with a one-line error, until standard input ends."""
     # Options of LLVM apply to the whole process; in a process of the user's, they would also
     # change the code of other users of llvmlite.
     llvm.set_option("rammer", f"-opt-disable={_SKIPPED_PASS}")

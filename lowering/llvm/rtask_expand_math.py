@@ -15,15 +15,16 @@ from rammer_mlir.passes.base import Pass
 class ExpandMath(Pass):
     """Expand transcendental functions on f32 into arithmetic.
 
-    They are exp, exp2, expm1, log, log1p, tanh and erf, and on vectors also sin, cos, asin, acos,
-    atan, atan2 and powf. A vector with a lane beyond the range of an expansion (an angle above
-    2**28, an infinite exponent) takes the results of libm.
+    The functions are exp, exp2, expm1, log, log1p, tanh and erf, and on vectors also sin, cos,
+    asin, acos, atan, atan2 and powf. A vector with a lane beyond the range of an expansion (an
+    angle above 2**28, an infinite exponent) takes the results of libm. On f64, expm1 and log1p
+    become arithmetic on exp and log.
     """
 
     name: ClassVar[str] = "rtask-expand-math"
 
     def run(self, module: ir.Module) -> None:
-        """Expand the functions everywhere in the module, on scalars and on vectors."""
+        """Expand the functions in the whole module, on scalars and on vectors."""
         with ir.Location.unknown(module.context):
             expand_exponentials(module)
             expand_on_vectors(module)

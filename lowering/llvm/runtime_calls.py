@@ -1,6 +1,7 @@
 """Defines, in LLVM IR, runtime functions that LLVM calls for instructions that a processor lacks.
 
-They are part of a compiler's runtime library, which a process that only loads kernels lacks.
+The functions are part of a compiler's runtime library. A process that only loads rKernels does not
+have this library.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ define weak hidden <8 x i16> @__truncsfbf2(float %value) {
 def with_runtime_calls(ir_text: str, triple: str) -> str:
     """Return LLVM IR text with definitions of the runtime functions that its code may call.
 
-    ``triple`` is LLVM's triple of the target. LLVM calls a runtime function even to move a bf16
-    between registers, unless the processor has an instruction that converts f32 to bf16.
+    ``triple`` is LLVM's triple of the target. Unless the processor has an instruction that converts
+    f32 to bf16, LLVM calls a runtime function even to move a bf16 between registers.
     """
     is_processor = triple.startswith(("x86_64", "aarch64", "arm64"))
     return ir_text + _TO_BF16 if is_processor and "bfloat" in ir_text else ir_text

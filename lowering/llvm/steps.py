@@ -1,4 +1,4 @@
-"""Defines lowering steps, and lists those from loops on vectors to the LLVM dialect."""
+"""Defines lowering steps, and lists the steps from loops on vectors to the LLVM dialect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from rammer_mlir.lowering.llvm.narrow_floats import (
 
 @dataclass(frozen=True)
 class Step:
-    """A lowering step with a name: an MLIR pass pipeline as text, or a function of the module."""
+    """A named lowering step.
+
+    Attributes:
+        name: name of the lowering step.
+        run: an MLIR pass pipeline as text, or a function that changes a module in place.
+    """
 
     name: str
     run: str | Callable[[ir.Module], None]

@@ -1,4 +1,7 @@
-"""Computes values of placeholders in MLIR text: sizes and offsets of structures that it reads."""
+"""Computes the values of placeholders in MLIR text: sizes and field offsets of C structures.
+
+The MLIR text reads these structures.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from rammer_mlir.bindings import ir
 
 
 def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
-    """Return the sizes and field offsets of structures, in bytes, by the placeholder's name.
+    """Return the sizes and the field offsets of structures, in bytes, by placeholder name.
 
-    ``layouts`` has the structures by name. The size of structure ``NAME`` has the name
-    ``NAME_bytes``, the offset of its field ``FIELD`` the name ``NAME_FIELD``.
+    ``layouts`` has the structures by name. The placeholder for the size of structure ``NAME`` is
+    ``NAME_bytes``; the placeholder for the offset of the structure's field ``FIELD`` is
+    ``NAME_FIELD``.
     """
     found: dict[str, int] = {}
     for name, layout in layouts.items():
@@ -24,7 +28,7 @@ def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
 
 
 def append_functions(module: ir.Module, functions: ir.Module) -> None:
-    """Move all functions of another module of the same context to the end of a module."""
+    """Move all functions of ``functions`` to the end of ``module``; both share a context."""
     for op in list(functions.body.operations):
         op.operation.detach_from_parent()
         module.body.append(op)

@@ -15,9 +15,9 @@ _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
 def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
     """Return a module of the LLVM dialect as LLVM IR text that llvmlite parses.
 
-    The module is a ``builtin.module``, or a ``gpu.module`` that may use its target's intrinsics.
-    Raises ``TargetError`` if the module still has other operations, on which the translation would
-    abort the process.
+    The module is a ``builtin.module``, or a ``gpu.module`` that may use the GPU's intrinsics.
+    Raises ``TargetError`` if the module still has operations of other dialects, because the
+    translation would abort the process.
     """
     for operation in walk(module.operation):
         if operation.name.split(".")[0] not in _DIALECTS:

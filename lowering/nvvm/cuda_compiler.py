@@ -1,4 +1,4 @@
-"""Compiles CUDA source to PTX: by NVRTC from NVIDIA's Python package, else by ``nvcc``."""
+"""Compiles CUDA source to PTX: by NVRTC, or by ``nvcc`` if NVRTC is not found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOLDER_HASH = re.compile(r"\b(?:__nv_static_\d+__|_INTERNAL_)([0-9a-f]{8})_")
 
 
 def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
-    """Return the PTX and CUDA modules of ``code`` as PTX; modules of other forms are left out.
+    """Return the modules of ``code`` in PTX or CUDA, all as PTX; leave out modules of other forms.
 
     CUDA source is compiled for ``chip``, such as ``sm_90``.
 
@@ -40,10 +40,10 @@ def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
 
 
 def compile_cuda(code: ForeignCode, chip: str) -> str:
-    """Compile CUDA source for a chip, and return the PTX.
+    """Compile CUDA source for a chip such as ``sm_90``, and return the PTX.
 
     Raises:
-        TargetError: if there is no compiler, or it refuses the source.
+        TargetError: if no CUDA compiler is found, or the compiler refuses the source.
     """
     options = [f"-arch=compute_{chip.removeprefix('sm_')}", *_OPTIONS]
     library = find_nvrtc()
@@ -78,10 +78,10 @@ def _run_nvcc(code: ForeignCode, options: Sequence[str]) -> tuple[str, str]:
 
 
 def _reproducible(ptx: str, code: ForeignCode) -> str:
-    """Return PTX in which names of static variables contain a hash of the source.
+    """Return the PTX with static variables' names made independent of the temporary folder.
 
-    The compiler puts a hash of the source's temporary path there, which differs between
-    compilations.
+    ``nvcc`` puts a hash of the source file's path in these names. This function replaces that hash
+    by a hash of the source, so that compiling the same source twice returns the same PTX.
     """
     own = hashlib.sha256(code.content).hexdigest()[:8]
     for found in sorted(set(_FOLDER_HASH.findall(ptx))):

@@ -1,4 +1,4 @@
-"""Links external PTX: its functions replace the declarations in the program's PTX."""
+"""Links external PTX: definitions from it replace the declarations in the program's PTX."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class PtxModule:
     """A module of PTX text.
 
     Attributes:
-        name: its name in messages.
+        name: the module's name in messages.
         text: the PTX, without comments.
-        symbols: names of its functions that rKernels call.
+        symbols: names of the functions in the module that rKernels call.
     """
 
     name: str
@@ -60,7 +60,7 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """Regular expression matches of all functions and kernels that are declared or defined."""
+        """Regular expression matches, one for each function or kernel declared or defined."""
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property
@@ -76,9 +76,9 @@ class PtxModule:
         return "".join(parts)
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Return two sets of names of functions and variables: defined, and only declared.
+        """Return two sets of names of functions and variables: defined, and undefined.
 
-        A declaration counts if it is ``.extern`` and the text does not define the name.
+        A name is undefined if the text declares it ``.extern`` and does not define it.
         """
         found = [(each[1], each[3]) for each in self.functions]
         found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
@@ -88,7 +88,8 @@ class PtxModule:
     def parameters(self, symbol: str) -> list[int] | None:
         """Return the sizes in bits of the parameters of the function ``symbol``, in order.
 
-        The result is None if the function returns a value, or if the text has no such function.
+        The result is None if the function returns a value, or if the text does not contain the
+        function.
         """
         for _, result, name, parameters, _ in (each.groups() for each in self.functions):
             if name == symbol and result is None:
@@ -104,11 +105,12 @@ class PtxModule:
         return f"{found.strip()}\n"
 
     def check(self, own: PtxModule, chip: str) -> None:
-        """Check that this PTX can be combined with ``own``, the program's PTX.
+        """Check that this external PTX can be combined with ``own``, the program's PTX.
 
         Raises:
             TargetError: if this PTX is for a newer chip, has 32-bit addresses, uses undefined
-                names, or lacks a function with the parameter sizes that the program declares.
+                names, or does not define each of ``symbols`` with the parameter sizes of its
+                declaration in ``own``.
         """
         target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
         if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
@@ -132,21 +134,21 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return an error that this module has ``found``, although ``expected`` is required."""
+        """Return the error for this module with the texts "expected ..." and "found ..."."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 
 def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> str:
-    """Return the PTX ``own`` with definitions in place of its declarations of external functions.
+    """Return the PTX of a program with external modules' definitions instead of its declarations.
 
     Args:
-        own: PTX of a program, without comments in its header.
+        own: PTX of the program, without comments in its header.
         modules: external PTX modules, each with a header.
-        chip: the program's chip.
+        chip: the program's chip, such as ``sm_90``.
 
     Raises:
-        TargetError: if a module is for a newer chip, does not define a called function, or defines
-            a name that another module defines.
+        TargetError: if a module is for a newer chip, does not define a function that rKernels call,
+            or defines a name that the program or another module defines.
     """
     if not modules:
         return own

@@ -1,4 +1,4 @@
-"""Lowers the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
+"""Lowers the gpu dialect to the LLVM and NVVM dialects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _PAUSE = """  %nanoseconds = arith.constant 64 : i32
 
 
 def nvvm_steps(index_bits: int) -> list[Step]:
-    """Return the lowering steps, in order, for a module with indices of ``index_bits`` bits."""
+    """Return the lowering steps from the gpu dialect to the LLVM and NVVM dialects, in order.
+
+    ``index_bits`` is the number of bits of an index in the module.
+    """
     convert = (
         f"convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=true index-bitwidth={index_bits}}}"
     )
@@ -52,9 +55,9 @@ def nvvm_steps(index_bits: int) -> list[Step]:
 
 
 def _allow_all_registers(module: ir.Module) -> None:
-    """Set ``nvvm.minctasm`` of each kernel to 1, to let ptxas use all registers for a block.
+    """Set ``nvvm.minctasm`` of each kernel to 1: one resident block per multiprocessor is enough.
 
-    A single resident block per multiprocessor is enough.
+    This lets ptxas use all registers of a multiprocessor for one block.
     """
     one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
     for operation in walk(module.operation):
@@ -63,5 +66,5 @@ def _allow_all_registers(module: ir.Module) -> None:
 
 
 def lower_to_nvvm(module: ir.Module) -> None:
-    """Lower the module's ``gpu.module`` to the LLVM dialect for NVIDIA GPUs, in place."""
+    """Lower the module's ``gpu.module`` to the LLVM and NVVM dialects, in place."""
     lower_steps(module, nvvm_steps(index_width(module)))

@@ -1,7 +1,8 @@
-"""Lowers nvgpu's asynchronous copies and matrix loads to LLVM's dialect for NVIDIA GPUs.
+"""Lowers nvgpu's asynchronous copies and matrix loads to the LLVM and NVVM dialects.
 
-``convert-nvgpu-to-nvvm`` treats every index as 64-bit, and computes addresses in 64 bits. So memory
-accesses are lowered here, and the conversion handles the remaining operations, on registers.
+MLIR's pass ``convert-nvgpu-to-nvvm`` treats every index as 64-bit, and computes addresses in 64
+bits. So this file lowers the memory accesses, and leaves to that pass only operations on registers,
+such as ``nvgpu.mma.sync``.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ _REGISTER = 32
 
 
 def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
-    """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices by NVVM's.
+    """Replace nvgpu's copies to shared memory and ``ldmatrix`` operations by NVVM operations.
+
+    The copies are asynchronous; their groups and waits are replaced as well.
 
     Args:
-        module: contains a gpu module, in which only groups and waits use the tokens of copies and
-            groups.
+        module: contains a gpu module. Only groups may use the tokens of copies, and only waits may
+            use the tokens of groups.
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)
@@ -46,8 +49,8 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
     """Emit NVVM's asynchronous copy for nvgpu's copy of 4, 8 or 16 bytes.
 
     Bytes after the first ``srcElements`` elements become zeros. If ``srcElements`` is zero, nothing
-    is read, so the source index may be outside of the buffer: no select of a valid index is needed,
-    as in CUTLASS (``cp_async_zfill``).
+    is read, so the source index may be outside of the buffer. A select that replaces an invalid
+    index by a valid index is therefore dropped, as in CUTLASS (``cp_async_zfill``).
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -66,11 +69,14 @@ def _copy(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
-    """Return the index from which a copy reads, without a select that replaces an invalid index.
+    """Return the index from which a copy reads, without a select that only avoids invalid indices.
 
-    If ``index`` is ``c ? i : j`` and ``taken``, the number of elements to read, is ``c ? n : 0``,
-    the result is ``i``, because nothing is read if ``c`` is false. Otherwise it is ``index``.
-    ``taken`` is None if the copy reads all elements.
+    If ``index`` is ``c ? i : j`` and ``taken`` is ``c ? n : 0``, return ``i``, because nothing is
+    read if ``c`` is false. Otherwise return ``index``.
+
+    Args:
+        index: the source index of the copy.
+        taken: the number of elements that the copy reads; None for all elements.
     """
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index
@@ -88,9 +94,9 @@ def _wait(operation: ir.Operation, pointers: Pointers) -> None:
 
 
 def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
-    """Emit NVVM's load for an ``nvgpu.ldmatrix``, of matrices of 8 by 8 elements of 16 bits.
+    """Emit NVVM's load for an ``nvgpu.ldmatrix``, which loads matrices of 8x8 16-bit elements.
 
-    Each lane gets a register of every matrix.
+    Each lane gets one 32-bit register per matrix.
     """
     load = matrix_load(operation)
     count = load.numTiles.value

@@ -1,4 +1,4 @@
-"""Adds types to nvgpu operations, whose properties are untyped in the Python bindings."""
+"""Adds types to the properties of nvgpu operations, which are untyped in the Python bindings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def matrix_load(operation: ir.Operation) -> MatrixLoad:
 
 
 def copied_bytes(copy: AsyncCopy) -> int:
-    """Return the size in bytes of an element that a copy writes."""
+    """Return the size in bytes of an element of the copy's destination."""
     element = copy.dst.type.element_type
     assert isinstance(element, ir.IntegerType | ir.FloatType)
     return element.width // 8

@@ -18,10 +18,10 @@ def find_nvrtc() -> str | None:
 
 
 def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tuple[str, str]:
-    """Compile CUDA source; return the PTX and the first error, exactly one of which is empty.
+    """Compile CUDA source; return (PTX, "") or, if the compiler refuses it, ("", first error).
 
     Args:
-        path: path of the library.
+        path: path of the NVRTC library.
         source: CUDA source.
         name: name of the source in messages.
         options: compiler options in the syntax of ``nvcc``.
@@ -52,7 +52,10 @@ def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tupl
 
 
 def first_error(log: str) -> str:
-    """Return the first error of a compiler's log as one line."""
+    """Return the first line of a compiler's log that reports an error, without extra whitespace.
+
+    If no line contains "error", return the first line of the log, or "no message" for an empty log.
+    """
     lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), (lines or ["no message"])[0])
 

@@ -18,10 +18,10 @@ _SHORT_POINTERS = "-nvptx-short-ptr"
 
 
 def nvidia_machine(chip: str) -> Machine:
-    """Return the description, for LLVM's code generator, of a chip such as ``sm_90``."""
+    """Return the description that LLVM's code generator needs of a chip such as ``sm_90``."""
     return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 
 def emit_ptx(ir_text: str, chip: str, linked: Sequence[LinkedIr] = ()) -> str:
-    """Optimize LLVM IR text together with external IR, ``linked``; return PTX for ``chip``."""
+    """Optimize LLVM IR text with the external modules ``linked``; return the PTX for ``chip``."""
     return emit_assembly(ir_text, nvidia_machine(chip), linked)

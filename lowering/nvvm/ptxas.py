@@ -23,7 +23,12 @@ _REPORT = {
 
 @dataclass(frozen=True)
 class Assembled:
-    """A cubin, and the kernel's resources that ptxas reports."""
+    """An assembled kernel.
+
+    Attributes:
+        cubin: the machine code.
+        resources: the registers and memory that the kernel uses, as reported by ptxas.
+    """
 
     cubin: bytes
     resources: KernelResources
@@ -35,10 +40,10 @@ def find_ptxas() -> str | None:
 
 
 def assemble(ptx: str, chip: str) -> Assembled:
-    """Assemble PTX for ``chip``; return the cubin and its resources.
+    """Assemble PTX for ``chip``; return the cubin, and the resources that the kernel uses.
 
     Raises:
-        TargetError: if there is no ptxas, or it refuses the text.
+        TargetError: if ptxas is not found or refuses the PTX.
     """
     ptxas = find_ptxas()
     if ptxas is None:
@@ -63,7 +68,7 @@ def assemble(ptx: str, chip: str) -> Assembled:
 
 
 def read_report(output: str) -> KernelResources:
-    """Return the resources in the output of ``ptxas -v``; resources without a number are 0."""
+    """Return the resources that the output of ``ptxas -v`` reports; omitted resources are 0."""
     found = {
         name: max([0, *(int(number) for number in pattern.findall(output))])
         for name, pattern in _REPORT.items()

@@ -1,4 +1,4 @@
-"""`rtask-gpu-to-nvvm`: lowers a persistent kernel to LLVM's dialect for NVIDIA GPUs."""
+"""`rtask-gpu-to-nvvm`: lowers a persistent kernel to the LLVM and NVVM dialects."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ DEFAULT_CHIP = "sm_90"
 
 @dataclass(frozen=True)
 class NvidiaChip:
-    """An NVIDIA processor.
+    """An NVIDIA GPU chip.
 
     Attributes:
-        multiprocessors: number of multiprocessors of its most common board.
+        multiprocessors: number of multiprocessors of the most common board with this chip.
         ptx: LLVM's name of a PTX version with all required instructions.
-        threads: most resident threads of a multiprocessor.
-        shared_kib: KiB of shared memory of a multiprocessor for its blocks (CUDA programming guide,
-            technical specifications per compute capability).
+        threads: largest number of resident threads per multiprocessor.
+        shared_kib: KiB of shared memory per multiprocessor that its blocks can use (CUDA
+            programming guide, technical specifications per compute capability).
     """
 
     multiprocessors: int
@@ -31,7 +31,10 @@ class NvidiaChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """The most common board's resources; each chip has 65,536 registers per multiprocessor."""
+        """The resources of the most common board with this chip.
+
+        Every chip has 65,536 registers per multiprocessor.
+        """
         return Multiprocessors(self.multiprocessors, self.threads, 64 << 10, self.shared_kib << 10)
 
 
@@ -57,11 +60,11 @@ def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
     """Return the description of an NVIDIA GPU as a target.
 
     Args:
-        chip: LLVM's name of the processor, such as ``sm_90``.
-        tf32: whether operands of f32 products may be rounded to tf32.
+        chip: LLVM's name of the chip, such as ``sm_90``.
+        tf32: whether the operands of f32 matrix products may be rounded to tf32.
 
     Raises:
-        TargetError: if the chip is unknown or too old.
+        TargetError: if the chip is unknown or too old, also for tf32.
     """
     if chip not in CHIPS:
         number = chip.removeprefix("sm_")

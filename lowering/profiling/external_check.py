@@ -1,6 +1,6 @@
 """Checks that the rTasks of an external rKernel access only their boxes and compute right results.
 
-The results of another rKernel for the same rOperator count as right.
+Right results are those of another rKernel for the same rOperator, within a tolerance.
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ class Argument:
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The NumPy type that stores its elements."""
+        """The NumPy type of the argument's elements.
+
+        An element type other than f16, f32 and f64 is stored as an unsigned integer of the same
+        size.
+        """
         floating = _FLOATS.get(self.element_type)
         if floating is not None:
             return np.dtype(floating)
@@ -59,13 +63,17 @@ class Argument:
 
     @property
     def is_float(self) -> bool:
-        """Whether its type is a float; floats are compared with a tolerance and can be NaN."""
+        """Whether the element type is f16, f32 or f64.
+
+        Elements of these types are compared with a tolerance and can be NaN. Elements of all other
+        types, including bf16, are compared bit by bit.
+        """
         return self.element_type in _FLOATS
 
     def filled(self, value: float, byte: int) -> Array:
-        """Return a dense array with a constant content.
+        """Return a dense array with constant content.
 
-        For a float type, each element is ``value``; for any other type, each byte is ``byte``.
+        If ``is_float``, each element is ``value``; otherwise each byte is ``byte``.
         """
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
         memory = aligned_bytes(size)
@@ -76,7 +84,7 @@ class Argument:
         return array
 
     def random(self, seed: int) -> Array:
-        """Return a dense array of random floats in [-1, 1), or of zeros for other types."""
+        """Return a dense array of random floats in [-1, 1); of zeros if ``is_float`` is false."""
         array = self.filled(0.0, 0)
         if self.is_float:
             array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
@@ -87,8 +95,12 @@ class Argument:
 class Trial:
     """An rKernel to run, with the boxes that each of its rTasks reads and writes.
 
-    ``arguments`` are those after the rTask's number; ``reads`` and ``writes`` have the boxes by
-    argument number.
+    Attributes:
+        kernel: the compiled rKernel.
+        num_rtasks: number of rTasks.
+        arguments: the rKernel's arguments except the first one, the rTask's number.
+        reads: the boxes that each rTask reads, by argument index.
+        writes: the boxes that each rTask writes, by argument index.
     """
 
     kernel: NativeKernel
@@ -105,18 +117,18 @@ def first_fault(
     most: int,
     known: Mapping[int, Array] = MappingProxyType({}),
 ) -> str:
-    """Return a message about the first wrong rTask, or "" if all are right.
+    """Return a message about the first rTask with a fault, or "" if no tested rTask has a fault.
 
-    The message has the expected and the found result. An argument that only the rKernel under test
-    writes is its scratch memory, and is not compared.
+    The message names the rTask, and the expected and the found behaviour. An argument that only the
+    rKernel under test writes is scratch memory, and is not compared.
 
     Args:
         foreign: the rKernel under test.
-        reference: an rKernel with the same arguments and results; all its rTasks run.
-        tolerance: largest permitted difference of a float from the reference's, divided by the
-            largest absolute value that the rTask computes (at least 1).
+        reference: an rKernel with the same arguments and right results; all its rTasks run.
+        tolerance: largest permitted difference of a float from the reference's result, divided by
+            the largest absolute value that the rTask computes (at least 1).
         most: largest number of rTasks of the rKernel under test to run, evenly spaced.
-        known: contents of arguments that are constants, by number; other inputs are random.
+        known: contents of constant arguments, by argument index; other inputs are random.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
     for number, values in known.items():
@@ -171,10 +183,11 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return the content of argument ``number`` before an rTask of the rKernel under test.
+    """Return the content of argument ``number`` before an rTask of the rKernel under test runs.
 
-    An output is filled with a mark, a constant by which later writes outside of the rTask's boxes
-    are found. An input has ``values`` in the rTask's boxes and ``poison`` elsewhere.
+    An output is filled with a constant mark: an element outside of the rTask's boxes that has
+    another value afterwards was written by mistake. An input has ``values`` in the rTask's boxes
+    and ``poison`` elsewhere.
     """
     argument = trial.arguments[number]
     if number in trial.writes:
@@ -194,10 +207,11 @@ def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> 
 
 
 def _difference(found: Array, wanted: Array, argument: Argument) -> float:
-    """Return the greatest error in ``found``, relative to the greatest absolute ``wanted`` value.
+    """Return the largest difference of ``found`` from ``wanted``, relative to ``wanted``.
 
-    That value counts as 1 if it is less. Elements that are not finite in ``wanted`` are left out.
-    For types other than floats, the result is 0 if all elements are equal, and infinite otherwise.
+    For floats, the absolute difference is divided by the largest absolute value in ``wanted``, but
+    at least by 1. Elements that are not finite in ``wanted`` are ignored. For other types, the
+    result is 0 if all elements are equal, else infinity.
     """
     if not argument.is_float:
         return 0.0 if np.array_equal(found, wanted) else np.inf

@@ -28,18 +28,20 @@ _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A module with a single rKernel, to be measured.
+    """A module with a single rKernel, for a measurement of its time.
 
     rKernels that differ only in their names have equal sources.
 
     Attributes:
-        text: the module in its canonical printed form; an external rKernel is a declaration.
+        text: the module as MLIR prints it; an external rKernel is a declaration.
         num_rtasks: number of rTasks of the rKernel.
-        external: the external function that the rKernel calls, None for the compiler's own
+        external: the external function that the rKernel calls; None for the compiler's own
             rKernels.
-        code: the external code module that defines this function.
-        weights: numbers of the rKernel's buffers that are weights, on which a state may depend.
-        num_veus: threads that the rKernel may use, more than 1 only if it is exclusive.
+        code: the external code module that defines the external function; empty if there is none.
+        weights: indices of the rKernel's buffers that are weights; only for an external function
+            with a state, because the state may depend on the weights.
+        num_veus: number of threads that the rKernel may use; more than 1 only for an exclusive
+            rKernel.
     """
 
     text: str
@@ -50,7 +52,10 @@ class KernelSource:
     num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
-        """Return a digest of all that determines the rKernel's time: code, processor, compiler."""
+        """Return a digest of this source, the processor and the versions of the compiler packages.
+
+        The digest is the key of the rKernel's measured time in the cache.
+        """
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
@@ -83,17 +88,17 @@ def isolate(
     Args:
         module: at the `buffers` stage.
         function: the rKernel, a function of the module.
-        num_rtasks: its number of rTasks.
-        num_veus: threads that it may use if its rTask runs alone on the device.
+        num_rtasks: number of rTasks of the rKernel.
+        num_veus: number of threads that the rKernel may use if it is exclusive.
     """
     return KernelSources(module, num_veus).of(function, num_rtasks)
 
 
 class KernelSources:
-    """Copies rKernels of a module at the `buffers` stage; reads the module once for all of them.
+    """Copies rKernels of a module at the `buffers` stage to separate modules.
 
-    ``num_veus`` is the number of threads that an rKernel may use if its rTask runs alone on the
-    device.
+    The declarations and weights of the module are read once for all rKernels. ``num_veus`` is the
+    number of threads that an exclusive rKernel may use.
     """
 
     def __init__(self, module: ir.Module, num_veus: int = 1) -> None:
@@ -115,7 +120,7 @@ class KernelSources:
     def of(self, function: ir.OpView, num_rtasks: int) -> KernelSource:
         """Return a copy of an rKernel, with the constants that it reads, as a separate module.
 
-        ``function`` is the rKernel, and ``num_rtasks`` its number of rTasks.
+        ``function`` is the rKernel; ``num_rtasks`` is the number of its rTasks.
         """
         name = symbol_name(function)
         with self._module.context, ir.Location.unknown():
@@ -142,9 +147,9 @@ class KernelSources:
 
 
 def _weights(module: ir.Module) -> dict[str, tuple[int, ...]]:
-    """Return for each rKernel the numbers of its buffers that are weights in all its rOperators.
+    """Return, for each rKernel, which of its buffers are weights in all rOperators that use it.
 
-    A number is the buffer's position among the rKernel's buffers, from 0.
+    A buffer is given by its index among the rKernel's buffers.
     """
     weights = {weight.value for weight in constant_arguments(entry_function(module))}
     common: dict[str, set[int]] = {}

@@ -1,13 +1,13 @@
-"""Measures the time of an rTask, by repeatedly running all rTasks of an rKernel on this processor.
+"""Measures the average seconds of an rTask, by repeatedly executing an rKernel on this processor.
 
 Three times are measured, which differ in the contents of the caches:
 
-- Hot: the data is in a core's own second-level cache, but not in its first level, because in a
-  program other rTasks ran in between. An rKernel that accesses little memory is therefore run on
-  several copies of its memory in turn; an rKernel whose memory exceeds that cache is run in groups
-  of rTasks.
-- Cold: ``COLD_BYTES`` of other data were read between two runs.
-- Far: ``FAR_BYTES`` of other data were read between two runs.
+- Hot: the rKernel's data is in the core's second-level cache, but not in its first-level cache,
+  because other rTasks of a program would evict it from there. An rKernel with little data is
+  therefore executed on several copies of its buffers, one copy after the other. An rKernel whose
+  data exceeds the second-level cache is measured in groups of rTasks that fit in this cache.
+- Cold: ``COLD_BYTES`` of other data are read before each timed call.
+- Far: ``FAR_BYTES`` of other data are read before each timed call.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ Threads would disturb each other, and the bindings' compilation is not thread-sa
 
 
 def measure(source: KernelSource) -> MeasuredSeconds:
-    """Compile an rKernel for this processor; return the seconds of an rTask on one thread.
+    """Compile an rKernel for this processor; return the average seconds per rTask on one thread.
+
+    The result has three times: with hot, cold and far data.
 
     Raises:
-        TargetError: if it cannot be compiled.
-        UnsupportedError: if it has operations that the CPU target does not support.
+        TargetError: if the rKernel cannot be compiled.
+        UnsupportedError: if the rKernel has operations that the CPU target does not support.
     """
     with _ONE_AT_A_TIME:
         text, copies = _compile(source)
@@ -96,11 +98,10 @@ def measure(source: KernelSource) -> MeasuredSeconds:
 
 
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
-    """Return LLVM IR of an rKernel and of a loop over its rTasks, and memory for its arguments.
+    """Return LLVM IR of a loop over an rKernel's rTasks, and memory for the rKernel's arguments.
 
-    The memory is a list of copies, each a list with an array for each argument. There are as many
-    copies as are needed to exceed ``_NEAR_BYTES`` in total; a copy of less than ``_LEAST_BYTES``
-    counts as ``_LEAST_BYTES``.
+    The memory is a list of copies of all arguments; a copy has an array of bytes for each argument.
+    The copies together exceed ``_NEAR_BYTES``, counting at least ``_LEAST_BYTES`` for each copy.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -132,10 +133,11 @@ class Loop:
 
     Attributes:
         run: called with (rounds, copies, begin, end): in each of ``rounds`` rounds, it runs rTasks
-            ``begin`` to ``end`` (exclusive) on each of the first ``copies`` copies.
+            ``begin`` to ``end`` (exclusive) on each of the first ``copies`` copies of the
+            arguments.
         num_copies: number of copies of the arguments.
         num_rtasks: number of rTasks of the rKernel.
-        num_bytes: bytes of a copy.
+        num_bytes: bytes of a copy of all arguments.
     """
 
     run: Callable[[int, int, int, int], None]
@@ -158,11 +160,12 @@ class Loop:
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
 
     def _hot(self, call: float, deadline: float) -> float:
-        """Return the average seconds per rTask with all of its memory in the core's own cache.
+        """Return the average seconds per rTask with all data in the core's second-level cache.
 
-        ``call`` is the seconds of a call of ``run`` without rTasks, which are subtracted. After
-        ``deadline``, in processor seconds of this thread, only two samples per group of rTasks are
-        taken.
+        Args:
+            call: seconds of a call of ``run`` without rTasks, to subtract from each sample.
+            deadline: processor time of this thread, in seconds, after which a group of rTasks gets
+                only two samples.
         """
         groups = self._groups()
         seconds = 0.0
@@ -182,10 +185,10 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return the groups of rTasks to time, as ranges (begin, end) of their numbers.
+        """Return the groups of rTasks to time, each as a range (begin, end) of rTask numbers.
 
-        ``end`` is exclusive. The memory of a group's rTasks fits in the core's own cache. There are
-        at most ``_MOST_GROUPS`` groups, evenly spaced among all rTasks.
+        ``end`` is exclusive. The data of a group fits in the core's second-level cache. There are
+        at most ``_MOST_GROUPS`` groups, evenly spaced over the rKernel's rTasks.
         """
         size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
         starts = range(0, self.num_rtasks - size + 1, size)
@@ -195,11 +198,14 @@ class Loop:
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
     ) -> list[float]:
-        """Return the seconds of each of 2 to ``most`` calls of ``run``.
+        """Return the seconds of 2 to ``most`` calls of ``run``.
 
-        Before each call, ``evicted`` bytes of other data are read, to evict the rKernel's data from
-        the caches; 0 to keep it there. After ``deadline``, in processor seconds of this thread,
-        only the first two calls are timed.
+        Args:
+            run: the call to time.
+            evicted: bytes of other data that are read before each call, to evict the rKernel's data
+                from the caches; 0 leaves the caches as they are.
+            most: largest number of calls.
+            deadline: processor time of this thread, in seconds, after which no third call is made.
         """
         other = np.zeros(evicted // 8)
         other += 1.0  # written once, or else all pages would map to the same zero page
@@ -213,14 +219,14 @@ class Loop:
 
 
 def _timed(run: Callable[[], None]) -> float:
-    """Return the processor time of a call of ``run`` in seconds, which excludes other processes."""
+    """Call ``run``; return the processor time in seconds that this thread used in the call."""
     begin = time.thread_time_ns()
     run()
     return (time.thread_time_ns() - begin) * 1e-9
 
 
 def _low(samples: Sequence[float]) -> float:
-    """Return the median of the faster half of ``samples``: disturbances only lengthen a sample."""
+    """Return the median of the faster half of ``samples``; other work only lengthens samples."""
     return statistics.median(sorted(samples)[: (len(samples) + 1) // 2])
 
 
@@ -245,11 +251,13 @@ def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
 
 
 def _loop(num_arguments: int) -> str:
-    """Return LLVM dialect text of a function that calls the rKernel in loops.
+    """Return LLVM dialect text of a function that executes rTasks of the rKernel repeatedly.
 
-    The function is ``(rounds, copies, begin, end, pointers)``. In each round it runs, for each
-    copy, the rTasks from ``begin`` to ``end``; the pointers of a copy are consecutive. A side
-    effect in the loops prevents LLVM from hoisting an rKernel that fills memory with a constant.
+    The function's arguments are ``(rounds, copies, begin, end, pointers)``. In each round and for
+    each copy of the rKernel's buffers, the function executes the rTasks from ``begin`` to ``end``
+    (exclusive). ``pointers`` is an array with the addresses of the first copy's buffers, then those
+    of the second copy, and so on. A side effect in the loop prevents LLVM from hoisting an rKernel
+    that fills memory with a constant.
     """
     pointers = "\n".join(
         f"  %s{n} = llvm.getelementptr %own[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"

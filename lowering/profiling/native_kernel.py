@@ -31,16 +31,17 @@ class NativeKernel:
 
     Attributes:
         library: the loaded code.
-        source: the rKernel; an external rKernel returns a status, and may have a state.
+        source: the module that contains only this rKernel, and its external code if it has any.
     """
 
     library: Library
     source: KernelSource
 
     def run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
-        """Run an rTask on dense arrays, one per buffer; return its status.
+        """Execute one rTask, by number, on dense arrays, one per buffer; return a status.
 
-        The status is 0 for the compiler's own rKernels.
+        The status is 0 on success, else the number that the external rKernel returned. The status
+        is always 0 for an rKernel of this compiler.
         """
         opened = open_states(self.source, self.library, arrays)
         try:
@@ -64,8 +65,8 @@ def load_kernel(source: KernelSource) -> NativeKernel:
     """Compile an rKernel for this processor, and return it as native code in this process.
 
     Raises:
-        TargetError: if it cannot be compiled.
-        UnsupportedError: if it has operations that the CPU target does not support.
+        TargetError: if the rKernel cannot be compiled.
+        UnsupportedError: if the rKernel has operations that the CPU target does not support.
     """
     machine = host_machine()
     own = emit_object(_llvm_ir(source), machine, linked_ir(source.code))
@@ -76,12 +77,16 @@ def load_kernel(source: KernelSource) -> NativeKernel:
 def open_states(
     source: KernelSource, library: Library, arguments: Sequence[NDArray[np.generic]]
 ) -> OpenModules | None:
-    """Open the state of an external rKernel; return it, or None if the rKernel has no state.
+    """Create the state of an external rKernel, and return the state's owner, which closes it.
 
     Args:
         source: the rKernel.
-        library: its code.
-        arguments: its buffers; weights must keep their address and content.
+        library: the rKernel's loaded code.
+        arguments: an array for each buffer of the rKernel; arrays of weights must keep their
+            address and content while the state is open.
+
+    Returns:
+        The owner of the state; None if the rKernel has no state.
     """
     external = source.external
     if external is None or not external.has_state:
@@ -102,7 +107,10 @@ def _llvm_ir(source: KernelSource) -> str:
 
 
 def define_if_external(module: ir.Module, source: KernelSource) -> None:
-    """Replace the declaration of an external rKernel by a function that calls external code."""
+    """Define the declared function of an external rKernel: it calls the external code.
+
+    Do nothing if the rKernel is the compiler's own.
+    """
     if source.external is not None:
         (kernel,) = functions(module)
         kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)

@@ -27,9 +27,9 @@ def profile_kernels(
     Args:
         module: rKernels on memrefs.
         store: the cache of measurements; by default, the user's cache.
-        executor: runs the measurements: processes, or a cluster of machines like this one (Dask's
-            ``client.get_executor()``); None measures sequentially in this process, which disturbs
-            the measurements least.
+        executor: runs measurements in other processes, or on a cluster of machines of this kind
+            (Dask's ``client.get_executor()``). None measures one rKernel after the other in this
+            process, which disturbs the measurements least.
         num_veus: number of threads that an rKernel may use if its rTask runs alone on the device.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Caches measured times in an SQLite file that many processes may use at once.
+"""Caches measured times in an SQLite file that many processes may use at the same time.
 
-Times that cannot be read are measured again, and times that cannot be written are measured by the
-next process: a cache failure never stops a compilation, it only warns.
+A failure of the cache causes a warning and never stops a compilation: a time that cannot be read is
+measured again, and a time that cannot be written is lost for the next process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT_ONCE = 500
 
 
 class ProfileWarning(UserWarning):
-    """Warning that the cache of measured times cannot be used normally; has the reason."""
+    """Warning that the cache of measured times cannot be read or written, with the reason."""
 
 
 def default_path() -> Path:
@@ -53,7 +53,7 @@ def default_path() -> Path:
 class ProfileStore:
     """The cache of measured times, by rKernel key, in the file ``path``.
 
-    Nothing stays open between calls, so it can be pickled.
+    The file is open only during a call, so that a ``ProfileStore`` can be pickled.
     """
 
     path: Path
@@ -105,9 +105,10 @@ class ProfileStore:
         self._with_database(write)
 
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
-        """Call ``work`` with the open database, and return its result.
+        """Call ``work`` with a connection to the database; return the result of ``work``.
 
-        On an error of SQLite, warn and return None. A corrupt file is renamed.
+        On an SQLite error, return None and warn, unless the error is that the table does not exist
+        yet. A file that is no database of this schema is renamed.
         """
         try:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:

@@ -1,4 +1,4 @@
-"""`rtask-check-external`: compares external rKernels with the compiler's own on random numbers."""
+"""`rtask-check-external`: compares external rKernels with rKernels of the compiler."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ from rammer_mlir.support.user_warnings import warn_user
 
 @dataclass(frozen=True)
 class CheckExternal(Pass):
-    """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
+    """Execute rTasks of external rKernels, and compare the results with the compiler's rKernels.
 
-    Constants whose content is in the IR are used as inputs; all other inputs are random, with
-    poison (NaN, then a large number) outside of the boxes that an rTask reads. Outputs are filled
-    with a mark, which has to remain outside of the boxes that the rTask writes. A float may differ
-    by ``tolerance`` times the largest absolute value that the rTask has to compute. If an rKernel
-    has more than ``rtasks`` rTasks, that many of them run, evenly spaced. The pass runs on buffers,
-    where rOperators still have both kinds of candidates. A warning names the external rKernels that
-    are not checked: those without a candidate of the compiler to compare with, and those that
-    update buffers.
+    - Inputs that are constants in the IR have the values of the constants. All other inputs are
+      random, with poison (NaN, then a large number) outside of the boxes that an rTask reads.
+    - Outputs are filled with a marker value, which the rTask has to leave unchanged outside of the
+      boxes that it writes.
+    - A float may differ by ``tolerance`` times the largest absolute value that the rTask computes
+      (at least 1).
+    - If an rKernel has more than ``rtasks`` rTasks, at most ``rtasks`` of them are executed, evenly
+      spaced.
+
+    The pass runs at the `buffers` stage, where an rOperator has both its external candidates and
+    the compiler's candidates. A warning lists the external rKernels that are not checked: those
+    that no rKernel of the compiler can replace, and those that update buffers.
     """
 
     name: ClassVar[str] = "rtask-check-external"
@@ -49,7 +53,10 @@ class CheckExternal(Pass):
         check_least(self, 1, "rtasks")
 
     def run(self, module: ir.Module) -> None:
-        """Raise an error for an external rKernel with wrong results or boxes; change nothing."""
+        """Raise ``OperationError`` if an external rKernel's results or boxes are wrong.
+
+        The module is not changed.
+        """
         described = described_kernels(module)
         checked: dict[str, bool] = {}
         for op in entry_block(module).operations:
@@ -85,8 +92,10 @@ class CheckExternal(Pass):
 def warn_unchecked(names: Sequence[str], expected: str) -> None:
     """Warn that external rKernels are not checked; do nothing if ``names`` is empty.
 
-    ``names`` are the unchecked rKernels. ``expected`` is text with the unmet expectation and the
-    actual situation.
+    Args:
+        names: the rKernels that are not checked.
+        expected: text of the warning after "expected": the condition for a check, and what was
+            found in its place.
     """
     if names:
         listed = ", ".join(f"'@{name}'" for name in names)
@@ -97,9 +106,9 @@ def warn_unchecked(names: Sequence[str], expected: str) -> None:
 
 
 def _known_operands(module: ir.Module, op: ir.OpView) -> dict[int, NDArray[np.generic]]:
-    """Return the operands of an rOperator whose content is in the IR, by number.
+    """Return the operands of an rOperator that are constants in the IR, by operand number.
 
-    Code generators see them, and may generate code for these values alone.
+    Code generators read these constants, and may generate code that is correct for no other values.
     """
     weights = weights_of(module)
     found: dict[int, NDArray[np.generic]] = {}
@@ -128,9 +137,15 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return, by argument number, the boxes of all rTasks; arguments without boxes are left out.
+    """Return the boxes that all rTasks of an rKernel read or write, by argument number.
 
-    ``key`` is ``reads`` or ``writes``; ``shapes`` has each argument's shape.
+    Arguments without such boxes are left out.
+
+    Args:
+        op: the ``rtask.kernel``.
+        key: ``reads`` or ``writes``.
+        num_rtasks: number of rTasks of the rKernel.
+        shapes: shape of each argument.
     """
     found: Checked = {}
     for access in read_accesses(op, key):

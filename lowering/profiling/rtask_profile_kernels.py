@@ -14,10 +14,11 @@ from rammer_mlir.passes.base import Form, Pass, check_least
 
 @dataclass(frozen=True)
 class ProfileKernels(Pass):
-    """Measure every rKernel on this processor, or read its time from the cache.
+    """Measure the time of every rKernel on this processor, or read the time from a cache.
 
-    The cache is ``cache``, by default the file that ``RAMMER_PROFILES`` names, or else a file in
-    the user's cache folder. An exclusive rKernel may use ``num-veus`` threads.
+    The option ``cache`` names the cache's file; its default is the file that the environment
+    variable ``RAMMER_PROFILES`` names, or else a file in the user's cache folder. An exclusive
+    rKernel may use ``num-veus`` threads.
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"

@@ -1,1 +1,1 @@
-"""Converts a module at the `program` stage to data, for every target."""
+"""Converts a module at the `program` stage to Python records, which all targets use."""

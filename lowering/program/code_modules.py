@@ -1,4 +1,4 @@
-"""Adds to external code modules the rKernels that call them, and their operation counts."""
+"""Completes a module of external code by the rKernels that call it and its number of operations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a copy of an external code module that names the rKernels calling it.
+    """Return a copy of an external code module with its ``kernels`` and ``operations`` set.
 
-    Its field ``kernels`` has the numbers of these rKernels in ``program``, and its field
-    ``operations`` the number of scalar operations of all their rTasks in a run.
+    ``kernels`` has the numbers in ``program`` of the rKernels that call this code. ``operations``
+    is the number of scalar operations that all rTasks of these rKernels execute in one run.
     """
     kernels = {
         number

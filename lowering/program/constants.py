@@ -18,7 +18,7 @@ class Constants:
 
     Attributes:
         blob: the array.
-        offsets: each weight's byte offset in it, by argument number of the entry function.
+        offsets: byte offset of each weight in ``blob``, by argument number of the entry function.
     """
 
     blob: NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""Extracts, from a module at the `program` stage, the data that proves its schedule."""
+"""Extracts, from a module at the `program` stage, the data from which its schedule is proven."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rammer_mlir.scheduling.graph import Access, RKernel, TaskGraph
 
 
 def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolver) -> Proof:
-    """Return the data by which an artifact's schedule can be proven correct.
+    """Return the data with which the verifier proves an artifact's schedule correct.
 
-    The data are the places of the program's values in memory, and the accesses of its rTasks.
-    ``resolver`` gives the place of each value.
+    The data are each tensor's location in memory, and the boxes that each rTask accesses.
+    ``resolver`` finds the location of a tensor.
     """
     builder = scheduled.builder
     graph = TaskGraph(tuple(builder.buffers), tuple(builder.operators))
@@ -34,11 +34,13 @@ def proof_of(scheduled: ScheduledModule, program: Program, resolver: SlotResolve
 
 
 def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
-    """Return the boxes that rTasks of an rKernel access, with offsets in bytes, not elements.
+    """Return the boxes that rTasks of an rKernel access, with offsets in bytes instead of elements.
 
-    ``user`` is the number of an rOperator that uses the rKernel; the types of its operands give the
-    sizes of elements. ``inside`` has, for each pointer argument, the bytes that the rKernel adds to
-    it.
+    Args:
+        graph: the rOperators, with their buffers and rKernels.
+        user: number of an rOperator that uses the rKernel; its operands give the element sizes.
+        inside: for each buffer argument, the constant byte offset that the rKernel adds to the
+            pointer.
     """
     operator = graph.operators[user]
     kernel: RKernel = operator.kernels[0]

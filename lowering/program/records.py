@@ -1,4 +1,4 @@
-"""Converts the schedule of a module at the `program` stage to typed records."""
+"""Converts the schedule of a module at the `program` stage to a ``Program`` of typed records."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 def program_of(
     scheduled: ScheduledModule, resolver: SlotResolver, num_veus: int, *, separate: bool = False
 ) -> Program:
-    """Return the typed records of a schedule.
+    """Return a schedule as a ``Program``: rKernels, rOperators and the vEUs' lists of records.
 
     Args:
         scheduled: a module at the `program` stage whose memory is planned.
-        resolver: gives the base, number and offset of each buffer.
-        num_veus: number of vEUs that run the program, at least as many as any rProgram has.
+        resolver: finds the slot of each buffer.
+        num_veus: number of vEUs that run the program, at least the largest vEU count of an
+            rProgram.
         separate: launch each rProgram separately; otherwise they run in order in one launch, with a
             global barrier between them.
 
@@ -93,7 +94,10 @@ def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
 
 
 def _without_last_waits(launch: Launch) -> Launch:
-    """Return a launch without trailing barriers: a vEU that only waits need not be launched."""
+    """Return a copy of a launch without the barriers after each vEU's last rTask.
+
+    The list of a vEU without rTasks becomes empty, so that this vEU need not be launched.
+    """
     veus: list[tuple[Record, ...]] = []
     for records in launch.veus:
         runs = [n for n, record in enumerate(records) if isinstance(record, RunRecord)]
@@ -108,7 +112,11 @@ def _record(item: Item, before: Sequence[int]) -> Record:
 
 
 class SlotResolver:
-    """Finds the slot of each buffer of a scheduled module: its base, number and offset."""
+    """Finds the slot of each buffer of a scheduled module.
+
+    A slot is a base (input, output, constant or arena), the index of the input or output, and a
+    byte offset.
+    """
 
     def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
         """Index the module's rKernels and the entry function's arguments.
@@ -125,16 +133,16 @@ class SlotResolver:
         self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
-        """Return the address of each buffer that a call passes, as a slot.
+        """Return the slot of the pointer that is passed to an rKernel for each operand of a call.
 
-        An rKernel adds the static offset in its buffer's type to the address itself, so the slot
+        An rKernel adds the static offset of an argument's memref type to the pointer, so the slot
         excludes this offset.
         """
         inside = self.kernel_offsets(call.kernel)
         return tuple(map(self._slot, call.operands, inside))
 
     def kernel_offsets(self, kernel: str) -> list[int]:
-        """Return the static offset in bytes that an rKernel adds to each pointer it gets.
+        """Return the static byte offset that an rKernel adds to each of its pointer arguments.
 
         Raises:
             PassError: if an offset is dynamic.
@@ -143,9 +151,10 @@ class SlotResolver:
         return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
     def _slot(self, value: ir.Value, inside: int) -> Slot:
-        """Return the slot of the address that is ``inside`` bytes before a view's first element.
+        """Return the slot of the pointer that is passed to an rKernel for a view of a buffer.
 
-        ``inside`` is the offset that the rKernel itself adds to the address.
+        The pointer is ``inside`` bytes before the view's first element, because the rKernel adds
+        ``inside`` to the pointer.
         """
         key = value, inside
         if key not in self._known:
@@ -156,7 +165,7 @@ class SlotResolver:
         return self._known[key]
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the slot of a whole buffer: an argument, or a part of the arena."""
+        """Return the slot of a buffer's start; the buffer is an argument or lies in the arena."""
         number, offset = argument_place(root)
         attributes = self._attributes[number]
         if ARENA in attributes:
@@ -180,15 +189,17 @@ class ArgumentResolver(SlotResolver):
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the slot of a whole buffer as an input: its argument's number and byte offset."""
+        """Return the slot of a buffer's start, with the base ``input`` and an argument number."""
         return Slot("input", *argument_place(root))
 
 
 def argument_place(root: ir.Value) -> tuple[int, int]:
-    """Return the number of the argument that contains a whole buffer, and its byte offset there.
+    """Return the number of the argument that contains a buffer, and the buffer's byte offset in it.
+
+    The argument is the buffer itself (offset 0) or the arena.
 
     Raises:
-        PassError: if it is neither an argument nor in the arena.
+        PassError: if the buffer is neither an argument nor in the arena.
     """
     owner, offset = root.owner, 0
     if not isinstance(owner, ir.Block):
@@ -203,7 +214,7 @@ def argument_place(root: ir.Value) -> tuple[int, int]:
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:
-    """Return the static offset in a memref type in bytes.
+    """Return the static offset of a memref type, converted to bytes.
 
     ``user`` names the operation or rKernel that uses the type, for messages.
 
@@ -219,10 +230,11 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """Return, by argument number, the argument's number among the inputs or among the outputs.
+    """Return the index of each input among all inputs, and of each output among all outputs.
 
-    ``attributes`` has the attributes of each argument of the entry function, which mark outputs,
-    weights and the arena; weights and the arena are left out of the result.
+    The keys are argument numbers of the entry function. ``attributes`` has the attributes of each
+    argument, which mark outputs, weights and the arena. Weights and the arena are left out of the
+    result.
     """
     index: dict[int, int] = {}
     counts = {"input": 0, "output": 0}

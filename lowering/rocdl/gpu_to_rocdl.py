@@ -24,7 +24,10 @@ _PAUSE = "  rocdl.s.sleep 1"
 
 
 def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
-    """Return the lowering steps, in order, for a chip and indices of ``index_bits`` bits."""
+    """Return the passes that lower the gpu dialect for ``chip``, in order.
+
+    ``index_bits`` is the number of bits of an index in the lowered code.
+    """
     convert = (
         f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true "
         f"index-bitwidth={index_bits}}}"

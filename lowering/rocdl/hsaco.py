@@ -10,9 +10,9 @@ TRIPLE = "amdgcn-amd-amdhsa"
 
 
 def amd_machine(chip: str) -> Machine:
-    """Return the description of a chip for LLVM's code generator.
+    """Return the description of an AMD chip for LLVM's code generator.
 
-    The chip, such as ``gfx90a``, determines the size of a wave.
+    LLVM derives the wave size from the chip's name, such as ``gfx90a``.
     """
     return Machine(TRIPLE, chip, "", 128)
 
@@ -21,17 +21,17 @@ def link_hsaco(object_file: bytes) -> bytes:
     """Link an object, and return the code object that HIP loads.
 
     Raises:
-        TargetError: if no linker is found or it fails.
+        TargetError: if no linker is found or the linker fails.
     """
     return link_shared(object_file, needs_lld=True, is_whole=True)
 
 
 def read_resources(code: bytes) -> KernelResources:
-    """Return the resources of a code object's only kernel, from its metadata.
+    """Return the resources of a code object's only kernel, from the code object's metadata.
 
-    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); only
-    the integers that follow known names are read. A spilled register counts as 4 bytes. The vector
-    registers include the accumulation registers.
+    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later). The
+    metadata is not parsed completely, but searched for the keys of the resources. A spilled
+    register counts as 4 bytes. The vector registers include the accumulation registers.
     """
     spilled = 4 * _metadata(code, ".vgpr_spill_count")
     return KernelResources(
@@ -48,9 +48,10 @@ _WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
 
 
 def _metadata(code: bytes, name: str) -> int:
-    """Return the integer that follows a name in a code object's metadata; 0 if the name is missing.
+    """Return the integer value of a key in a code object's metadata; 0 if the key is missing.
 
-    ``name`` has at most 31 letters, because longer strings are encoded differently.
+    The key ``name`` has at most 31 characters, because MessagePack encodes longer strings with
+    another prefix.
     """
     key = bytes([0xA0 | len(name)]) + name.encode()
     at = code.find(key)

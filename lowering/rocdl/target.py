@@ -14,15 +14,16 @@ DEFAULT_CHIP = "gfx90a"
 
 @dataclass(frozen=True)
 class AmdChip:
-    """An AMD processor.
+    """An AMD GPU chip.
 
     Attributes:
-        compute_units: number of compute units of its most common board.
+        compute_units: number of compute units of the most common board with this chip.
         wave_size: number of lanes of a wave.
-        waves: most resident waves of a compute unit.
-        registers: vector registers of a compute unit per lane of a wave (LLVM's AMDGPU user guide;
-            AMD's instruction set documents).
-        multiplies_matrices: whether it has the matrix instructions of ``MFMA``.
+        waves: largest number of resident waves of a compute unit.
+        registers: number of vector registers of a compute unit for one lane: its total of 32-bit
+            registers divided by ``wave_size`` (LLVM's AMDGPU user guide; AMD's instruction set
+            documents).
+        multiplies_matrices: whether the chip has the matrix instructions of ``MFMA``.
     """
 
     compute_units: int
@@ -33,7 +34,7 @@ class AmdChip:
 
     @property
     def resources(self) -> Multiprocessors:
-        """Resources of the most common board; every chip has 64 KiB of shared memory for blocks."""
+        """Resources of the most common board, with 64 KiB of shared memory per compute unit."""
         return Multiprocessors(
             count=self.compute_units,
             threads=self.waves * self.wave_size,

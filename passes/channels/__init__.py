@@ -1,1 +1,1 @@
-"""Changes layouts of activations: stores channels in blocks, and pads them to whole blocks."""
+"""Changes layouts of activations: stores channels in blocks of 16, and pads channels to blocks."""

@@ -18,18 +18,17 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitLoops:
-    """The numbers of a generic's loops after some of them are split into two loops.
+    """The indices of a generic's loops after some of its loops are split into two loops.
 
     A split loop becomes a block loop over blocks of 16 iterations, and a point loop over the
-    iterations (points) of a block. Point loops of parallel loops follow the last parallel loop;
-    point loops of reductions are innermost: consecutive iterations then read consecutive channels
-    of the same pixel.
+    iterations (points) of a block. Point loops of parallel loops follow the last parallel loop.
+    Point loops of reductions are innermost, so that consecutive iterations read consecutive
+    channels of the same pixel.
 
     Attributes:
-        blocks: for each old loop, the number of its new loop; for a split loop, the number of its
+        blocks: for each old loop, the index of its new loop; for a split loop, the index of its
             block loop.
-        points: the number of the point loop of each old loop that is split, by the old loop's
-            number.
+        points: for each old loop that is split, the index of its point loop.
         kinds: for each new loop, True if it is parallel, False if it is a reduction.
     """
 
@@ -39,9 +38,9 @@ class SplitLoops:
 
     @staticmethod
     def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
-        """Return the loop numbers after the old loops ``loops`` are split.
+        """Return the indices of the new loops after the old loops ``loops`` are split.
 
-        ``parallel`` tells of each old loop whether it is parallel.
+        ``parallel`` has, for each old loop, True if it is parallel.
         """
         last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
         order: list[tuple[int, bool]] = []
@@ -57,7 +56,7 @@ class SplitLoops:
         )
 
     def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
-        """Return the index expressions of an indexing map in the new loops.
+        """Return the results of an indexing map, as expressions of the new loops.
 
         In place of a split loop, the expressions use its block loop; the caller adds the point
         loop.
@@ -69,12 +68,12 @@ class SplitLoops:
         return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)
 
     def point(self, loop: int) -> ir.AffineExpr:
-        """Return the index expression of the point loop of the old loop ``loop``."""
+        """Return the affine expression of the point loop of the old loop ``loop``."""
         return ir.AffineExpr.get_dim(self.points[loop])
 
 
 class ChannelBlocker:
-    """The rewriter of an MLIR block's operations for values in blocks of channels.
+    """Rewrites an MLIR block's operations to use values in blocks of channels.
 
     Call ``rewrite`` for each operation in order, then ``finish``.
     """
@@ -88,9 +87,9 @@ class ChannelBlocker:
     def rewrite(self, op: ir.OpView) -> None:
         """Emit the blocked version of an operation, if the operation was chosen to be blocked.
 
-        The new operation stands before the old one; it reads and computes values that are stored in
-        blocks of channels. A ``linalg.pack`` or ``linalg.unpack`` that was not chosen becomes a
-        copy.
+        The new operation stands before the old operation; it reads and computes values that are
+        stored in blocks of channels. A ``linalg.pack`` or ``linalg.unpack`` that was not chosen
+        becomes a copy.
         """
         part = self._layouts.parts.get(op.operation)
         if part is None:
@@ -106,7 +105,7 @@ class ChannelBlocker:
         self._done.append(op)
 
     def finish(self) -> None:
-        """Emit copies in the plain layout of blocked values that other operations read.
+        """Copy blocked values to the plain layout for the remaining operations that read them.
 
         Then erase the old operations, which computed the plain values.
         """
@@ -127,8 +126,8 @@ class ChannelBlocker:
     def _packed(self, op: ir.Operation) -> None:
         """Eliminate a ``linalg.pack`` or ``linalg.unpack`` of a value in blocks of channels.
 
-        A pack copies a value into blocks, an unpack copies it back to the plain layout. Uses of a
-        pack's result become uses of the pack's operand in its blocked form. An unpack's operand
+        A pack copies a value into blocks, an unpack copies it back to the plain layout. Users of a
+        pack's result read the blocked form of the pack's operand instead. The operand of an unpack
         becomes the blocked form of the unpack's result.
         """
         if op.name == PACK:
@@ -175,7 +174,7 @@ class ChannelBlocker:
         return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
 
     def _blocked_form(self, value: ir.Value) -> ir.Value:
-        """Return a value in blocks; emit a copy if no operation computes it in blocks."""
+        """Return a value in blocks; emit a copy into blocks if it has only the plain layout."""
         if value not in self._blocked:
             self._blocked[value] = blocked(value, self._layouts.values[value].dim)
         return self._blocked[value]
@@ -183,12 +182,12 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return the initial tensor of a generic's result, and the index expressions of the result.
+        """Return the initial tensor of a generic's result, and the new results of its indexing map.
 
-        The old initial tensor ``value`` is empty or a fill; an empty tensor or fill of the new
-        shape is emitted. ``map_`` is the result's old indexing map, ``loops`` describes the new
-        loops. ``result`` is the blocked layout of the result, None for the plain layout with split
-        dimensions.
+        The old initial tensor ``value`` is empty or a fill; an empty tensor or a fill of the new
+        shape is emitted. ``map_`` is the old indexing map, ``loops`` describes the new loops.
+        ``result`` is the blocked layout of the generic's result; None for the plain layout with
+        split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
@@ -209,12 +208,11 @@ class ChannelBlocker:
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a weight, transposed to the order of the new loops, and its index expressions.
+        """Return a weight in the order of the new loops, and the new results of its indexing map.
 
-        The weight is transposed at compile time. Its dimensions follow the order of the loops that
-        index them: parallel loops, then reductions, then the points of blocks of output channels,
-        innermost. Output channels that are innermost in ``map_``, the old indexing map, stay
-        innermost.
+        The weight is transposed at compile time. Its dimensions get the order of the loops that
+        index them: parallel loops, then reductions, then the points of blocks of output channels.
+        Output channels that are innermost in ``map_``, the old indexing map, stay innermost.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)
         points = set(loops.points.values())
@@ -236,9 +234,9 @@ class ChannelBlocker:
     def _plain_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return a view of a plain operand with split dimensions, and its index expressions.
+        """Return a plain operand with split dimensions, and the new results of its indexing map.
 
-        ``map_`` is the operand's indexing map in the old loops.
+        The operand is a view of ``value``. ``map_`` is its indexing map in the old loops.
         """
         shape = shape_of(value)
         if not shape:
@@ -267,7 +265,7 @@ class ChannelBlocker:
 def copy_packed(op: ir.OpView) -> None:
     """Replace a ``linalg.pack`` or ``linalg.unpack`` of blocks of channels by a transposing copy.
 
-    The copy is a ``linalg.generic``. Do nothing for any other operation.
+    The copy is a ``linalg.generic``. Any other operation is left as it is.
     """
     dim = packed_dim(op)
     if dim is None:
@@ -281,7 +279,7 @@ def copy_packed(op: ir.OpView) -> None:
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a copy in the plain layout of ``blocked``, a value in blocks along ``dim``.
+    """Emit a copy of ``blocked``, a value in blocks along ``dim``, in the plain layout; return it.
 
     The copy has the shape of ``old``.
     """
@@ -296,7 +294,7 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
 
 
 def blocked(plain: ir.Value, dim: int) -> ir.Value:
-    """Emit and return a copy of ``plain`` in blocks along ``dim``: ``[.., C/16, .., 16]``."""
+    """Emit a copy of ``plain`` in blocks along ``dim``, ``[.., C/16, .., 16]``; return it."""
     shape = shape_of(plain)
     rank = len(shape)
     split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
@@ -305,9 +303,9 @@ def blocked(plain: ir.Value, dim: int) -> ir.Value:
 
 
 def _points_last(rank: int, dim: int) -> list[int]:
-    """Return the permutation that puts the points of a block, dimension ``dim + 1``, innermost.
+    """Return the permutation that moves a block's points from dimension ``dim + 1`` to the end.
 
-    ``rank`` is the number of dimensions before dimension ``dim`` is split into blocks and points.
+    ``rank`` is the count of dimensions before dimension ``dim`` is split into blocks and points.
     """
     return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
 
@@ -315,7 +313,7 @@ def _points_last(rank: int, dim: int) -> list[int]:
 def _expanded(
     map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
 ) -> tuple[list[int], list[ir.AffineExpr]]:
-    """Return an operand's shape and index expressions after its loops are split.
+    """Return an operand's shape, and the results of its indexing map, after loops are split.
 
     A dimension along a split loop becomes two adjacent dimensions, of blocks and of points.
     ``map_`` is the operand's indexing map in the old loops, ``shape`` its old shape.
@@ -334,7 +332,7 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Emit and return a reshape of a tensor to ``shape``.
+    """Reshape a tensor to ``shape``; return the tensor itself if it already has this shape.
 
     If neither shape has rank 1, the tensor is first collapsed to one dimension, then expanded.
     """
@@ -359,10 +357,10 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit the reshape ``op`` again for an operand that is stored in blocks of channels.
+    """Emit the reshape ``op`` for an operand in blocks of channels, and return its result.
 
-    ``value`` is this operand, ``kind`` the type of the new result, which is returned. The points of
-    a block stay the innermost dimension.
+    ``value`` is the operand in blocks, ``kind`` the type of the result. The points of a block stay
+    the innermost dimension.
     """
     groups = reassociation(op)
     groups.append([groups[-1][-1] + 1])
@@ -390,7 +388,7 @@ Slices and paddings access this dimension, the 16 elements of a block, as a whol
 
 
 def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:
-    """Return a clone of a slice or padding with an additional last dimension, a block's points.
+    """Emit a clone of a slice or padding with a new last dimension for a block's points; return it.
 
     The clone reads ``source`` and has the result type ``kind``.
     """

@@ -1,4 +1,4 @@
-"""Finds the image (the data operand) of a convolution, if a copy may change its layout."""
+"""Finds a convolution's image (its data operand), if a copy may change the image's layout."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Image:
     """The image of a convolution.
 
     Attributes:
-        value: the convolution's operand, with the channels as dimension 1; if a ``tensor.pad`` that
-            does not pad the channels computes the operand, the source of the ``tensor.pad``
+        value: the convolution's operand, with the channels as dimension 1. If a ``tensor.pad``
+            computes the operand and does not pad its channels, the source of the ``tensor.pad``
             instead.
-        channels: the number of the image's channels.
-        window: the number of elements of the convolution's window, rows times columns.
-        is_depthwise: whether each channel of the result is computed only from the same channel of
-            the image; if False, the convolution sums over all channels.
+        channels: the count of the image's channels.
+        window: the count of elements in the convolution's window, rows times columns.
+        is_depthwise: whether each channel of the result is computed from the same channel of the
+            image only; if False, the convolution sums over all channels.
     """
 
     value: ir.Value
@@ -33,11 +33,11 @@ class Image:
 
 
 def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
-    """Return the image of a convolution if a copy may change its layout, else None.
+    """Return the image of a convolution; None if a copy may not change the image's layout.
 
-    The result is also None if ``op`` is no convolution, or if both operands could be the image. An
-    image has as many dimensions as the convolution's result, and the same first dimension, the
-    batch. ``weights`` are the values known at compile time, which are no images.
+    The result is also None if ``op`` is not a convolution, or if both operands could be the image.
+    An image has as many dimensions as the convolution's result, and the same first dimension, the
+    batch. ``weights`` are the values known at compile time; a weight is not an image.
     """
     dims = op.result_dims(0) if op.is_contraction and op.num_outputs == 1 else None
     if dims is None or len(dims) < 3 or len(op.inputs) != 2:
@@ -50,9 +50,9 @@ def find_image(op: Structured, weights: Container[ir.Value]) -> Image | None:
 def _read_image(op: Structured, number: int, dims: list[int]) -> Image | None:
     """Return operand ``number`` of a convolution as its image; None if it cannot be the image.
 
-    The first dimension of an image is the batch, the second is the channels, and a window runs
-    along each other dimension. ``dims`` lists the loops that index the dimensions of the
-    convolution's result.
+    The first dimension of an image is the batch, the second is the channels, and a window moves
+    along the remaining dimensions. ``dims`` has, for each dimension of the convolution's result,
+    the loop that indexes it.
     """
     found = [plain_dim(expr) for expr in op.maps[number].results]
     if len(found) != len(dims) or found[0] != dims[0] or found[1] is None:

@@ -34,7 +34,7 @@ from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
 
 @dataclass(frozen=True)
 class Blocked:
-    """The layout of a blocked value; ``dim`` is the dimension that is split into blocks of 16."""
+    """The layout of a blocked value, which is stored in blocks of 16 along dimension ``dim``."""
 
     dim: int
 
@@ -46,9 +46,9 @@ _LARGE_WINDOW = 9
 def choose_layouts(
     operations: Sequence[ir.OpView], weights: Container[ir.Value]
 ) -> Changes[Blocked]:
-    """Return which values to store in blocks of channels, and which operations to rewrite for them.
+    """Return the values to store in blocks of channels, and the operations to rewrite for them.
 
-    A value is blocked only if a contraction or reduction benefits from it.
+    A value is blocked only if a contraction or reduction then takes less time.
 
     Args:
         operations: the operations of an MLIR block in order.
@@ -61,8 +61,9 @@ def choose_layouts(
 class _Blocking:
     """The propagation rules of blocked layouts.
 
-    Each loop of a generic over a blocked dimension is split into a block loop and a point loop.
-    ``weights`` are the values known at compile time.
+    If a loop of a generic indexes a blocked dimension, the loop is split into a loop over blocks
+    and a loop over the points (elements) of a block. ``weights`` are the values known at compile
+    time.
     """
 
     weights: Container[ir.Value]
@@ -70,7 +71,7 @@ class _Blocking:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the loops of a generic to split and its blocked results.
+        """Return which loops of a generic are split, and which of its results become blocked.
 
         Return None if the generic cannot compute on blocked values. ``values`` maps each blocked
         value to its layout; results in ``refused`` keep the plain layout.
@@ -91,7 +92,7 @@ class _Blocking:
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
         """Return the blocked layout of the result of a reshape, slice, pad or concatenation.
 
-        ``operands`` lists the blocked layout of each operand. Return None if the result cannot be
+        ``operands`` has the blocked layout of each operand. Return None if the result cannot be
         blocked.
         """
         rule = _VIEWS.get(op.operation.name)
@@ -100,11 +101,11 @@ class _Blocking:
     def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return the rewrite that eliminates a ``linalg.pack`` or ``linalg.unpack``.
+        """Return the rewrite that eliminates a ``linalg.pack`` or ``linalg.unpack``; else None.
 
-        If a pack's operand is a blocked value, its blocked form replaces the pack. The operand of
-        an unpack becomes the blocked form of the unpack's result. Return None for any other pack,
-        for an unpack whose result is in ``refused``, and for any other operation.
+        A pack is eliminated if its operand is a blocked value: the operand's blocked form replaces
+        the pack's result. An unpack is eliminated unless its result is in ``refused``: the unpack's
+        operand becomes the blocked form of its result.
         """
         dim = packed_dim(op)
         if dim is None:
@@ -118,11 +119,11 @@ class _Blocking:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]
     ) -> Blocked | None:
-        """Return the layout to which a plain operand of a concatenation can be converted.
+        """Return the blocked layout to which a plain operand of a concatenation can be copied.
 
-        It is the common layout of the concatenation's blocked operands. Return None if they have
-        different layouts, or if the number of channels of ``value``, the plain operand, is no
-        multiple of the block size.
+        ``value`` is the plain operand. Its new layout is the layout of the concatenation's blocked
+        operands. Return None if their layouts differ, if a copy cannot convert ``value``, or if the
+        count of its channels is not a multiple of the block size, 16.
         """
         layouts = {values[other] for other in op.operation.operands if other in values}
         if len(layouts) != 1 or not is_convertible(value, self.weights):
@@ -133,13 +134,14 @@ class _Blocking:
     def gainful(self, op: Structured) -> tuple[ir.Value, Blocked] | None:
         """Return the image of a convolution that should be copied into blocks, and its new layout.
 
-        Return None unless ``op`` is a convolution of 8-bit integers, or a depthwise convolution
-        with a window of at least nine elements. In blocks, a dot-product instruction reads four
-        8-bit channels of a pixel. In a depthwise convolution, each register has 16 channels of a
-        pixel: it is full even if rows are short, and is loaded once for each element of the window,
-        without shuffles. From windows of nine elements on, this saves more time than the copy
-        costs: an image of 16x128x7x7 with a window of 7x7 takes 181 us instead of 792 us on an
-        AVX-512 core, 1x32x112x112 with 3x3 takes 336 us instead of 441 us.
+        The image's channels must be a multiple of 16. Return None unless ``op`` is a depthwise
+        convolution with a window of at least nine elements, or a convolution of 8-bit integers that
+        is not depthwise. For 8-bit integers, blocks let a dot-product instruction read four
+        channels of a pixel. In a depthwise convolution, each register holds 16 channels of a pixel:
+        the register is full even if rows are short, and it is loaded once for each element of the
+        window, without shuffles. If the window has nine or more elements, this saves more time than
+        the copy costs. On an AVX-512 core, a 7x7 window on an image of 16x128x7x7 takes 181 us
+        instead of 792 us; a 3x3 window on 1x32x112x112 takes 336 us instead of 441 us.
         """
         image = find_image(op, self.weights)
         if image is None or not _divides(image.channels):
@@ -158,11 +160,13 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether a generic still computes the same after each of ``loops`` is split into two loops.
+    """Whether a generic computes the same results after each of ``loops`` is split into two loops.
 
-    These loops run over blocks of 16 iterations and over the iterations (points) of a block. The
-    trip counts have to be multiples of a block. A split loop has to be the only loop in its index
-    expression, and at most one of them may index an operand that is no weight.
+    The new loops run over blocks of 16 iterations and over the iterations (points) of a block.
+
+    - The trip count of each split loop has to be a multiple of 16.
+    - No affine expression may combine a split loop with another loop.
+    - At most one of the split loops may index an operand that is not a weight.
     """
     if not all(_divides(op.extents[loop]) for loop in loops):
         return False
@@ -179,7 +183,7 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
     """Whether a generic's initial tensor ``init`` is available in the layout of its result.
 
-    That is the case if it is an empty tensor, a fill, or a value in the same blocked layout.
+    The initial tensor has to be an empty tensor, a fill, or a value in the same blocked layout.
     ``result`` is the blocked layout of the result, None for the plain layout.
     """
     return is_fresh(init) or (result is not None and values.get(init) == result)

@@ -1,10 +1,10 @@
 """Selects activations whose channels are padded to whole blocks, and how operations adapt.
 
-A value whose channels are no multiple of a block cannot be stored in blocks
-(``channels/layout.py``). It is *padded*: padding channels follow its own channels. Weights padded
-with zeros compute the padding channels, and the weights of the next convolution multiply them by
-zero. The contents of padding channels are known at compile time (``channels/padding_values.py``);
-they have to be finite, because infinity times zero is NaN.
+If the channels of a value are not a multiple of a block, the value cannot be stored in blocks
+(``channels/layout.py``). Such a value is *padded*: padding channels follow its own channels.
+Weights padded with zeros compute the padding channels, and the weights of the next convolution
+multiply them by zero. The contents of padding channels are known at compile time
+(``channels/padding_values.py``); they have to be finite, because infinity times zero is NaN.
 
 A concatenation of padded values has several *runs* of channels, each followed by its padding.
 """
@@ -58,10 +58,10 @@ class Padded:
 
     Attributes:
         dim: the padded dimension.
-        own: the number of channels of a run without its padding channels.
+        own: the count of channels in a run, without its padding channels.
         fills: the numbers that may occur in padding channels; an empty set stands for unknown
             integers.
-        runs: the number of consecutive runs of ``own`` channels, each followed by its padding
+        runs: the count of consecutive runs of ``own`` channels, each followed by its padding
             channels; above 1 for a concatenation of padded values.
     """
 
@@ -72,7 +72,7 @@ class Padded:
 
     @property
     def size(self) -> int:
-        """The number of channels of all runs with their padding channels."""
+        """The count of channels in all runs, including their padding channels."""
         return self.runs * rounded(self.own)
 
 
@@ -82,7 +82,7 @@ def rounded(channels: int) -> int:
 
 
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
-    """Return which values get padding channels, and which operations to rewrite for them.
+    """Return the values that get padding channels, and the operations to rewrite for them.
 
     A value is padded only if a later operation reduces over its padding channels.
 
@@ -96,10 +96,10 @@ def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) ->
 def runs_along(
     op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
 ) -> dict[int, int] | None:
-    """Return the number of runs (``Padded.runs``) along each padded loop, by the loop's number.
+    """Return the count of runs (``Padded.runs``) along each padded loop, by the loop's index.
 
-    Return None if operands have different numbers of runs along a loop. ``loops`` contains the
-    numbers of the loops over padded dimensions, ``values`` maps each padded value to its padding.
+    Return None if operands have different counts of runs along a loop. ``loops`` contains the
+    indices of the loops over padded dimensions, ``values`` maps each padded value to its padding.
     """
     runs: dict[int, int] = {}
     for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
@@ -116,8 +116,8 @@ def runs_along(
 class _Padding:
     """The propagation rules of padding channels.
 
-    Loops of a generic over padded dimensions also run over the padding channels, and its results
-    are padded. ``weights`` are the module's weights.
+    If a loop of a generic indexes a padded dimension, the loop also runs over the padding channels,
+    and the results that it indexes are padded. ``weights`` are the module's weights.
     """
 
     weights: DerivedWeights
@@ -125,7 +125,7 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return the padded loops and results of a generic.
+        """Return which loops of a generic run over padding, and which of its results are padded.
 
         Return None if the generic cannot compute on padded values, for example because a result
         that would be padded is in ``refused``. ``values`` maps each padded value to its padding.
@@ -158,7 +158,7 @@ class _Padding:
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
         """Return the padding of the result of a slice, pad or concatenation of padded operands.
 
-        ``operands`` lists the padding of each operand. Return None if the result cannot be padded.
+        ``operands`` has the padding of each operand. Return None if the result cannot be padded.
         """
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
@@ -166,10 +166,11 @@ class _Padding:
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
     ) -> Padded | None:
-        """Return the zero padding for ``value``, a plain operand of a concatenation.
+        """Return the padding with zeros that a plain operand of a concatenation can get.
 
-        The operand becomes a run of the same length as the runs of the padded operands. Return None
-        if its number of channels is not that length, or if a copy cannot convert it.
+        ``value`` is the plain operand. It becomes a run of the same length as the runs of the
+        padded operands. Return None if the count of its channels is not that length, or if a copy
+        cannot pad it.
         """
         lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
         if len(lengths) != 1 or not is_convertible(value, self.weights):
@@ -178,10 +179,10 @@ class _Padding:
         return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
 
     def gainful(self, op: Structured) -> tuple[ir.Value, Padded] | None:
-        """Return the image to pad of a convolution of 8-bit integers, and its padding.
+        """Return the image of an 8-bit convolution that should be padded, and its padding.
 
-        Return None for any other operation, and if padding costs too much. The padded image can be
-        stored in blocks of channels, which makes the convolution faster.
+        Return None if ``op`` is no such convolution, or if padding costs too much. The padded image
+        can be stored in blocks of channels, which makes the convolution faster.
         """
         image = find_image(op, self.weights) if multiplies_bytes(op) else None
         if image is None or image.is_depthwise or not _worth_padding(op, image.channels):
@@ -197,8 +198,8 @@ class _Padding:
     ) -> bool:
         """Whether the loops ``loops`` of a generic may run over padding channels too.
 
-        Every operand that the loops index has to be padded, a weight, or an initial tensor that is
-        empty or a fill; reductions over padding channels have to multiply by a weight.
+        Every operand that the loops index has to be a padded value, a weight, or an initial tensor
+        that is empty or a fill. A reduction over padding channels has to multiply them by a weight.
         """
         reductions = {loop for loop in loops if not op.parallel[loop]}
         if reductions and not self._multiplies_by_zeros(op, reductions):
@@ -217,9 +218,10 @@ class _Padding:
         return True
 
     def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
-        """Whether a generic multiplies by a weight that all padded reduction loops index.
+        """Whether a generic multiplies by a weight that all loops in ``reductions`` index.
 
-        Zeros in that weight then cancel the padding channels.
+        ``reductions`` are the padded reduction loops. Zeros in the weight cancel the padding
+        channels.
         """
         if not sums_products(op) or op.num_outputs != 1 or op.captures:
             return False
@@ -233,7 +235,7 @@ class _Padding:
     ) -> list[Fills]:
         """Return, for each input, the set of numbers that the generic reads in padding channels.
 
-        ``loops`` are the padded loops. The set of an input is empty if its numbers are unknown.
+        ``loops`` are the padded loops. The set is empty if the numbers are unknown.
         """
         inputs: list[Fills] = []
         for position, (value, map_) in enumerate(zip(op.inputs, op.maps, strict=False)):
@@ -258,8 +260,8 @@ def _worth_padding(op: Structured, channels: int) -> bool:
 def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
     """Return the padding channels of the result of a ``tensor.pad``.
 
-    Their contents include the number that the ``tensor.pad`` inserts. Return None if it pads the
-    channels themselves, or inserts a float that is not constant.
+    The contents of these channels include the number that the ``tensor.pad`` inserts. Return None
+    if the ``tensor.pad`` pads the channels themselves, or inserts a float that is not constant.
     """
     pad, (source,) = find_constant_pad(op), operands
     if pad is None or pad.low[source.dim] or pad.high[source.dim]:
@@ -276,11 +278,11 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Return the padding of a concatenation's result; None if it cannot have padding channels.
+    """Return the padding of a concatenation's result; None if the result cannot be padded.
 
-    All operands need the same padded dimension and run length. If they are concatenated along this
-    dimension, the result has the runs of all operands; at least one operand then has to have
-    another reader.
+    All operands need the same padded dimension and run length. If the concatenation is along the
+    padded dimension, the result has the runs of all operands; in this case, at least one operand
+    must also have a reader other than the concatenation.
     """
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):

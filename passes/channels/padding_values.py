@@ -1,8 +1,9 @@
-"""Computes the possible values of padding channels: up to ``_MOST_FILLS`` numbers or any integer.
+"""Computes the numbers that the padding channels of tensors may contain.
 
-The contents depend on constants alone: a sum of products with zero weights is zero, and the bodies
-of later operations are evaluated on known numbers (``body_values``). Floats have to be known, since
-infinity times a zero weight is not zero.
+A set lists at most ``_MOST_FILLS`` numbers for a tensor; an empty set means that the numbers are
+unknown. The numbers depend on constants alone: a sum of products with zero weights is zero, and the
+bodies of later operations are evaluated on known numbers (``body_values``). The numbers of floats
+have to be known, since infinity times a zero weight is not zero.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ _LARGEST = 1e30
 
 
 def held_fills(weight: ConstantArgument) -> Fills:
-    """Return the distinct numbers among the elements of an f32 weight.
+    """Return the set of distinct numbers among the elements of an f32 weight.
 
-    The set is empty if the IR does not contain the elements, if they are computed from other
-    weights, or if there are more than ``_MOST_FILLS`` numbers.
+    The set is empty if the weight is not f32, if the IR does not contain the weight's elements, if
+    the weight is computed from other weights, or if it has more than ``_MOST_FILLS`` distinct
+    numbers.
     """
     # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
@@ -49,11 +51,11 @@ def held_fills(weight: ConstantArgument) -> Fills:
 
 
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the possible contents of padding channels for each result of an operation.
+    """Return, for each result of an operation, the numbers that its padding channels may contain.
 
-    ``inputs`` lists the possible contents of each input; an empty set stands for unknown contents.
-    An integer result with unknown contents gets an empty set. Return None if the contents of a
-    float result are unknown or not finite.
+    ``inputs`` lists the possible numbers in the padding channels of each input; an empty set means
+    that they are unknown. An integer result with unknown numbers gets an empty set. Return None if
+    the numbers of a float result are unknown or not finite.
     """
     if _is_product_with_zeros(op, inputs):
         # The other factor is an image or a weight, which are finite, so that every product is zero.
@@ -78,10 +80,10 @@ def sums_products(op: Structured) -> bool:
 
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
-    """Whether an operation sums products that are all zero for padding output channels.
+    """Whether an operation sums products that are all zero in the padding channels of its results.
 
-    They are zero if an input, the weight, is zero in these channels. ``inputs`` lists the possible
-    numbers of each input in padding channels.
+    This is so if the padding channels of one input, the weight, are zero, and each sum starts at
+    zero. ``inputs`` lists the numbers that the padding channels of each input may contain.
     """
     return (
         sums_products(op)
@@ -111,11 +113,12 @@ def _number(scalar: ir.Value) -> float | None:
 
 
 def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:
-    """Return the possible numbers of each result, by evaluating the body on all combinations.
+    """Return the possible numbers of each result, by evaluating the body on all possible inputs.
 
-    ``inputs`` lists the possible numbers of each input. The results of a reduction are fed back as
-    accumulators until a fixpoint. Return None if the numbers of a result are unknown, not finite,
-    or more than ``_MOST_FILLS``.
+    ``inputs`` lists the possible numbers of each input; the body is evaluated on every combination
+    of these numbers. The results of a reduction become possible values of its accumulators, until
+    no new number is found. Return None if the numbers of a result are unknown, not finite, or more
+    than ``_MOST_FILLS``.
     """
     found: list[set[float]] = []
     for number in range(op.num_outputs):

@@ -1,11 +1,11 @@
 """Propagates a layout change along channels through a network.
 
-The *change* of a value concerns a dimension, its channels: they are stored in blocks
-(``channels/layout.py``), or padding channels are appended (``channels/padding.py``). Changes start
-at the results of contractions with constant weights. Operations that read changed values adapt if
-the rules of the change allow it; otherwise a copy converts the value to its plain layout. A plain
-value may be *converted* to the changed layout, by a copy, if it is concatenated with changed values
-or if its reader becomes faster.
+A *change* of a value replaces the layout of one dimension, the channels: the channels are stored in
+blocks (``channels/layout.py``), or padding channels are appended (``channels/padding.py``). Changes
+start at the results of contractions with constant weights. An operation that reads changed values
+is rewritten if the rules of the change allow this; otherwise a copy converts the changed values
+back to their plain layout. A copy may also *convert* a plain value to the changed layout, if the
+value is concatenated with changed values or if its reader becomes faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Change(Protocol):
 
     @property
     def dim(self) -> int:
-        """The number of the changed dimension of the value."""
+        """The index of the value's dimension that is blocked or padded."""
         ...
 
 
@@ -39,9 +39,9 @@ class Part(Generic[C]):
     """The rewrite of an operation whose operands get a new layout: blocks or padding channels.
 
     Attributes:
-        loops: for a ``linalg.generic``, the numbers of its loops over changed dimensions, which are
-            split into blocks or extended over padding channels; empty for other operations.
-        results: the new layout of each changed result, by the result's number.
+        loops: for a ``linalg.generic``, the indices of the loops that are split into blocks or
+            extended over padding channels; empty for other operations.
+        results: the new layout of each changed result, by the result's index.
         pays: whether the operation is faster with the new layouts.
     """
 
@@ -73,26 +73,26 @@ class Rules(Protocol[C]):
     ) -> Part[C] | None:
         """Return how to rewrite a ``linalg.generic`` for operands with new layouts.
 
-        ``values`` maps each changed value to its change of layout; results in ``refused`` may not
-        change. Return None if the generic cannot read the changed operands.
+        ``values`` maps each changed value to its change of layout; results in ``refused`` have to
+        keep their layout. Return None if the generic cannot read the changed operands.
         """
         ...
 
     def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
-        """Return the change of layout of the result of a reshape, slice, pad or concatenation.
+        """Return how the layout of a result of a reshape, slice, pad or concatenation changes.
 
-        ``operands`` lists the change of each operand. Return None if the operation cannot read
-        changed operands.
+        ``operands`` lists the change of layout of each operand. Return None if the operation cannot
+        read changed operands.
         """
         ...
 
     def layout_op_rewrite(
         self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
     ) -> Part[C] | None:
-        """Return how to rewrite an operation that itself makes or reverts a change of layout.
+        """Return how to rewrite an operation such as ``linalg.pack``, which only changes a layout.
 
-        An example is ``linalg.pack``. Return None for any other operation. ``values`` maps each
-        changed value to its change of layout; results in ``refused`` keep their layout.
+        ``values`` maps each changed value to its change of layout; results in ``refused`` have to
+        keep their layout. Return None for any other operation.
         """
         ...
 
@@ -113,7 +113,7 @@ class Rules(Protocol[C]):
         ...
 
     def is_free(self, value: ir.Value, change: C) -> bool:
-        """Whether the change of the value costs nothing, so that it is worthwhile in any case."""
+        """Whether the change costs nothing, so that no operation has to benefit from it."""
         ...
 
 
@@ -138,11 +138,11 @@ def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
 def _conversions(
     operations: Sequence[ir.OpView], facts: Sequence[Structured | None], rules: Rules[C]
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
-    """Return the plain values to convert by copies with their new layouts, and all changes.
+    """Return the changes that copies apply to values, and all changes of layout in the block.
 
-    A plain value is converted if a concatenation can then read and compute the new layout, or if a
-    generic becomes faster. The second result has all changes of layout of the block. ``facts``
-    lists, for each of ``operations``, the facts about it if it is a generic, else None.
+    A copy converts a value without a new layout if a concatenation can then read and compute the
+    new layout, or if a generic becomes faster. ``facts`` lists, for each of ``operations``, its
+    ``Structured`` if the operation is a generic, else None.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, facts, rules, {}, frozenset())
@@ -162,11 +162,11 @@ def _conversions(
 def _converted_operands(
     op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
 ) -> dict[ir.Value, C]:
-    """Return the operands of a concatenation to convert by copies, each with its new layout.
+    """Return the plain operands of a concatenation that copies convert, each with its new layout.
 
-    These are all of its plain operands. The result is empty if they have more than half of the
-    concatenation's elements, or if any of them cannot be converted. ``values`` contains the changes
-    of the other operands.
+    An operand is plain if it is not in ``values``, which maps the other operands to their changes
+    of layout. All plain operands are returned, or none: the result is empty if the plain operands
+    have more than half of the concatenation's elements, or if a copy cannot convert one of them.
     """
     plain = [value for value in op.operation.operands if value not in values]
     elements = [prod(shape_of(value)) for value in plain]
@@ -220,10 +220,10 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the values whose change of layout makes no operation faster.
+    """Return the values whose change of layout makes no operation faster and is not free.
 
-    A change is useful if an operation benefits that reads the value, directly or indirectly through
-    other changed values. Values whose change is free are left out.
+    A change is useful if the operations that read the value, directly or through other changed
+    values, include an operation that becomes faster.
     """
     pay: set[ir.Value] = set()
     for op in reversed(operations):
@@ -246,7 +246,7 @@ def changed_loops(
     suits: Callable[[int], bool],
     refused: Container[ir.Value],
 ) -> frozenset[int]:
-    """Return the numbers of a generic's loops that run over dimensions with a new layout.
+    """Return the indices of a generic's loops over dimensions with a new layout.
 
     The new layout has blocks of channels or padding channels. The result is empty if the generic
     cannot read values in this layout.
@@ -255,9 +255,9 @@ def changed_loops(
         op: the generic.
         values: the values with a new layout, and the change of each.
         weights: the constant weights.
-        suits: called with the number of output channels of a contraction with a constant weight; if
-            it returns True, the loop over the output channels is returned too.
-        refused: the results that may not change.
+        suits: whether a count of output channels allows the new layout. If it does, and ``op`` is a
+            contraction with a constant weight, the loop over the output channels is returned too.
+        refused: the results that have to keep their layout.
     """
     loops: set[int] = set()
     operands = op.op.operation.operands
@@ -276,10 +276,11 @@ def changed_loops(
 def _output_channels(
     op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
 ) -> int | None:
-    """Return the number of the loop over the output channels of a contraction with a weight.
+    """Return the index of the loop over the output channels of a contraction with a weight.
 
-    The elements have to be f32 or i8. Return None for any other operation, for a number of channels
-    for which ``suits`` returns False, and if channels are the innermost dimension of the result.
+    The elements have to be f32 or i8. Return None for any other operation, if ``suits`` returns
+    False for the count of output channels, and if channels are the innermost dimension of the
+    result.
     """
     if not op.is_contraction or op.num_outputs != 1:
         return None

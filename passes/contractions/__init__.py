@@ -1,1 +1,1 @@
-"""Matches matrix products and convolutions, and batches and splits products."""
+"""Matches matrix products and convolutions; merges and splits matrix products along rows."""

@@ -24,11 +24,12 @@ class ByteProduct:
 
     Attributes:
         op: the contraction.
-        data, weight: the operand numbers of the data and of the weight: 0 and 1, or 1 and 0.
-        inner: the number of the reduction loop that indexes the last dimension of the data and a
+        data, weight: the operand indices of the data and of the weight: 0 and 1, or 1 and 0.
+        inner: the index of the reduction loop that indexes the last dimension of the data and a
             dimension of the weight.
-        lane: the number of the last loop that indexes the weight but not the data.
-        loops: the number of the loop that indexes each dimension of the weight.
+        lane: the index of the loop over output columns or channels: among the weight's dimensions
+            that no loop of the data indexes, the last is indexed by this loop.
+        loops: for each dimension of the weight, the index of the loop that indexes it.
     """
 
     op: Structured
@@ -101,8 +102,8 @@ def multiplies_bytes(op: Structured) -> bool:
 def adds_adjacent_terms(op: Structured) -> bool:
     """Whether a dot-product instruction can compute the innermost reduction of an operation.
 
-    The operation is a contraction of unsigned with signed 8-bit integers, and a reduction loop of
-    ``TERMS`` iterations indexes the last dimension of both factors.
+    The operation has to be a contraction of unsigned with signed 8-bit integers, and a reduction
+    loop of ``TERMS`` (4) iterations has to index the last dimension of both factors.
     """
     if not multiplies_bytes(op):
         return False

@@ -51,10 +51,10 @@ def multiplies_and_adds(op: ir.OpView) -> bool:
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:
-    """Return the coefficients of a linear index expression, by the number of the loop dimension.
+    """Return the coefficient of each loop dimension in a linear index expression.
 
-    For example, ``2 * d0 + d3`` gives ``{0: 2, 3: 1}``. Return None for an expression of another
-    form, such as a constant.
+    The keys are the indices of the loop dimensions: ``2 * d0 + d3`` gives ``{0: 2, 3: 1}``. Return
+    None for any other expression, such as a constant.
     """
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position: 1}
@@ -72,8 +72,8 @@ def terms_of(expr: ir.AffineExpr) -> Terms | None:
 def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, ...]:
     """Return the chain of elementwise operations on the result of ``op``, in order.
 
-    Each operation is the only reader of its predecessor, and its other operands are weights that
-    are indexed by dimension 1, the channels.
+    Each operation is the only reader of its predecessor's result. Its other inputs are weights with
+    one element for each channel (dimension 1 of the result).
     """
     found: list[ir.OpView] = []
     while True:

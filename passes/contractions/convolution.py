@@ -102,10 +102,11 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 
 @dataclass(frozen=True)
 class _Axis:
-    """The window of a convolution along rows or columns.
+    """The window of a convolution along the rows or the columns of the image.
 
-    ``stride`` is the distance of adjacent windows in elements of the image, ``loop`` the number of
-    the loop over a window's elements, or None for a window of one element.
+    Attributes:
+        stride: the distance between adjacent windows, in elements of the image.
+        loop: the index of the loop over the window's elements; None if the window has one element.
     """
 
     stride: int
@@ -113,12 +114,11 @@ class _Axis:
 
 
 def _axis(terms: Terms | None, parallel: int) -> _Axis | None:
-    """Return the window of the index expression ``stride * d[parallel] + d[loop]``, or None.
+    """Return the convolution window that reads an image at ``stride * d[parallel] + d[loop]``.
 
-    ``terms`` contains the coefficients of the index expression of an image's rows or columns,
-    ``parallel`` is the number of the loop over the result's rows or columns. A window of one
-    element has no ``d[loop]``. Return None for any other expression, such as that of a dilated
-    window.
+    ``terms`` contains the coefficients of the index expression of the image's rows or columns,
+    ``parallel`` is the index of the loop over the result's rows or columns. A window of one element
+    has no ``d[loop]``. Return None for any other expression, such as that of a dilated window.
     """
     if terms is None or terms.get(parallel, 0) < 1:
         return None
@@ -147,10 +147,10 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
-    """Return the image without zero padding of its rows and columns, and the size of the padding.
+    """Return the image before its rows and columns were padded with zeros, and the padding.
 
-    The size is the number of rows of zeros above the image and of columns left of it. If no such
-    padding computes ``image``, return it with (0, 0).
+    The padding is the number of rows of zeros above the image and of columns of zeros left of the
+    image. If ``image`` is not computed by such a padding, return ``image`` and (0, 0).
     """
     pad = padding_of(image)
     if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):

@@ -14,14 +14,14 @@ from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_gener
 
 @dataclass(frozen=True)
 class RightSide:
-    """The right side of a matrix product, if its value is known at run time only.
+    """The right factor of a matrix product, if its value is known at run time only.
 
     Attributes:
         op: the product, with one reduction loop.
-        number: the operand number of the right side, 0 or 1.
-        loops: the number of the loop that indexes each dimension of the right side.
-        column: the number of the loop over the columns of the result, its last dimension.
-        inner: the number of the reduction loop.
+        number: the operand index of the right factor, 0 or 1.
+        loops: for each dimension of the right factor, the index of the loop that indexes it.
+        column: the index of the loop over the columns of the result, its last dimension.
+        inner: the index of the reduction loop.
     """
 
     op: Structured
@@ -32,31 +32,32 @@ class RightSide:
 
     @property
     def value(self) -> ir.Value:
-        """The operand that is the right side."""
+        """The operand that is the right factor."""
         return self.op.inputs[self.number]
 
     @property
     def rows(self) -> int:
-        """The number of rows of the result to which each element of the operand contributes."""
+        """The number of result rows to which each element of the right factor contributes."""
         others = set(self.op.parallel_loops) - set(self.loops)
         return prod(self.op.extents[loop] for loop in others)
 
     @property
     def num_bytes(self) -> int:
-        """The size in bytes of a single matrix of the operand, without its batch dimensions."""
+        """The size in bytes of one matrix of the right factor, which may have batch dimensions."""
         size = element_bytes(ir.RankedTensorType(self.value.type).element_type)
         return size * self.op.extents[self.inner] * self.op.extents[self.column]
 
     @property
     def is_transposed(self) -> bool:
-        """Whether elements of the same column are adjacent in memory."""
+        """Whether elements of the same column of the right factor are adjacent in memory."""
         return self.loops[-1] == self.inner
 
     def source_of_transpose(self) -> tuple[ir.Value, tuple[int, ...]] | None:
-        """Return the value of which the operand is a transposing copy, and the value's loops.
+        """Return the tensor whose transposition is the right factor, and the loops that index it.
 
-        The second result lists the product's loops that index the dimensions of the copied value.
-        Return None if the operand is no transposing copy.
+        The second result lists, for each dimension of the returned tensor, the index of the
+        product's loop that indexes this dimension. Return None if no transposition computes the
+        right factor.
         """
         owner = self.value.owner
         if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -68,14 +69,18 @@ class RightSide:
         return copy.inputs[0], tuple(place[dim] for dim in range(len(self.loops)))
 
     def read_directly(self, source: ir.Value, loops: tuple[int, ...]) -> None:
-        """Make the product read ``source`` instead of the operand.
+        """Make the product read ``source`` as its right factor.
 
-        ``loops`` lists the numbers of the product's loops that index the dimensions of ``source``.
+        ``loops`` lists, for each dimension of ``source``, the index of the product's loop that
+        indexes this dimension.
         """
         self._read(source, [ir.AffineExpr.get_dim(loop) for loop in loops])
 
     def _read(self, source: ir.Value, exprs: Sequence[ir.AffineExpr]) -> None:
-        """Make the product read ``source`` at indices that are expressions of its loops."""
+        """Make the product read ``source`` as its right factor, at the indices ``exprs``.
+
+        ``exprs`` are expressions of the product's loops, one for each dimension of ``source``.
+        """
         maps = list(self.op.maps)
         maps[self.number] = ir.AffineMap.get(maps[self.number].n_dims, 0, list(exprs))
         operation = self.op.op.operation
@@ -85,11 +90,14 @@ class RightSide:
     def copy_in_panels(
         self, width: int, source: ir.Value | None = None, loops: Sequence[int] | None = None
     ) -> None:
-        """Emit a copy in panels of ``width`` columns, and make the product read the copy.
+        """Emit a copy of the right factor in panels, and make the product read the copy.
 
-        A panel has ``width`` elements of each row, row after row. ``width`` divides the number of
-        columns. The copy is made from ``source``, whose dimensions the product's loops ``loops``
-        index; by default, it is made from the operand.
+        Args:
+            width: the number of columns of a panel, a divisor of the number of columns. A panel
+                contains its elements of the first row, then those of the second row, and so on.
+            source: the tensor to copy; by default, the right factor.
+            loops: for each dimension of ``source``, the index of the product's loop that indexes
+                it.
         """
         value = self.value if source is None else source
         read = self.loops if loops is None else tuple(loops)
@@ -110,9 +118,9 @@ class RightSide:
         self._read(copy, [*batch, *panels])
 
     def copy_transposed(self) -> None:
-        """Emit a transposed copy of the operand, and make the product read the copy.
+        """Emit a transposed copy of the right factor, and make the product read the copy.
 
-        In the copy, the elements of a row of the right side are adjacent in memory.
+        In the copy, the elements of a row of the right factor are adjacent in memory.
         """
         others = [loop for loop in self.loops if loop not in (self.inner, self.column)]
         loops = (*others, self.inner, self.column)
@@ -124,9 +132,9 @@ class RightSide:
 
 
 def find_right_side(op: Structured, weights: Container[ir.Value]) -> RightSide | None:
-    """Return the right side of the matrix product ``op``, if it is known at run time only.
+    """Return the right factor of the matrix product ``op``, if its value is known at run time only.
 
-    Return None for any other operation, and if the right side is one of ``weights``, the values
+    Return None for any other operation, and if the right factor is one of ``weights``, the values
     known at compile time.
     """
     dims = [found for n in range(len(op.maps)) if (found := op.operand_dims(n)) is not None]

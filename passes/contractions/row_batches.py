@@ -1,7 +1,7 @@
 """Chooses products with the same weights to merge into a single product with all of their rows.
 
-An unrolled recurrent layer multiplies the input of each step by the same weights. These products
-are independent, so several can be merged, which reads the weights only once (Appleyard et
+An unrolled recurrent layer multiplies the input of each time step by the same weights. These
+products are independent, so several can be merged, which reads the weights only once (Appleyard et
 al., *Optimizing Performance of Recurrent Neural Networks on GPUs*, 2016).
 """
 
@@ -80,7 +80,7 @@ class _Dependences:
         self._nodes: list[int] | None = None
 
     def order(self) -> list[list[int]]:
-        """Return the numbers of the operations of each node, the nodes in topological order.
+        """Return the nodes in topological order, each as the list of its operations' numbers.
 
         Independent nodes keep the order of the block.
         """

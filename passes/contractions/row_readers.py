@@ -11,13 +11,16 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix; each reads a step, which is ``rows`` consecutive rows.
+    """The slices that read a matrix, if each reads ``rows`` consecutive rows.
+
+    The matrix consists of ``num_steps`` *steps* of ``rows`` rows each, for example the time steps
+    of a recurrent layer; a slice reads one step.
 
     Attributes:
         view: the ``tensor.expand_shape`` of the matrix that the slices read, with the steps as its
             first dimension; None if the slices read the matrix itself.
         slices: the ``tensor.extract_slice`` operations.
-        steps: the number of the step that each slice reads, from 0.
+        steps: for each slice, the index of the step that it reads, from 0.
         num_steps: the number of steps in the matrix.
         rows: the number of rows of each step.
     """

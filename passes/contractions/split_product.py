@@ -35,11 +35,11 @@ def split_product(product: Product, readers: RowReaders, steps: int) -> None:
 
 
 def _part(product: Product, readers: RowReaders, begin: int, steps: int) -> ir.Value:
-    """Emit a product and its elementwise operations for some of the rows; return the result.
+    """Emit a product and its elementwise operations for some rows of its result; return these rows.
 
-    The rows are those of the ``steps`` steps that begin with step number ``begin``; a step is
-    ``readers.rows`` rows. If the slices in ``readers`` read an expanded shape of the product, the
-    result is expanded too.
+    The rows are those of ``steps`` consecutive steps, from the step of index ``begin`` on; a step
+    is ``readers.rows`` rows. If the slices in ``readers`` read a ``tensor.expand_shape`` of the
+    product, the returned rows are expanded in the same way.
     """
     rows = steps * readers.rows
     inner = shape_of(product.matrix)[1]

@@ -33,7 +33,7 @@ class Zero:
     def number(self) -> int | None:
         """The 8 bits of the zero point read as a signed integer, -128 to 127.
 
-        It is None if it is not constant, or differs between elements.
+        None if the zero point is not constant, or differs between elements.
         """
         constant = defined_by(self.value, "arith.constant")
         if constant is None:
@@ -155,11 +155,11 @@ def _is_view(operation: ir.Operation) -> bool:
 
 
 def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFactor | None:
-    """Return the factor that an elementwise operation computes, followed by ``views``.
+    """Return the contraction's factor that is computed by an elementwise operation and ``views``.
 
     The operation subtracts a zero point from a tensor of i8 and may multiply the difference by a
-    scale; ``views`` are the reshapes and zero paddings of its result. Return None if the operation
-    computes something else.
+    scale; ``views`` are the reshapes and zero paddings that are applied to its result. Return None
+    if the operation computes something else.
     """
     body = _read_body(op)
     if body is None:
@@ -186,7 +186,7 @@ def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFac
 def _dims_after(
     dims: Sequence[int] | None, views: Sequence[ir.Operation]
 ) -> tuple[int, ...] | None:
-    """Return the new numbers of a tensor's dimensions ``dims`` after reshapes and paddings.
+    """Return the indices that the dimensions ``dims`` of a tensor have after reshapes and paddings.
 
     ``views`` are the reshapes and paddings, in order. Return None if ``dims`` is None, or if one of
     the dimensions is padded, split, or merged with another. Merging with a dimension of size 1, or
@@ -222,7 +222,8 @@ class _Body:
     """The computation ``(value - zero) * scale`` of an elementwise operation.
 
     Attributes:
-        value, zero, scale: the input numbers of the three operands; None for a missing operand.
+        value, zero, scale: the indices of the operation's inputs that are the value, the zero point
+            and the scale; None if the computation has no zero point or no scale.
         is_unsigned, zero_is_unsigned: whether the elements of ``value`` and ``zero`` are unsigned.
     """
 
@@ -262,7 +263,7 @@ def _read_body(op: Structured) -> _Body | None:
 
 
 def _extension(op: Structured, value: ir.Value) -> tuple[int, bool] | None:
-    """Return the number of the i8 input that ``value`` extends, and whether it is unsigned.
+    """Return the index of the i8 input that ``value`` extends, and whether the input is unsigned.
 
     Return None if ``value`` is no extension of an i8 input of ``op``.
     """

@@ -1,8 +1,10 @@
 """Reads the design problem of an rOperator from its function: loops, values, memory traffic.
 
-Every ``linalg.generic`` except fills becomes an assignment; a ``tensor.extract`` in its body is a
-read, whose indices are loops where they are ``linalg.index``. Where a value passes through another
-operation, no loop is known to index it.
+Every ``linalg.generic`` except fills becomes an assignment, which reads its operands and the
+tensors of the ``tensor.extract`` operations in its body. A dimension of a read tensor is known to
+be indexed by a loop if the index is a loop dimension of the indexing map, or a ``linalg.index`` in
+the body. For a value that is read through another operation, such as a reshape, no such loop is
+known.
 """
 
 from __future__ import annotations
@@ -79,9 +81,11 @@ def _is_shared(problem: Problem, value: int) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """A numbered value of the function from which an operand is computed, for example by a reshape.
+    """A value that an operand is, or from which an operand is computed, for example by a reshape.
 
-    ``value`` is its number; ``is_direct`` is True if the operand is this value itself.
+    Attributes:
+        value: the index of the value among the function's values.
+        is_direct: whether the operand is this value itself.
     """
 
     value: int
@@ -89,7 +93,10 @@ class _Source:
 
 
 class _Reader:
-    """Reads a function's assignments, loops and values, and numbers each in order."""
+    """Reads the assignments, loops and values of a function, and numbers them from 0 in order.
+
+    Assignments, loops and values are numbered separately.
+    """
 
     def __init__(self, computation: Computation) -> None:
         self._computation = computation
@@ -108,14 +115,14 @@ class _Reader:
 
     @cached_property
     def _first_loops(self) -> list[int]:
-        """The number of each assignment's first loop; the last element is the number of loops."""
+        """The index of each assignment's first loop; the last element is the count of all loops."""
         first = [0]
         for op in self.operations:
             first.append(first[-1] + len(op.parallel))
         return first
 
     def problem(self) -> Problem:
-        """Return the design problem of the function, in which each value is stored."""
+        """Return the design problem of the function, without decisions about its values."""
         numbers = range(len(self.operations))
         return Problem(
             tuple(loop for n in numbers for loop in self._loops(n)),
@@ -125,9 +132,10 @@ class _Reader:
         )
 
     def _name(self, number: int) -> str:
-        """Return the name of assignment ``number``: an operation of its body, and the number.
+        """Return a name for assignment ``number``, such as ``exp_3``: an operation and ``number``.
 
-        The operation is the last of the ``math`` dialect, or else the last of the body.
+        The operation is the last one of the ``math`` dialect in the assignment's body, or else the
+        last of the body; the name of an empty body starts with ``copy``.
         """
         names = [inner.operation.name for inner in self.operations[number].body]
         dear = [name for name in names if name.startswith("math.")]
@@ -187,9 +195,9 @@ class _Reader:
                 yield Read(source.value, number, (None,) * len(shape_of(result)))
 
     def _sources(self, value: ir.Value) -> Iterator[_Source]:
-        """Yield the numbered values of the function that ``value`` equals or is computed from.
+        """Yield the function's numbered values that ``value`` is, or from which it is computed.
 
-        Operations without a number, such as reshapes, are followed to their operands.
+        An operation whose results have no number, such as a reshape, is replaced by its operands.
         """
         if value in self._values:
             yield _Source(self._values[value], is_direct=True)
@@ -225,10 +233,10 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return spans whose product is the number of elements that a gather reads in a tile.
+        """Return one ``Span`` for each loop of assignment ``number``, which has a gather.
 
-        There is a span for each loop of assignment ``number``, because the gather in it reads an
-        element in every iteration.
+        A gather (``tensor.extract``) reads one element in every iteration. The product of the spans
+        is the number of elements that it reads in a tile.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)

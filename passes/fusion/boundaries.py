@@ -29,7 +29,7 @@ class Joined:
         parts: the parallelism and work of each of the two groups.
         merged: the parallelism and work of the merged group.
         operations: the operations of the merged group.
-        units: memoized facts about operations.
+        units: the cache of computed properties of operations, such as their operands.
     """
 
     parts: Sequence[FusedSpace]

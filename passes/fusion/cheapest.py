@@ -1,9 +1,11 @@
 """Searches for the grouping of operations into rOperators with the least predicted time.
 
 Two operations are fused if their rOperator is predicted to be faster than two separate rOperators,
-including the barrier or launch of the second. Trees of operations are cut optimally. For all other
-operations, the search starts from the cheapest of several groupings, those of the other boundaries
-and of merging by gain, and improves it.
+including the barrier or launch of the second. A connected component of fusable operations that is a
+tree is partitioned optimally. For any other component, the search computes several groupings, one
+with each of several other fusion boundaries, and takes the cheapest. In blocks of at most
+``_MOST_SEARCHED`` operations, another candidate is the grouping by repeated merges with the largest
+gain, and the cheapest grouping is improved by merges and moves of operations.
 """
 
 from __future__ import annotations
@@ -91,9 +93,9 @@ class CheapestGroups:
         return Unit(self._number[op.operation] for op in group.operations)
 
     def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
-        """Add the cheapest units of the operations ``tree`` to the partition.
+        """Put the cheapest units that cover the operations ``tree`` into ``partition``.
 
-        These operations, given by number, form a tree: each has at most one reader.
+        ``tree`` lists the numbers of operations that form a tree: each has at most one reader.
         """
         inside = set(tree)
         sources = {number: self._graph.sources[number] & inside for number in tree}
@@ -106,14 +108,15 @@ class CheapestGroups:
     def _solve(
         self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
     ) -> None:
-        """Add the cheapest units found for a component to the partition.
+        """Put cheap units that cover the operations ``component`` into ``partition``.
 
         Args:
-            partition: the partition of the block's operations.
+            partition: the partition of the block's operations into units.
             component: the numbers of the operations of a connected component.
-            starts: partitions of the whole block; the one that is cheapest for the component is
-                taken. In small blocks, the result of merging by gain is considered too, and the
-                cheapest partition is improved by merges and moves.
+            starts: partitions of the whole block. The search takes the partition that is cheapest
+                for the component. In small blocks, it also tries to merge the units with the
+                largest gain repeatedly, and then improves the cheapest partition by merges and
+                moves.
         """
         alone = [Unit([number]) for number in component]
         if not self._is_large:
@@ -137,7 +140,7 @@ class CheapestGroups:
         return [self._unit(group) for group in group_operations(self._block, rule, units)]
 
     def _components(self) -> list[list[int]]:
-        """Return the connected components of fusable operations, by number.
+        """Return the connected components of fusable operations, as lists of operation numbers.
 
         An edge connects two operations that may be fused with each other.
         """
@@ -155,7 +158,7 @@ class CheapestGroups:
         return found
 
     def _partners(self, number: int) -> Iterator[int]:
-        """Yield the numbers of the producers and readers with which an operation may be fused."""
+        """Yield the producers and readers with which operation ``number`` may be fused."""
         for other in (*self._graph.sources[number], *self._graph.readers[number]):
             if other in self._fusable and self._units.space(self._graph.members((number, other))):
                 yield other

@@ -1,4 +1,4 @@
-"""Makes gathers from a reshape of a computed tensor read the tensor itself, to permit fusion."""
+"""Makes gathers read a computed tensor directly, not a reshape of it, to permit fusion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def _fold(gather: Gather) -> None:
 
 
 def _is_foldable(value: ir.Value) -> bool:
-    """Whether a value is a reshape of a computed tensor that only adds or drops unit dimensions."""
+    """Whether a reshape computes a value by only adding or dropping dimensions of size 1.
+
+    The reshape's operand has to be computed too: it is no block argument.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.operation.name not in RESHAPES:
         return False
@@ -48,10 +51,10 @@ def _is_foldable(value: ir.Value) -> bool:
 
 
 def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the indices of an element in a reshape's operand.
+    """Return the indices of an element in the operand of the reshape ``view``.
 
-    ``indices`` are those of the element in the reshape's result. The reshape only adds or drops
-    unit dimensions.
+    ``indices`` are the indices of the same element in the reshape's result. The reshape only adds
+    or drops dimensions of size 1.
     """
     source, result = shape_of(view.operands[0]), shape_of(view.results[0])
     zero = arith.constant(ir.IndexType.get(), 0)
@@ -66,9 +69,8 @@ def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.
 
 
 def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
-    """Return the only dimension of a group whose index can be other than 0.
+    """Return the dimension in ``group`` whose size is not 1, or the first one if all sizes are 1.
 
-    ``group`` are dimensions of a tensor of shape ``shape``, at most one of which has a size other
-    than 1. If all sizes are 1, return the first dimension.
+    ``group`` lists dimensions of a tensor of shape ``shape``; at most one has a size other than 1.
     """
     return next((dim for dim in group if shape[dim] != 1), group[0])

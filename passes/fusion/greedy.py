@@ -85,9 +85,10 @@ class _Grouping:
     def _latest_input(self, group: Group) -> int:
         """Return the position in the block of the last operation that computes an input of a group.
 
-        Return -1 if no operation computes an input. A sum of two products can be merged with only
-        one of them: the product whose inputs are ready last. The other product can then run early,
-        beside the producers of those inputs.
+        Return -1 if no operation computes an input. The position orders the producers with which an
+        operation may be merged. For example, a sum of two products can be merged with only one of
+        the products: it is merged with the product whose inputs are ready last, so that the other
+        product can run early.
         """
         return max(map(self._root_position, self._units.inputs(group.operations)), default=-1)
 

@@ -85,8 +85,9 @@ def is_cloned(op: ir.OpView) -> bool:
 def _is_large_sequence(op: Structured) -> bool:
     """Whether an operation computes large tensors from loop indices alone, as an ``iota`` does.
 
-    A clone of it in an rTask that reduces over the tensor would need a temporary of the tensor's
-    size. A clone of a fill computes only the rTask's tile, so that the tensor's size is irrelevant.
+    Such an operation is not cloned: an rTask that reduces over the whole tensor would need a
+    temporary of the tensor's size. (A fill may be large, because a clone fills only the tile of the
+    rTask.)
     """
     return op.uses_index and any(
         prod(shape_of(value)) * element_bytes(value.type) > _TEMPORARY_BYTES
@@ -115,7 +116,7 @@ def is_computed(op: ir.OpView) -> bool:
 
 
 class Units:
-    """Memoized facts about units: sets of operations that may become an rOperator."""
+    """Memoized properties of units: sets of operations that may become an rOperator."""
 
     def __init__(self, *, gathers: bool) -> None:
         """Start with an empty cache.

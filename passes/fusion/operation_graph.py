@@ -14,9 +14,9 @@ class OperationGraph:
     """The data-flow graph of an MLIR block's operations, numbered in order, without terminator."""
 
     def __init__(self, block: ir.Block, units: Units) -> None:
-        """Read the block, which must not change afterwards.
+        """Store the operations of a block, which must not change afterwards.
 
-        ``units`` memoizes facts about sets of operations; this graph uses and extends it.
+        ``units`` memoizes properties of operations; the graph reads its cache and adds to it.
         """
         *self.operations, self._terminator = list(block.operations)
         self._units = units
@@ -25,7 +25,7 @@ class OperationGraph:
 
     @cached_property
     def sources(self) -> list[set[int]]:
-        """For each operation, the numbers of the operations whose results it reads."""
+        """For each operation, the numbers of the operations that compute its operands."""
         return [
             {
                 self._position[value.owner.operation]
@@ -37,7 +37,10 @@ class OperationGraph:
 
     @cached_property
     def readers(self) -> list[set[int]]:
-        """For each operation, the numbers of its readers; the terminator has the largest number."""
+        """For each operation, the numbers of the operations that read its results.
+
+        The terminator counts as a reader; its number is the count of the other operations.
+        """
         found: list[set[int]] = [set() for _ in self.operations]
         for number, results in enumerate(self.readers_of_results):
             found[number].update(*results)
@@ -56,7 +59,7 @@ class OperationGraph:
 
     @cached_property
     def scalar_groups(self) -> list[list[int]]:
-        """The numbers of the operations of each group that exchanges scalar values.
+        """Groups of operations that pass scalars to each other, each a list of operation numbers.
 
         Each group has to become one rOperator, because the operands of an rOperator are tensors.
         """
@@ -87,7 +90,7 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The numbers of the operations of each rOperator that takes no part in the fusion search.
+        """A list of operation numbers for each rOperator that fusion leaves as it is.
 
         There is a list for each group of operations that exchange scalars, and a list of one number
         for each other operation that is not fusable. Views and constants are left out.
@@ -102,5 +105,5 @@ class OperationGraph:
         return sorted([*self.scalar_groups, *single])
 
     def members(self, unit: Collection[int]) -> Sequence[ir.OpView]:
-        """Return the operations with the numbers ``unit`` in the order of the block."""
+        """Return the operations whose numbers are in ``unit``, in the order of the block."""
         return [self.operations[number] for number in sorted(unit)]

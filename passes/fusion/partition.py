@@ -39,9 +39,10 @@ class Partition:
 
         Args:
             sources: for each operation, the numbers of the operations that it reads from.
-            readers: for each operation, the numbers of the operations that read from it; numbers
-                after the last operation's are ignored.
-            seconds: called with a unit; returns its price in seconds, infinite if it is illegal.
+            readers: for each operation, the numbers of its readers. Numbers that are not those of
+                operations in ``sources``, such as the terminator's, are ignored.
+            seconds: called with a unit; returns the unit's price in seconds, infinite for a unit
+                that is not legal.
         """
         self._sources = sources
         self._readers = [[n for n in found if n < len(sources)] for found in readers]
@@ -53,13 +54,14 @@ class Partition:
         return self._unit_of.get(number) or Unit([number])
 
     def units(self, numbers: Iterable[int]) -> list[Unit]:
-        """Return the units that contain any of the operations ``numbers``, each once, in order."""
+        """Return the units that contain operations of ``numbers``, in order of these operations."""
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:
-        """Make ``units`` a part of the partition.
+        """Make ``units`` a part of the partition, in place of the units that have their operations.
 
-        They have to cover all operations of the units that they replace.
+        If an operation of an old unit is in ``units``, all other operations of that unit have to be
+        in ``units`` too.
         """
         for unit in units:
             self._unit_of.update(dict.fromkeys(unit, unit))
@@ -77,7 +79,7 @@ class Partition:
         return not any(self._waits_for_itself(unit) for unit in several)
 
     def _are_ordered(self) -> bool:
-        """Whether the units of the whole graph have no cycle, by a topological sort."""
+        """Whether no unit of the whole graph depends on itself, found by a topological sort."""
         everything = self.units(range(len(self._sources)))
         missing = {
             unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])
@@ -149,10 +151,14 @@ class Partition:
     def _gains(
         self, unit: Unit, inside: Collection[int]
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
-        """Yield each merge of the unit with a neighbour in ``inside`` that lowers the price.
+        """Yield each merge of the unit with a neighbouring unit that lowers the price.
 
-        A merge is a tuple of the price change in seconds, which is negative, the least operation
-        number of each of the two units (to order merges of equal gain), and the two units.
+        Neighbouring units have operations in ``inside`` that the unit reads from or is read by. A
+        merge is a tuple of
+
+        - the change of the price in seconds, which is negative,
+        - the least operation number of the first and of the second unit, to order equal changes,
+        - the first and the second unit.
         """
         for other in self._neighbours(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
@@ -175,9 +181,10 @@ class Partition:
         return any([self._move(number, inside) for number in sorted(inside)])
 
     def _move(self, number: int, inside: set[int]) -> bool:
-        """Move an operation to the unit where the price falls most; return whether it was moved.
+        """Move operation ``number`` to another unit if that lowers the price; return True if moved.
 
-        The target is a neighbouring unit with operations in ``inside``, or a new unit.
+        The target is the neighbouring unit with operations in ``inside``, or the new unit of this
+        operation alone, that lowers the price most.
         """
         old = self.unit_of(number)
         rest = self._connected(old - {number})
@@ -191,7 +198,10 @@ class Partition:
         return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
 
     def _connected(self, numbers: Collection[int]) -> list[Unit]:
-        """Return the connected components of the graph's subgraph of the operations ``numbers``."""
+        """Return the connected components of the operations ``numbers``, each as a unit.
+
+        Two operations are connected if one reads a result of the other.
+        """
         left, found = set(numbers), list[Unit]()
         while left:
             pending, unit = [min(left)], set[int]()

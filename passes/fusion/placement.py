@@ -1,8 +1,9 @@
 """Assigns a buffer and a layout to each tensor of the data-flow graph.
 
 Views cost nothing and concatenations are computed in place: a value that is returned or
-concatenated is computed directly in its final buffer. A view whose layout cannot be expressed by
-strides, or a value that would have to be stored twice, is a conflict, which a copy resolves.
+concatenated is computed directly in its final buffer. There is a *conflict* if strides cannot
+express the layout of a view, or if a value would have to be stored in two places. A copy resolves a
+conflict.
 """
 
 from __future__ import annotations
@@ -86,8 +87,11 @@ class Placement:
 def place(block: ir.Block) -> Placement:
     """Return the placement of the tensors of an entry block at the `operators` or `tasks` stage.
 
-    A use of a tensor is a conflict if the tensor would have to be stored twice, or if it is a view
-    whose layout cannot be expressed by strides.
+    A use of a tensor is a conflict
+
+    - if the tensor would have to be stored in two places,
+    - if strides cannot express the tensor's layout in its buffer, as for some views,
+    - if the tensor has no buffer, because each user has a clone of the operation that computes it.
     """
     placement = Placement()
     operations = list(block.operations)
@@ -103,11 +107,12 @@ def place(block: ir.Block) -> Placement:
 
 
 def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
-    """Request that the operands of an operation are computed where its result has to be.
+    """Request a buffer and a layout for the operands of a return, concatenation or reshape.
 
-    The operation is a return, a concatenation, or a reshape whose result is in ``requested``.
-    ``requested`` maps values to the requested buffer and layout; the operands are added to it, or
-    to the conflicts of ``placement``.
+    The operands are to be computed directly where the operation's result is stored, so that no copy
+    is necessary. ``requested`` maps tensors to requested buffers and layouts. A request for an
+    operand is added to ``requested``, or becomes a conflict in ``placement`` if it cannot be met. A
+    reshape without a request for its result requests nothing.
     """
     name = op.operation.name
     if name == "func.return":

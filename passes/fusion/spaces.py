@@ -1,8 +1,9 @@
-"""Memoizes facts about groups of operations: computes them once for groups of equal patterns.
+"""Memoizes properties of groups of operations: their parallelism, memory and work.
 
-A recurrent network has the same few operations thousands of times. Operations have equal patterns
-if they have the same loops, operand types and arithmetic. Groups of operations have equal patterns
-if, in addition, values flow between the operations in the same way.
+The properties are computed once for all groups with equal patterns, because a recurrent network has
+the same few operations thousands of times. Operations have equal patterns if they have the same
+loops, operand types and arithmetic. Groups of operations have equal patterns if, in addition,
+values flow between the operations in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 @dataclass(frozen=True)
 class FusedSpace:
-    """Facts about a group of operations whose parallel loops can be tiled together.
+    """The parallelism, memory and work of a group of operations that can be tiled together.
 
     Attributes:
         parallelism: the number of independent rTasks of the finest tiling.
@@ -46,7 +47,7 @@ class FusedSpace:
 
 
 class FusedSpaces:
-    """Memoized facts about groups of ``linalg.generic``s in def-before-use order."""
+    """The memoized ``FusedSpace`` of groups of ``linalg.generic``s in def-before-use order."""
 
     def __init__(self, *, gathers: bool = False) -> None:
         """Start with an empty cache.
@@ -60,7 +61,7 @@ class FusedSpaces:
         self._known: dict[_Pattern, FusedSpace | None] = {}
 
     def of(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
-        """Return the facts about a group; None if its loops cannot be tiled together."""
+        """Return the ``FusedSpace`` of a group; None if its loops cannot be tiled together."""
         pattern = self._pattern(operations)
         if pattern not in self._known:
             read = [self._read(op)[1] for op in operations]

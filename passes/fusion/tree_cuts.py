@@ -1,8 +1,10 @@
 """Cuts a tree of operations into the cheapest units, by dynamic programming over its edges.
 
-In a tree, each operation has at most one reader. A state of the search for an operation is an open
-unit: a possible unit of this operation and operations before it. Either the edge to the reader is
-cut, which closes the unit and adds its price, or the open unit becomes a part of the reader's unit.
+In a tree, each operation has at most one reader. An *open unit* of an operation contains the
+operation and possibly some of its direct and indirect sources; it is a state of the dynamic
+program. The edge from the operation to its reader is either cut or kept. If it is cut, the open
+unit is closed, and its price is added; if it is kept, the open unit becomes a part of an open unit
+of the reader.
 """
 
 from __future__ import annotations
@@ -61,18 +63,20 @@ def cheapest_cuts(
 def _grow(
     states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
 ) -> Iterable[tuple[Unit, _Cut]]:
-    """Yield the possible open units of an operation after one more of its sources is considered.
+    """Yield the open units of an operation after one more of its sources is considered.
 
     An open unit contains the operation and may still grow; closed units are complete. Each open
-    unit in ``states`` gives several results: it stays as it is if the edge to the source is cut,
-    or it is merged with one of the source's open units. Each result has the total price and the
-    list of the closed units that precede the open unit in the tree.
+    unit in ``states`` gives several results. If the edge to the source is cut, the open unit is
+    kept unchanged; if the edge is kept, the open unit is merged with any of the source's open
+    units. Each result has the total price and the list of the closed units among the open unit's
+    direct and indirect sources.
 
     Args:
-        states: the operation's open units after the sources considered before, with the closed
-            units that precede each.
-        above: the open units of the source, with the closed units that precede each.
-        cut: the closed units of the source and of the operations before it, if the edge is cut.
+        states: the operation's open units after the sources considered so far, each with its closed
+            units and their total price.
+        above: the source's open units, each with its closed units and their total price.
+        cut: the closed units, and their total price, that cover the source and all its direct and
+            indirect sources if the edge is cut.
     """
     for unit, (rest, units) in states.items():
         yield unit, (rest + cut[0], (*units, *cut[1]))

@@ -32,7 +32,7 @@ _OUTSIDE, _CONSTANT = -1, -2
 
 
 class UnitCosts:
-    """The predicted seconds of a block's units; units with equal patterns are estimated once."""
+    """The predicted seconds of a block's units; units with equal computation are estimated once."""
 
     def __init__(
         self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False
@@ -41,7 +41,7 @@ class UnitCosts:
 
         Args:
             graph: the block's operations.
-            units: decides which units are legal, and memoizes facts about their operations.
+            units: tells which units are legal, and memoizes properties of their operations.
             device: the device whose cost model and tiles are used.
             launches: whether each rOperator is a separate launch; otherwise a barrier precedes it.
         """
@@ -136,8 +136,13 @@ def estimate(
 ) -> RKernel:
     """Return the rKernel of the tiling that is fastest by the device's cost model.
 
-    The rKernel has costs, but no boxes. ``operations`` can be fused; ``inputs`` are the values that
-    they read and do not compute, ``returned`` the results that are written to memory.
+    The rKernel has only costs: its operands' boxes are not computed.
+
+    Args:
+        operations: the operations of the rKernel, which have to be fusable.
+        inputs: the values that the operations read and do not compute.
+        returned: the results that are written to memory.
+        device: the device with the cost model.
     """
     space = analyze(operations, returned)
     assert space is not None, "expected operations whose loops line up"

@@ -1,8 +1,8 @@
 """Writes reproducers: a module with the pipeline that fails on it, in MLIR's file format.
 
-The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
-the parser ignores it, and the option ``--run-reproducer`` of ``mlir-opt`` and ``rammer-opt`` runs
-it.
+The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``. The
+parser ignores the pipeline; the option ``--run-reproducer`` of ``mlir-opt`` and ``rammer-opt`` runs
+the pipeline on the module.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_reproducer(text: str) -> Recorded:
     The metadata is MLIR's ``external_resources`` with an entry ``mlir_reproducer``.
 
     Raises:
-        OptionError: if the text has no such metadata, or it has no pipeline.
+        OptionError: if the text has no such metadata, or the metadata has no pipeline.
     """
     metadata = _METADATA.search(text)
     found = _REPRODUCER.search(metadata["text"]) if metadata is not None else None
@@ -59,7 +59,7 @@ def read_reproducer(text: str) -> Recorded:
 
 
 def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
-    """Return a reproducer: the text ``text`` of a module with a pipeline added as metadata.
+    """Return a reproducer: the printed module ``text`` and the pipeline as metadata.
 
     ``verify_each``, whether to verify the module after each pass, is stored with the pipeline.
     """

@@ -16,7 +16,13 @@ _RULE = "===" + "-" * 73 + "==="
 
 @dataclass
 class _Entry:
-    """A line of a report: a name, its seconds without nested lines, and the nested lines."""
+    """A line of a report: a pass, an operation around passes, or another phase.
+
+    Attributes:
+        name: the name of the pass, operation or phase.
+        seconds: the measured seconds, without those of nested lines.
+        inside: the nested lines.
+    """
 
     name: str
     seconds: float = 0.0
@@ -39,13 +45,13 @@ class _Entry:
 
 
 class Timing(Instrumentation):
-    """Instrumentation that measures the wall-clock seconds of passes and of other phases of a run.
+    """Instrumentation that measures the wall-clock seconds of passes and of a tool's other phases.
 
     The time of a pass includes the verification after it.
     """
 
     def __init__(self) -> None:
-        """Start the clock of the whole run."""
+        """Start the clock of the total time that ``report`` prints."""
         self._begin = time.perf_counter()
         self._root = _Entry("root")
         self._start = 0.0
@@ -79,9 +85,9 @@ class Timing(Instrumentation):
         """Return the seconds of all passes and phases as text.
 
         Args:
-            display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the
+            display: ``tree`` in the order of the pipeline, or ``list`` with one entry per name, the
                 slowest first.
-            form: ``text``, or ``json`` with the same lines.
+            form: ``text`` for a table, or ``json`` for the same entries in JSON.
         """
         whole = time.perf_counter() - self._begin
         entries = _as_list(self._root) if display == "list" else list(_as_tree(self._root, 0))

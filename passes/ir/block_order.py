@@ -9,8 +9,9 @@ def sort_block(block: ir.Block) -> None:
     """Sort the operations of a block topologically.
 
     Operations keep their order, except that the producer of an operand is placed before its user.
-    This is needed by a pass that replaces several operations by a call at the position of the last
-    of them, because other users of the replaced results may precede the call.
+    For example, a pass may replace several operations by one call at the position of the last
+    replaced operation. Other users of the replaced results may then precede the call, and have to
+    be moved.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()

@@ -1,7 +1,7 @@
 """Computes the boxes of operands that an rTask accesses, as functions of the rTask's id.
 
-All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
-of a full tile (a tile at the edge of the iteration space is clipped to the operand's shape).
+All offsets are affine expressions in the rTask's id. All sizes are the static sizes of a full tile;
+a tile at the edge of the iteration space is clipped to the operand's shape.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ WIDEST_PANEL = PANEL_WIDTHS[0]
 class PanelIndex:
     """An index expression ``loop floordiv width`` or ``loop mod width``.
 
-    It indexes an operand that is stored in panels.
+    Such expressions index an operand that is stored in panels.
 
     Attributes:
-        loop: the number of the loop.
-        is_number: True for ``floordiv``, which gives the number of a panel; False for ``mod``,
-            which gives the position within a panel.
+        loop: the index of the loop dimension.
+        is_number: True for ``floordiv``, which gives the index of a panel; False for ``mod``, which
+            gives the position within a panel.
         width: the number of iterations of the loop in a panel, one of ``PANEL_WIDTHS``.
     """
 
@@ -110,7 +110,7 @@ class PanelIndex:
 
 
 def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
-    """Return an index expression as a panel index; None if it has another form."""
+    """Return the ``PanelIndex`` of an index expression; None for any other expression."""
     if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
         return None
     if not isinstance(expr.lhs, ir.AffineDimExpr):
@@ -141,12 +141,15 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether a tile accesses consecutive indices along a dimension with index expression ``expr``.
+    """Whether a tile is known to access consecutive indices of a dimension indexed by ``expr``.
 
-    The tile covers a part of the loops numbered ``tiled``, and the whole of every other loop. A
-    linear expression is accepted if it uses none of the tiled loops, or if its constant and all of
-    its coefficients are at least 0. A panel index is accepted, because tiles consist of whole
-    panels. Any other expression is accepted only if no loop is tiled.
+    The tile covers a part of the loops ``tiled``, and the whole of every other loop. The result is
+    True
+
+    - for a linear expression that uses none of the tiled loops,
+    - for a linear expression with a constant and coefficients of at least 0,
+    - for a panel index, because tiles consist of whole panels,
+    - for any other expression if no loop is tiled.
     """
     if panel_index(expr) is not None:
         return True

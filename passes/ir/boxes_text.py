@@ -14,11 +14,13 @@ The offset is a number, or an expression of the rTask's id ``d0``.
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield the expected form and the text of the found value for each error in user-written boxes.
+    """Yield a pair for each error in user-written boxes: what is expected, and what was found.
+
+    Both are texts for an error message.
 
     Args:
         kinds: types of the inputs, or of the outputs.
-        boxes: an unchecked object, expected to map the numbers of inputs or outputs to boxes.
+        boxes: an unchecked object, expected to map indices of inputs or outputs to boxes.
     """
     if not isinstance(boxes, Mapping):
         yield "a mapping from numbers to boxes", repr(boxes)
@@ -70,9 +72,9 @@ def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) 
 
     Args:
         kinds: types of the inputs, or of the outputs.
-        boxes: boxes by number of input or output; an input or output without a box is accessed
-            whole.
-        first: the number of the rKernel's argument that holds the first input or output.
+        boxes: maps the index of an input or output to its box; an input or output without a box is
+            accessed whole.
+        first: the index of the first input or output among the rKernel's arguments.
     """
     found: list[ir.Attribute] = []
     for number, kind in enumerate(kinds):

@@ -18,17 +18,15 @@ DType = np.dtype[np.generic]
 class FloatFormat:
     """A float format of a sign, an exponent and a mantissa.
 
-    A code is the bit pattern of a number, read as an integer; the codes below are of positive
-    numbers.
-
     Attributes:
         exponent: bits of the exponent.
         mantissa: bits of the mantissa.
         bias: exponent bias.
-        largest: code of the largest finite number.
-        infinity: code of infinity; None if the format has none.
-        nan: code of NaN, also used for unrepresentable values; None if the format has none.
-        is_unsigned_zero: whether the format has no -0; the code of -0 then stands for NaN.
+        largest: bit pattern of the largest finite number, as an integer.
+        infinity: bit pattern of positive infinity; None if the format has none.
+        nan: bit pattern of a NaN, also used for unrepresentable values; None if the format has
+            none.
+        is_unsigned_zero: whether the format has no -0; the bit pattern of -0 then stands for NaN.
     """
 
     exponent: int

@@ -15,14 +15,18 @@ _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its co
 
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
-    """Return ``names`` and the names of all functions that they call, directly or indirectly."""
+    """Return ``names`` and the names of all functions that those functions call.
+
+    Indirect calls, through other functions, count too.
+    """
     return reached_functions({symbol_name(each): each for each in functions(module)}, names)
 
 
 def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> set[str]:
-    """Return ``names`` and the names of all functions that they call, directly or indirectly.
+    """Return ``names`` and the names of all functions that those functions call.
 
-    ``known`` maps names to the functions of the module.
+    Indirect calls, through other functions, count too. ``known`` maps names to the functions of the
+    module.
     """
     found: set[str] = set()
     pending = list(names)
@@ -37,7 +41,7 @@ def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> s
 def inline_called_functions(
     module: ir.Module, kernels: Sequence[ir.Operation], *, keeps_declared: bool = False
 ) -> None:
-    """Inline the calls in rKernels, and erase the called functions that have no other callers.
+    """Inline all calls in rKernels, and erase the inlined functions that are not called elsewhere.
 
     Args:
         module: the module that contains the functions.
@@ -45,8 +49,8 @@ def inline_called_functions(
         keeps_declared: whether to keep calls of functions without a body, which are linked later.
 
     Raises:
-        OperationError: at a call of a recursive function, of a function with several blocks, or of
-            a function without a body that is not linked later.
+        OperationError: at a call of a recursive function, of a function with several blocks, or,
+            unless ``keeps_declared``, of a function without a body.
     """
     known = {symbol_name(function): function for function in functions(module)}
     inlined: set[str] = set()
@@ -109,7 +113,7 @@ def _declared(call: ir.Operation) -> OperationError:
 
 
 def _erase_unused(module: ir.Module, candidates: Collection[str]) -> None:
-    """Erase each function that ``candidates`` names and that no other function calls any more."""
+    """Erase each function named in ``candidates`` that no remaining function or rKernel uses."""
     roots = [name for f in functions(module) if (name := symbol_name(f)) not in candidates]
     used = called_functions(module, [*roots, *described_kernels(module)])
     for function in list(functions(module)):

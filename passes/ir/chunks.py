@@ -1,7 +1,8 @@
-"""Marks rOperators, by an attribute, with the numbers of their chain and their chunk of it.
+"""Marks rOperators with an attribute: the indices of their chain and of their chunk in the chain.
 
-The chunks of a chain are independent of one another, but a schedule limits how many are in progress
-at a time, so that their intermediates stay in the cores' caches.
+A chain of rOperators can be computed in chunks, which are independent of one another. A schedule
+limits how many chunks of a chain are in progress at a time, so that their intermediates stay in the
+cores' caches.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ CHUNK = "rtask.chunk"
 
 
 def chunk_of(op: ir.Operation) -> Chunk | None:
-    """Return the numbers of an rOperator's chain and chunk; None if it belongs to no chunk."""
+    """Return the index of an rOperator's chain, and of its chunk in the chain.
+
+    Return None if the rOperator belongs to no chunk.
+    """
     if CHUNK not in op.attributes:
         return None
     chain, number = ir.DenseI64ArrayAttr(op.attributes[CHUNK])

@@ -8,9 +8,9 @@ ValueMap = dict[ir.Value, ir.Value]
 
 
 def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Operation:
-    """Clone ``op`` at ``ip`` with its operands and captured values replaced by ``mapping``.
+    """Clone ``op`` at ``ip``, with operands and captured values replaced; return the clone.
 
-    Return the clone. Its results are added to ``mapping``.
+    ``mapping`` maps old values to new ones. The results of the clone are added to ``mapping``.
     """
     copy = op.operation.clone(ip=ip).operation
     rename_operands(copy, mapping)

@@ -34,7 +34,7 @@ def emit_module(
     """Emit an ``rtask.module`` with foreign code at the current insertion point, and return it.
 
     Args:
-        name: the name of its symbol.
+        name: the symbol name of the ``rtask.module``.
         form: the format of the code, such as ``c``, ``object`` or ``graph``.
         code: source, an object, a graph, or other bytes.
         engine: the engine that runs a graph or other bytes; an empty string for code that is
@@ -88,9 +88,9 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 
 
 def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
-    """Erase all rKernels except ``used``, and the functions and modules that only they need.
+    """Erase all rKernels except ``used``, with the functions and code modules that only they need.
 
-    Functions that the used rKernels call are kept.
+    The functions that the used rKernels call, directly or indirectly, are kept.
     """
     for name, description in described_kernels(module).items():
         if name not in used:

@@ -75,10 +75,12 @@ def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) ->
 
 @dataclass(frozen=True)
 class _Side:
-    """The border of one padded dimension.
+    """The two strips of padding on both sides of one padded dimension.
 
-    ``low`` and ``high`` are the shapes of the strips before and after the tensor along ``dim``, or
-    None for an empty strip.
+    Attributes:
+        dim: the padded dimension.
+        low: the shape of the strip before the tensor along ``dim``; None if it would be empty.
+        high: the shape of the strip after the tensor along ``dim``; None if it would be empty.
     """
 
     dim: int
@@ -87,9 +89,10 @@ class _Side:
 
 
 def _sides(pad: ConstantPad) -> list[_Side]:
-    """Return the border strips of each padded dimension, the innermost dimension first.
+    """Return the strips of padding for each padded dimension, the innermost dimension first.
 
-    A strip covers inner dimensions with their padding and outer dimensions without padding.
+    A strip extends over the padded sizes of the dimensions inside ``dim``, and over the unpadded
+    sizes of the dimensions outside ``dim``.
     """
     shape = shape_of(pad.source)
     sides: list[_Side] = []
@@ -108,17 +111,20 @@ def _sides(pad: ConstantPad) -> list[_Side]:
 def strips_of(pad: ConstantPad) -> list[list[int]]:
     """Return the shapes of the strips of padding around a tensor.
 
-    The order is the one that ``surrounded`` requires: the innermost padded dimension is first, and
-    the strip before the tensor precedes the strip after it.
+    A strip is a tensor of padding elements before or after the tensor along one dimension. The
+    innermost padded dimension is first, and its strip before the tensor precedes its strip after
+    the tensor. ``surrounded`` takes the strips in this order.
     """
     return [strip for side in _sides(pad) for strip in (side.low, side.high) if strip is not None]
 
 
 def surrounded(pad: ConstantPad, source: ir.Value, strips: Sequence[ir.Value]) -> ir.Value:
-    """Emit the concatenation of ``source`` with the strips of a padding; return the padded tensor.
+    """Emit the concatenation of ``source`` with strips of padding; return the padded tensor.
 
-    ``source`` has the shape of ``pad.source``; the strips have the shapes that ``strips_of``
-    returns.
+    Args:
+        pad: the padding.
+        source: a tensor with the shape of ``pad.source``.
+        strips: the strips, in the order and with the shapes that ``strips_of`` returns.
     """
     rest = iter(strips)
     for side in _sides(pad):

@@ -1,17 +1,24 @@
 """Reads and adds weights: arguments of the entry function with the attribute ``rtask.constant``.
 
-``rtask.constant`` names a value that is stored outside the IR, ``rtask.value`` stores a small value
-in the IR. ``rtask.pack`` lists the steps that compute the argument from this value at compile time.
-Reshapes (the new shape) and transposes (a permutation) alternate; the first step is a reshape.
-Two other steps may take the place of a transpose: a matrix that multiplies the first dimension
-(``matrix @ x``), or a sum of i8 elements along the first dimension in i32 (given by the type of the
-elements, ``ui8`` or ``si8``). The argument has the shape after the last step. From the first matrix
-on, values are f64; they are rounded once, after the last step.
+These attributes of an argument describe its value:
 
-With ``rtask.parts``, the argument is computed from several values. They are concatenated along
-their first dimension, and the steps apply to the result. Each part has the attributes above, its
-``shape``, and two numbers for each dimension: ``low``, the number of zeros in front of it, and
-``size``, its size including zeros.
+- ``rtask.constant``: the name of the stored value from which the argument is computed. The value is
+  outside the IR, unless ``rtask.value`` is present.
+- ``rtask.value``: the stored value itself, in the IR, if it is small.
+- ``rtask.pack``: the steps that compute the argument from the stored value at compile time.
+- ``rtask.parts``: the parts of an argument that is computed from several stored values. The steps
+  apply to the concatenation of the parts along the first dimension. Each part has the attributes
+  above, its ``shape``, and two numbers for each dimension: ``low``, the number of zeros in front of
+  the part, and ``size``, its size including zeros.
+
+The first step is a reshape, given by the new shape. Reshapes alternate with steps of these kinds:
+
+- a transpose, given by a permutation,
+- a product ``matrix @ x`` along the first dimension, given by the matrix,
+- a sum of i8 elements along the first dimension in i32, given by their type, ``ui8`` or ``si8``.
+
+The argument has the shape after the last step. From the first matrix on, values are f64, and are
+rounded once, after the last step.
 """
 
 from __future__ import annotations
@@ -47,7 +54,7 @@ class ConstantArgument:
     """A weight that is an argument of the entry function.
 
     Attributes:
-        number: the argument's number.
+        number: the index of the argument.
         value: the argument.
         attributes: the argument's attributes by name.
     """
@@ -58,7 +65,7 @@ class ConstantArgument:
 
     @property
     def name(self) -> str:
-        """The name of the stored value from which the argument is made."""
+        """The name of the stored value from which the argument is computed."""
         return ir.StringAttr(self.attributes[CONSTANT]).value
 
     @property
@@ -129,7 +136,7 @@ def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
 
 
 class ArgumentList:
-    """A function's argument list during changes: appended arguments and new attributes.
+    """Changes to a function's argument list: appended arguments and new attributes.
 
     ``finish`` updates the function's signature once for all changes.
     """

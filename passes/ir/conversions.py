@@ -89,14 +89,14 @@ def _float(code: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _narrow_integer(x: Scalar, dtype: DType) -> Scalar:
-    """Emit the conversion of a number to an integer of 2 or 4 bits, which wraps around."""
+    """Emit the conversion of a number to an integer of 2 or 4 bits; only the low bits are kept."""
     wide = x.cast(INT32) if is_float(x.dtype) else x
     byte = wide.cast(UINT8) & ((1 << BYTE_INTEGERS[dtype]) - 1)
     return Scalar(byte.value, dtype)
 
 
 def _encoded(x: Scalar, form: FloatFormat, saturate: bool) -> Scalar:
-    """Emit the bit pattern in the format ``form`` of an f32, rounded to nearest, ties to even.
+    """Emit the bits of the f32 ``x`` in the float format ``form``, rounded to nearest even.
 
     Numbers that are too large become the largest number if ``saturate``, else the infinity or NaN
     of the format.
@@ -126,11 +126,11 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
-    """Emit the bit pattern in the format ``form`` of a subnormal number, without its sign.
+    """Emit the bits of a number that is subnormal in the float format ``form``, without its sign.
 
-    The pattern is the quotient of the number and the smallest number of the format. ``size`` has
-    the f32 bits of the number's magnitude. The magnitude is clamped first, because ``size`` may
-    also belong to a large number, whose quotient would overflow an integer.
+    The bits are the quotient of the number and the format's smallest positive number. ``size`` has
+    the f32 bits of the number's magnitude. ``size`` is clamped, because it may belong to a large
+    number, for which the quotient would overflow an integer and is not used.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)
@@ -138,11 +138,11 @@ def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
 
 
 def _exponent(x: Scalar, saturate: bool, rounding: str) -> Scalar:
-    """Emit the conversion of an f32's magnitude to a power of two in float8_e8m0fnu; return it.
+    """Emit the conversion of an f32 to float8_e8m0fnu, whose numbers are powers of two; return it.
 
     Args:
-        x: the f32, whose sign is ignored.
-        saturate: whether rounding up stops at the largest power instead of becoming NaN.
+        x: the f32; its sign is ignored.
+        saturate: whether a finite number above the largest power becomes that power, not NaN.
         rounding: ``up``, ``down`` or ``nearest`` (ties up), to a power of two.
     """
     bits = x.bitcast(UINT32)

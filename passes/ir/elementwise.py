@@ -34,17 +34,17 @@ class Operand:
 
 
 def whole(value: ir.Value) -> Operand:
-    """Return ``value``, of the result's shape, as an operand of an elementwise operation."""
+    """Return ``value``, which has the result's shape, as an operand of an elementwise operation."""
     return Operand(value, range(len(shape_of(value))))
 
 
 def scalar(value: ir.Value) -> Operand:
-    """Return the 0-D tensor ``value`` as an operand that is broadcast to the result."""
+    """Return the 0-D tensor ``value`` as an operand that is broadcast to the result's shape."""
     return Operand(value, ())
 
 
 def single(value: ir.Value) -> Operand:
-    """Return ``value``, of shape [1], as an operand that is broadcast to the result."""
+    """Return ``value``, of shape [1], as an operand that is broadcast to the result's shape."""
     return Operand(value, (FIRST,))
 
 
@@ -86,9 +86,9 @@ def filled(op: ir.OpView, body: Body) -> ir.Value:
 
 
 def full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit a tensor of a shape with all elements equal to ``number``, and return it.
+    """Emit a tensor of shape ``shape`` with all elements equal to ``number``, and return it.
 
-    It is a generic, because fusion clones generics for every user.
+    The operation is a ``linalg.generic``, because fusion clones generics for every user.
     """
     out = tensor.EmptyOp(list(shape), number.type).result
     maps = [projection(dims, len(shape)) for dims in ((), range(len(shape)))]

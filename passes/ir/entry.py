@@ -38,7 +38,8 @@ def is_private(function: ir.OpView) -> bool:
 def computations(module: ir.Module) -> Iterator[ir.OpView]:
     """Yield the private functions whose computations passes may rewrite.
 
-    Functions of regions and composites are excluded: their code generators have matched them.
+    Functions of code generators' regions and composites are excluded, because a rewritten function
+    would no longer match the pattern of its code generator.
     """
     for function in functions(module):
         attributes = function.operation.attributes

@@ -1,4 +1,4 @@
-"""Checks that a module has the form that a pass requires, such as static tensors or buffers."""
+"""Checks that a module has the IR form that a pass requires, such as tensors or buffers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 
 
 def check_form(module: ir.Module, form: Form) -> None:
-    """Check that a module's functions have the form that a pass requires.
+    """Check that a module's functions have the IR form that a pass requires.
 
-    A module without functions has every form.
+    A form is, for example, ``static tensors in one block``. A module without functions passes every
+    check.
 
     Raises:
-        PassError: if a function or operation has another form; the message names the first.
+        PassError: if a function or operation does not have this form; the message names the first
+            such function or operation.
     """
     _CHECKS[form](module)
 

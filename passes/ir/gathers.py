@@ -47,9 +47,9 @@ def only_gathers(op: Structured, gathers: Sequence[Gather], value: ir.Value) -> 
 
 
 def _loop(index: ir.Value) -> int | None:
-    """Return the number of the loop whose index ``index`` is; None for any other value.
+    """Return the index of the loop whose iteration number is ``index``; None for other values.
 
-    The index may have been converted to an integer and back.
+    The iteration number may have been converted to an integer and back.
     """
     owner = index.owner
     # The index of a loop is converted to an integer and back: an i64 has as many bits.

@@ -47,9 +47,9 @@ def sum_of_products(
     parallel: Iterable[bool],
     shape: Sequence[int],
 ) -> ir.Value:
-    """Emit a contraction: the product of all factors, summed over the reduction loops.
+    """Emit a contraction: the product of all factors, summed over the reduction loops; return it.
 
-    Return its result, which starts at zero.
+    Every sum starts at zero.
 
     Args:
         factors: tensors of the same floating-point type, which is also the type of the result.
@@ -70,10 +70,13 @@ def sum_of_products(
 def transposed(
     source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
 ) -> ir.Value:
-    """Emit a transposing copy of the given shape, and return it.
+    """Emit a transposing copy of ``source``, and return the copy.
 
-    ``read`` lists the numbers of the loops that index the dimensions of the source, ``written``
-    those that index the dimensions of the copy.
+    Args:
+        source: the tensor to copy.
+        shape: the shape of the copy.
+        read: for each dimension of ``source``, the index of the loop that indexes it.
+        written: for each dimension of the copy, the index of the loop that indexes it.
     """
     maps = [
         ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])

@@ -9,7 +9,10 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 
 def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
-    """Inline the block's calls of ``callees``, functions by name; keep calls inside the callees."""
+    """Inline the block's calls of the functions in ``callees``, which maps names to functions.
+
+    Calls in the bodies of the inlined functions remain.
+    """
     for op in list(block.operations):
         if op.operation.name == "func.call":
             callee = callees.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)

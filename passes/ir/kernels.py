@@ -25,7 +25,7 @@ def matrix_element(description: ir.Operation) -> str:
 
 
 def described_kernels(module: ir.Module) -> dict[str, ir.OpView]:
-    """Return the ``rtask.kernel`` of each described rKernel, by the name of its function."""
+    """Return the ``rtask.kernel`` that describes each rKernel, by the name of its function."""
     return {
         ir.FlatSymbolRefAttr(op.operation.attributes["function"]).value: op
         for op in module.body.operations

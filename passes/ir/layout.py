@@ -47,9 +47,9 @@ class Layout:
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
         """Return the layout of a slice, as in ``tensor.extract_slice``.
 
-        All arguments are in elements, with a number for each dimension: ``offsets`` are the first
-        indices, ``sizes`` the numbers of elements, and ``steps`` the distances of adjacent
-        elements.
+        Each argument has a number for each dimension: ``offsets`` the first index of the slice,
+        ``sizes`` the number of its elements, and ``steps`` the distance between adjacent elements
+        of the slice, in indices of this view.
         """
         start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
         strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))
@@ -58,7 +58,7 @@ class Layout:
     def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
         """Return the layout with each group of dimensions merged to one dimension.
 
-        Return None if the strides of a group do not allow it.
+        Return None if the elements of a group have no common stride.
         """
         sizes: list[int] = []
         strides: list[int] = []

@@ -99,9 +99,10 @@ def create_operator(
 
 
 def clone_constants(value: ir.Value, mapping: ValueMap, ip: ir.InsertionPoint) -> None:
-    """Clone at ``ip`` the operations that compute the constant ``value`` and its operands.
+    """Clone at ``ip`` all operations that compute ``value`` from constants.
 
-    ``mapping`` maps old to new values and is extended; values in it are not cloned again.
+    ``mapping`` maps old values to new ones. The results of the clones are added to ``mapping``;
+    values in ``mapping`` are not cloned again.
     """
     if value in mapping or isinstance(value.owner, ir.Block):
         return

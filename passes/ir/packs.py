@@ -29,15 +29,18 @@ def pack(value: ir.Value, dim: int) -> ir.Value:
 
 
 def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
-    """Emit a ``linalg.unpack`` of a value in blocks along ``dim``; return it in type ``kind``."""
+    """Emit a ``linalg.unpack`` of ``value``, which is in blocks along ``dim``; return the result.
+
+    ``kind`` is the type of the result.
+    """
     return linalg.UnPackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
 
 
 def packed_dim(op: ir.OpView) -> int | None:
-    """Return the dimension that a ``linalg.pack`` or ``linalg.unpack`` stores in blocks.
+    """Return the dimension that a ``linalg.pack`` or ``linalg.unpack`` stores in blocks of 16.
 
     Return None for any other operation, and for packs with padding, a permutation, several blocked
-    dimensions or another block size.
+    dimensions or blocks of another size.
     """
     operation = op.operation
     if operation.name not in (PACK, UNPACK) or len(operation.operands) != 2:

@@ -9,10 +9,11 @@ RESHAPES = frozenset({"tensor.collapse_shape", "tensor.expand_shape"})
 
 
 def reassociation(op: ir.OpView | ir.Operation) -> list[list[int]]:
-    """Return the groups of dimensions that a ``tensor.expand_shape`` splits or a collapse merges.
+    """Return the groups of dimensions that a ``tensor`` reshape splits or merges.
 
-    There is a group for each dimension of the type of lower rank: the numbers of the corresponding
-    dimensions of the type of higher rank.
+    A ``tensor.expand_shape`` splits a dimension into a group, and a ``tensor.collapse_shape``
+    merges a group into a dimension. There is a group for each dimension of the tensor of lower
+    rank; the group lists dimensions of the tensor of higher rank.
     """
     groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
     return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

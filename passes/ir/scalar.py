@@ -1,4 +1,7 @@
-"""Emits arithmetic on scalars of a body; NumPy dtypes tell whether integers are signed."""
+"""Emits scalar arithmetic in the bodies of generics, on values with a NumPy dtype.
+
+The dtype tells whether an integer is signed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether a dtype is f16, bf16, f32 or f64; narrower floats have no arithmetic here."""
+    """Whether a dtype is f16, bf16, f32 or f64: the floats on which ``Scalar`` emits arithmetic."""
     return dtype in _FLOATS
 
 
@@ -87,9 +90,9 @@ def literal(value: float, dtype: DType) -> Scalar:
 
 
 def _signed(value: int, dtype: DType) -> int:
-    """Return the signed integer with the bits of an unsigned integer of type ``dtype``.
+    """Return the signed integer with the same bits as the unsigned integer ``value``.
 
-    MLIR's integer attributes require signed integers.
+    ``dtype`` is the type of ``value``. MLIR's integer attributes require signed integers.
     """
     bits = 1 if dtype == BOOL else 8 * dtype.itemsize
     return value - (1 << bits) if value >= 1 << (bits - 1) and dtype != BOOL else value
@@ -187,17 +190,19 @@ class Scalar:
         return self._guarded_division(self._like(other), make)
 
     def _cannot_trap(self, other: Scalar | float) -> bool:
-        """Whether an integer division by ``other`` needs no guard, because it cannot trap.
+        """Whether a division by ``other`` needs no guard, because it cannot trap.
 
-        This holds for floats, and for integers if ``other`` is a Python number above 0.
+        This holds for division of floats, and for division of integers by a Python number above 0.
         """
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
     def _guarded_division(self, divisor: Scalar, make: _Binary) -> Scalar:
         """Emit an integer division or remainder that cannot trap, and return the result.
 
-        ``make`` emits the operation; the divisors 0 and -1 are replaced by 1. For the divisor 0,
-        the result is then 0; for the divisor -1, it is the result for the divisor 1.
+        Args:
+            divisor: the divisor. For a divisor of 0, the result is 0. For a divisor of -1, the
+                result is that for a divisor of 1, since MIN / -1 would trap.
+            make: emits the division or the remainder.
         """
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
@@ -266,11 +271,14 @@ class Scalar:
         return self.maximum(low).minimum(high)
 
     def power(self, other: Scalar | float) -> Scalar:
-        """Emit this float raised to the power ``other``, and return the result."""
+        """Emit this scalar, a float, raised to the power ``other``, and return the result."""
         return Scalar(math.PowFOp(self.value, self._like(other).value).result, self.dtype)
 
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
-        """Emit a comparison, and return its truth value; NaN is unequal to every number."""
+        """Emit a comparison, and return its truth value.
+
+        A comparison with NaN is true for ``ne`` and false for all other kinds.
+        """
         right = self._like(other)
         self._require_arithmetic()
         if is_float(self.dtype):
@@ -287,7 +295,7 @@ class Scalar:
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
     def apply(self, make: Callable[[ir.Value], ir.OpView]) -> Scalar:
-        """Emit an operation on this scalar whose result has the same type, and return the result.
+        """Emit a unary operation on this scalar, and return the result, which has the same type.
 
         ``make`` creates the operation, for example ``math.ExpOp``.
         """
@@ -328,10 +336,10 @@ def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
 
 
 def _conversion(source: DType, target: DType) -> _Conversion | None:
-    """Return the class of the operation that converts ``source`` to ``target``.
+    """Return the class of the operation that converts numbers of type ``source`` to ``target``.
 
-    For f16 and bf16, whose conversion takes two operations, the result is ``_through_float32``.
-    Return None if both are integers of the same width, because their bits are the same.
+    For a conversion between f16 and bf16, which takes two operations, return ``_through_float32``.
+    Return None if both types are integers of the same width: their bits are the same.
     """
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:

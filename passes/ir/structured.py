@@ -1,4 +1,4 @@
-"""Reads facts of a ``linalg.generic``: iteration space, indexing maps, body, cost."""
+"""Reads properties of a ``linalg.generic``: iteration space, indexing maps, body, cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the loop's number if the index expression ``expr`` is a single loop, else None."""
+    """Return the index of the loop that ``expr`` consists of; None for any other expression."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -55,7 +55,7 @@ def constant_value(value: ir.Value) -> float | None:
 
 
 def captured_values(op: ir.OpView) -> list[ir.Value]:
-    """Return the values from outside that an op's regions use, in order of first use."""
+    """Return the values that an op's regions use but do not define, in order of first use."""
     captured: dict[ir.Value, None] = {}
     inside: set[ir.Value] = set()
     for region in op.operation.regions:
@@ -88,10 +88,10 @@ class LoopDimension(NamedTuple):
     """A dimension of an operand that a single loop indexes.
 
     Attributes:
-        loop: the number of the loop.
-        operand: the number of the operand.
+        loop: the index of the loop.
+        operand: the index of the operand.
         value: the operand.
-        dimension: the number of the dimension.
+        dimension: the index of the dimension.
         size: the size of the dimension in elements, which is the loop's trip count.
     """
 
@@ -109,16 +109,16 @@ class LoopDimension(NamedTuple):
 
 @dataclass(frozen=True)
 class Structured:
-    """A ``linalg.generic``, and facts about its loops, operands and body.
+    """A ``linalg.generic`` with its properties: loops, operands, body and cost.
 
-    Facts are memoized: create a new object after a change to the operation.
+    Properties are memoized: create a new object after a change to the operation.
     """
 
     op: ir.OpView
 
     @cached_property
     def captures(self) -> list[ir.Value]:
-        """The values from outside that the body uses and that are no operands of the generic."""
+        """The values defined outside the body that operations of the body use."""
         return captured_values(self.op)
 
     @cached_property
@@ -135,12 +135,12 @@ class Structured:
 
     @cached_property
     def parallel_loops(self) -> tuple[int, ...]:
-        """The numbers of the parallel loops."""
+        """The indices of the parallel loops."""
         return tuple(loop for loop, parallel in enumerate(self.parallel) if parallel)
 
     @cached_property
     def reduction_loops(self) -> tuple[int, ...]:
-        """The numbers of the reduction loops."""
+        """The indices of the reduction loops."""
         return tuple(loop for loop, parallel in enumerate(self.parallel) if not parallel)
 
     @cached_property
@@ -175,7 +175,7 @@ class Structured:
 
     @cached_property
     def arguments(self) -> list[ir.BlockArgument]:
-        """The arguments of the body: an element of each operand."""
+        """The arguments of the body, one for each operand: an element of that operand."""
         return list(self.block.arguments)
 
     @cached_property
@@ -191,7 +191,7 @@ class Structured:
 
     @cached_property
     def used_loops(self) -> list[tuple[int, ...]]:
-        """For each operand, the numbers of the loops that its indexing map depends on."""
+        """For each operand, the indices of the loops that its indexing map depends on."""
         return [
             tuple(sorted(set[int]().union(*(loops_in(expr) for expr in map_.results))))
             for map_ in self.maps
@@ -213,7 +213,8 @@ class Structured:
     def extent_sources(self) -> list[LoopDimension]:
         """For each loop, a dimension of an operand whose size is the loop's trip count.
 
-        It is a static dimension if there is one. Linalg's verifier guarantees that one exists.
+        A static dimension is chosen if possible. Linalg's verifier guarantees that every loop alone
+        indexes a dimension.
         """
         found: dict[int, LoopDimension] = {}
         for source in self.loop_dimensions:
@@ -223,21 +224,23 @@ class Structured:
 
     @cached_property
     def extents(self) -> list[int]:
-        """The trip count of each loop; MLIR's dynamic size if no operand has a static size."""
+        """The trip count of each loop.
+
+        A loop whose dimensions all have dynamic sizes has MLIR's ``ShapedType::kDynamic`` instead.
+        """
         return [source.size for source in self.extent_sources]
 
     def result_dims(self, result: int) -> list[int] | None:
-        """Return the number of the loop that indexes each dimension of a result.
+        """Return, for each dimension of result ``result``, the index of the loop that indexes it.
 
-        Return None if any index expression is not a single loop. ``result`` is the number of the
-        result.
+        Return None if a dimension's index expression is not a single loop.
         """
         return self.operand_dims(len(self.maps) - self.num_outputs + result)
 
     def operand_dims(self, number: int) -> list[int] | None:
-        """Return the number of the loop that indexes each dimension of operand ``number``.
+        """Return, for each dimension of operand ``number``, the index of the loop that indexes it.
 
-        Return None if any index expression is not a single loop.
+        Return None if a dimension's index expression is not a single loop.
         """
         dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
@@ -245,7 +248,7 @@ class Structured:
     def reads_input(self, position: int) -> bool:
         """Whether the body uses the elements of input ``position``.
 
-        It does not use them if the input only defines the shape of a window.
+        The result is False for an input that only defines the shape of a window, as of a pooling.
         """
         return any(True for _ in self.block.arguments[position].uses)
 
@@ -267,7 +270,7 @@ class Structured:
     def permutation(self) -> list[int] | None:
         """For each dimension of the result, the dimension of the input that is copied to it.
 
-        It is None if the operation is not a copy with permuted dimensions.
+        None if the operation is not a copy with permuted dimensions.
         """
         if not self.is_elementwise or len(self.maps) != 2 or self.body:
             return None
@@ -281,7 +284,8 @@ class Structured:
     def is_contraction(self) -> bool:
         """Whether the operation sums products of elements of tensors, as a matrix product does.
 
-        Products with constants of the IR do not count: such an operation is a transform.
+        Products with elements of an ``arith.constant`` do not count: such an operation is a
+        transform.
         """
         if self.is_elementwise:
             return False
@@ -295,10 +299,10 @@ class Structured:
 
     @cached_property
     def matrix_element(self) -> str:
-        """The element type of the factors if products of two of them are summed in f32.
+        """The element type of the two factors, if the operation sums their products in f32.
 
-        It is f16, bf16 or f32; an empty string for all other operations. Matrix instructions can
-        compute such sums.
+        The element type is f16, bf16 or f32. The result is an empty string for all other
+        operations. Matrix instructions can compute such sums.
         """
         operations = [op.operation for op in self.body]
         names = sorted(op.name for op in operations)
@@ -348,7 +352,10 @@ class Structured:
 
     @cached_property
     def _is_dot_product_of_bytes(self) -> bool:
-        """Whether the body sums products of 8-bit integers, over 4 terms in the innermost loop."""
+        """Whether the body sums products of an unsigned and a signed 8-bit integer, four at a time.
+
+        A reduction loop of four iterations has to index the last dimension of the first operand.
+        """
         names = sorted(inner.operation.name for inner in self.body)
         if names != ["arith.addi", "arith.extsi", "arith.extui", "arith.muli"]:
             return False
@@ -357,10 +364,11 @@ class Structured:
 
     @cached_property
     def _evaluations(self) -> int:
-        """The number of evaluations of the body if loops over constants run one after the other.
+        """The number of times that the body is evaluated, for the estimated cost.
 
         It is the number of points of the iteration space, unless several reduction loops index
-        constant inputs. The sum of the trip counts of these loops then replaces their product.
+        constant inputs. These loops count as if they ran one after the other: the sum of their trip
+        counts replaces the product.
         """
         loops = {
             loop
@@ -376,7 +384,10 @@ class Structured:
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """Return the static shape of a tensor or memref value; empty for a scalar."""
+    """Return the shape of a tensor or memref value; empty for a scalar.
+
+    A dynamic size is MLIR's ``ShapedType::kDynamic``.
+    """
     kind = value.type
     if isinstance(kind, ir.RankedTensorType | ir.MemRefType):
         return list(kind.shape)

@@ -1,4 +1,4 @@
-"""Walks over nested operations, and makes small rewrites."""
+"""Finds nested operations, replaces operations, and reads integer constants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from rammer_mlir.bindings import ir
 
 
 def nested_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return all operations nested in ``op``, outer before inner ones, without ``op`` itself."""
+    """Return all operations nested in ``op``, without ``op`` itself.
+
+    Each operation precedes the operations that are nested in it.
+    """
     found: list[ir.Operation] = []
     pending = [op]
     while pending:
@@ -38,7 +41,7 @@ def first_named(root: ir.Operation, prefix: str) -> ir.Operation | None:
 
 
 def replace(op: ir.Operation, values: list[ir.Value]) -> None:
-    """Replace an operation's results by ``values``, and erase the operation."""
+    """Replace all uses of an operation's results by ``values``, and erase the operation."""
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

@@ -1,4 +1,4 @@
-"""Decomposes composite linalg operations: softmax, pack and unpack."""
+"""Decomposes the linalg operations softmax, pack and unpack into simpler operations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def decompose_aggregates(module: ir.Module) -> None:
     """Replace ``linalg`` softmax, pack and unpack by loop nests, reshapes and transpositions.
 
     Raises:
-        MLIRError: if a pack or unpack has dynamic tiles.
+        MLIRError: if the tile sizes of a pack or unpack are not constants.
     """
     if not any(op.name in _NAMES for op in nested_operations(module.operation)):
         return

@@ -1,4 +1,4 @@
-"""Removes ``cf.assert``: assumes its condition, and clamps the indices that it may check.
+"""Removes ``cf.assert``: assumes that its condition holds, and clamps indices into bounds.
 
 torch-mlir asserts that the indices of embeddings, gathers and losses are within bounds. Compiled
 programs cannot fail in the middle of a run, so conditions are not tested.
@@ -20,14 +20,14 @@ _FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
 
 
 def assume_assertions(module: ir.Module) -> None:
-    """Remove each ``cf.assert``, and clamp the indices that it may have checked.
+    """Remove each ``cf.assert``, and clamp the indices of element accesses into bounds.
 
-    If the module has an assertion, all indices of accesses to elements are clamped, because an
-    index may be computed in one loop nest and used in another. An index out of bounds then accesses
-    the first or the last element. Static shapes must have been propagated before.
+    If the module has an assertion, the indices of every ``tensor.extract`` and ``tensor.insert``
+    are clamped, because a loop nest may use an index that an assertion in another loop nest tests.
+    An index out of bounds then accesses the first or the last element. Shapes must be static.
 
     Raises:
-        FindingsError: if tensors without elements are accessed; it contains all these accesses.
+        FindingsError: if tensors without elements are accessed; the error lists these accesses.
     """
     found = list(operations_named(module.operation, "cf.assert"))
     if not found:
@@ -56,7 +56,7 @@ def _clamp_all(accesses: Sequence[ir.Operation]) -> None:
 
 
 def _shape(op: ir.Operation) -> Sequence[int]:
-    """Return the shape of the tensor that ``op`` reads or inserts an element of."""
+    """Return the shape of the tensor that ``op``, an extract or insert, accesses."""
     return ir.RankedTensorType(op.operands[_FIRST_INDEX[op.name] - 1].type).shape
 
 
@@ -70,7 +70,10 @@ def _clamp(op: ir.Operation) -> None:
 
 
 def _extents(op: ir.Operation) -> list[int]:
-    """Return the trip counts of the innermost loop nest around ``op``; empty if there is none."""
+    """Return the trip counts of the loops of the innermost ``linalg.generic`` that contains ``op``.
+
+    The list is empty outside of a ``linalg.generic``.
+    """
     current = op.parent
     while current is not None and current.operation.name != "linalg.generic":
         current = current.operation.parent
@@ -78,7 +81,10 @@ def _extents(op: ir.Operation) -> list[int]:
 
 
 def _is_below(value: ir.Value, size: int) -> bool:
-    """Whether an index is a constant or a ``linalg.index`` that is known to be below ``size``."""
+    """Whether an index is provably in [0, ``size``).
+
+    The index must be a constant, or a ``linalg.index`` of a loop with at most ``size`` iterations.
+    """
     owner = value.owner
     number = constant_integer(value)
     if number is not None:

@@ -10,10 +10,11 @@ from rammer_mlir.passes.legalization.elementwise import index
 
 
 def select_in_bodies(module: ir.Module) -> None:
-    """Replace ``scf.if`` in bodies by both branches and a select, innermost first.
+    """Replace each ``scf.if`` in the body of a ``linalg.generic`` by both branches and selects.
 
-    In the clone of a branch that is not taken, divisors and indices are replaced by 1 and 0, so
-    that it cannot trap.
+    Inner ``scf.if`` operations are replaced before outer ones. The clones of both branches are
+    always executed. To prevent traps, the clone of the branch that the condition excludes divides
+    by 1 and reads tensors at index 0.
     """
     for generic in operations_named(module.operation, "linalg.generic"):
         for op in reversed(list(operations_named(generic, "scf.if"))):
@@ -34,10 +35,10 @@ def _select(op: ir.Operation) -> None:
 
 
 def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
-    """Clone branch ``number`` of an ``scf.if`` so that it cannot trap; return its values.
+    """Clone branch ``number`` of an ``scf.if`` so that the clone cannot trap; return its results.
 
-    ``is_taken`` is true if the ``scf.if`` would execute the branch; otherwise, the clone divides by
-    1 and reads element 0.
+    ``is_taken`` is true if the ``scf.if`` would execute the branch. If it is false, the clone
+    divides by 1 and reads element 0 of tensors.
     """
     *inner, last = op.regions[number].blocks[0].operations
     mapping: ValueMap = {}

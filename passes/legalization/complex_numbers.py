@@ -26,7 +26,11 @@ def lower_complex(module: ir.Module) -> None:
 
 
 def _split_selections(module: ir.Module) -> bool:
-    """Replace selects of complex numbers by selects of each part; return whether any was found."""
+    """Replace each ``arith.select`` of complex scalars by two selects of real scalars.
+
+    The two selects compute the real and the imaginary part. Return True if the module had such a
+    select.
+    """
     found = [
         op
         for op in operations_named(module.operation, "arith.select")

@@ -17,10 +17,10 @@ _DENSE = re.compile(r"dense<(?P<values>.*)> : tensor<", re.DOTALL)
 
 
 def constant_parts(op: ir.Operation) -> list[ir.Value]:
-    """Emit the tensors that store an ``arith.constant`` of an unsupported type, and return them.
+    """Emit constants of supported types that store an ``arith.constant`` tensor; return them.
 
-    For complex numbers, these are a tensor of real parts and a tensor of imaginary parts; for
-    narrow types, one tensor.
+    A complex constant is stored as a tensor of real parts and a tensor of imaginary parts. A
+    constant of a narrow type is stored as a single tensor.
     """
     kind = ir.RankedTensorType(op.results[0].type)
     storage = storage_of(kind.element_type)
@@ -31,9 +31,10 @@ def constant_parts(op: ir.Operation) -> list[ir.Value]:
 
 
 def _complex_parts(op: ir.Operation, kind: ir.RankedTensorType) -> list[ir.Value]:
-    """Emit the real and the imaginary part of a complex constant, read from its text.
+    """Emit a constant for the real and one for the imaginary parts of a complex constant.
 
-    The bindings have no class for dense attributes of complex numbers.
+    The elements are parsed from the printed operation, because the bindings have no class for dense
+    attributes of complex numbers.
     """
     found = _DENSE.search(op.get_asm())
     assert found is not None, "resources and sparse constants are dense by now"

@@ -36,7 +36,7 @@ def lower_destinations(module: ir.Module) -> None:
 def _allocated(op: ir.Operation) -> ir.Value:
     """Return the tensor that replaces a ``bufferization.alloc_tensor``.
 
-    It is the tensor that the allocation copies, or a new empty tensor.
+    This is the tensor that the allocation copies, or a new ``tensor.empty`` if it copies none.
     """
     sizes, copied, _ = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
     if copied:
@@ -62,12 +62,15 @@ def _has_simple_bounds(op: ir.Operation) -> bool:
 
 
 def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit nested ``scf.for`` loops for an ``scf.forall``; return the final shared tensors.
+    """Emit the ``scf.for`` loops of an ``scf.forall`` that are not yet emitted, and their body.
+
+    Each call emits one loop and calls itself for the next inner loop. Return the values of the
+    shared tensors after the loops.
 
     Args:
         op: the ``scf.forall``.
-        counters: the induction variables of the loops around the current one.
-        shared: the shared tensors, which the loops carry.
+        counters: the induction variables of the outer loops that are already emitted.
+        shared: the current values of the shared tensors, which the loops carry.
     """
     bounds = _bounds(op)
     if len(counters) == len(bounds):

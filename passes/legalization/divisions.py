@@ -1,8 +1,8 @@
 """Guards integer divisions with operands that could trap and end the process.
 
-MLIR leaves a division by zero, and the quotient of the least number and -1, undefined; processors
-raise a signal. With the guards, ``a / 0`` is ``a``, ``a rem 0`` is 0, and the least number divided
-by -1 is itself.
+In MLIR, a division by zero is undefined, and so is the least integer divided by -1; processors
+raise a signal for both. With the guards, ``a / 0`` is ``a``, ``a rem 0`` is 0, and the least
+integer divided by -1 is itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _INDEX_BITS = 64
 
 
 def guard_divisions(module: ir.Module) -> None:
-    """Make integer divisions and remainders that would trap divide by 1 instead."""
+    """Replace the divisor of an integer division or remainder by 1 where the operation would trap.
+
+    A select on the operands, emitted before the operation, makes this decision at run time.
+    """
     for op in nested_operations(module.operation):
         if op.name in SIGNED | UNSIGNED and _may_trap(op.operands[1]):
             with ir.InsertionPoint(op), op.location:

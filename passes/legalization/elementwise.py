@@ -23,9 +23,9 @@ def per_element(
     """Emit a loop nest that computes each element of a tensor independently; return the tensor.
 
     Args:
-        shape: the shape of the tensor.
-        element: its element type.
-        inputs: tensors, each with the indexing map from the indices of an element of the result.
+        shape: the shape of the result.
+        element: the element type of the result.
+        inputs: pairs of a tensor and its indexing map, from the result's indices to the tensor's.
         body: emits an element of the result from elements of the inputs and the indices.
     """
     rank = len(shape)
@@ -41,9 +41,10 @@ def per_element(
 
 
 def cloned_body(block: ir.Block, arguments: Values) -> ir.Value:
-    """Clone a block's operations without the terminator; return the value that it yields.
+    """Clone a block at the insertion point, without its terminator; return the yielded value.
 
-    ``arguments`` replace those of the block.
+    The clone uses ``arguments`` in place of the block's arguments. The yielded value is the clone
+    of the terminator's first operand.
     """
     mapping: ValueMap = dict(zip(block.arguments, arguments, strict=True))
     *inner, last = block.operations
@@ -64,7 +65,7 @@ def index(value: int) -> ir.Value:
 
 
 def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
-    """Emit the conjunction of truth values, at least one, and return it."""
+    """Emit the logical AND of one or more i1 values, and return it."""
     found, *rest = conditions
     for condition in rest:
         found = arith.andi(found, condition)

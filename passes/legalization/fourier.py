@@ -1,8 +1,8 @@
-"""Lowers ``stablehlo.fft`` to products with matrices of the discrete Fourier transform.
+"""Lowers ``stablehlo.fft`` to multiplications by the matrices of discrete Fourier transforms.
 
-Specification: https://openxla.org/stablehlo/spec#fft. A dimension of n elements costs n
-multiplications for each element. The emitted operations compute on tensors of real parts and of
-imaginary parts.
+Specification: https://openxla.org/stablehlo/spec#fft. A transform along a dimension of n elements
+costs n multiplications for each element of the result. Complex tensors are computed as two real
+tensors, one of real parts and one of imaginary parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Matrix = NDArray[np.float64]
 def lower_fourier_transforms(module: ir.Module) -> None:
     """Replace each ``stablehlo.fft`` of static shape by products with constant matrices.
 
-    Transforms of more than ``_MOST_ELEMENTS`` elements along a dimension remain unchanged.
+    Transforms of more than 2048 elements along a dimension (``_MOST_ELEMENTS``) remain unchanged.
     """
     if stablehlo is None:
         return
@@ -66,8 +66,9 @@ class _Transform:
     def of_real(self, given: ir.Value) -> ir.Value:
         """Emit the transform of the real tensor ``given``, and return the complex result.
 
-        For n elements along the last dimension, the result has n / 2 + 1: the other elements of the
-        transform are conjugates of these, and are omitted.
+        If ``given`` has n elements along the last dimension, the result has ``n // 2 + 1`` elements
+        along it. The transform's other elements are conjugates of returned elements, and are
+        omitted.
         """
         count = self._lengths[-1]
         matrix = _matrix(count, is_inverse=False)[:, : count // 2 + 1]
@@ -77,11 +78,11 @@ class _Transform:
         )
 
     def to_real(self, given: ir.Value) -> ir.Value:
-        """Emit the real tensor whose transform is ``given``, and return it.
+        """Emit the inverse transform of the complex tensor ``given``, and return the real result.
 
-        For n elements of the result along the last dimension, ``given`` has n / 2 + 1: the other
-        elements of the transform are conjugates of these, and are omitted. The transform is
-        inverted along all other dimensions first.
+        If the result has n elements along the last dimension, ``given`` has ``n // 2 + 1`` elements
+        along it: the omitted elements are conjugates of given elements. The last dimension is
+        transformed after all other dimensions.
         """
         real, imaginary = self._transform_along_axes(
             *_parts(given), is_inverse=True, without_last=True
@@ -115,7 +116,10 @@ class _Transform:
         return real, imaginary
 
     def _product(self, value: ir.Value, matrix: Matrix, dimension: int) -> ir.Value:
-        """Emit the product of each line along a dimension, as a row vector, with a matrix."""
+        """Emit the product of a tensor and a constant matrix along a dimension of the tensor.
+
+        Each vector along ``dimension`` is multiplied, as a row vector, by ``matrix``.
+        """
         kind = ir.RankedTensorType(value.type)
         dtype = dtype_of(kind.element_type)
         weights = dense_attribute(np.ascontiguousarray(matrix).astype(dtype), kind.element_type)
@@ -150,8 +154,8 @@ _KINDS: dict[str, Callable[[_Transform, ir.Value], ir.Value]] = {
 def _matrix(count: int, *, is_inverse: bool) -> NDArray[np.complex128]:
     """Return the square matrix of a discrete Fourier transform of ``count`` elements.
 
-    The shape is (count, count). If ``is_inverse``, it is the matrix of the inverse transform, with
-    the factor ``1 / count``. Angles are reduced modulo 2 pi.
+    The shape is (count, count). If ``is_inverse``, the matrix is that of the inverse transform,
+    with the factor ``1 / count``. Angles are reduced modulo 2 pi.
     """
     turns = np.outer(np.arange(count), np.arange(count)) % count / count
     matrix = np.exp((2j if is_inverse else -2j) * np.pi * turns)

@@ -43,10 +43,10 @@ def uses_dialect(module: ir.Module, dialect: str) -> bool:
 
 
 def run(module: ir.Module, *passes: str, is_verified: bool = True) -> None:
-    """Run passes of MLIR, given in the syntax of pipelines, on a module.
+    """Run MLIR passes, given as elements of a textual pass pipeline, on a module.
 
     If ``is_verified``, the module is verified after each pass; otherwise, the caller has to verify
-    it.
+    the module.
 
     Raises:
         FindingsError: with the diagnostics of the pass that fails.
@@ -91,8 +91,8 @@ def structure_control_flow(module: ir.Module) -> None:
 def prepare_stablehlo(module: ir.Module) -> None:
     """Rewrite StableHLO into the operations that MLIR's lowering of StableHLO supports.
 
-    CHLO is lowered, deprecated operations are replaced, composites inlined, and types made
-    signless.
+    CHLO is lowered to StableHLO, deprecated operations are replaced, StableHLO composites are
+    inlined, and integer types become signless.
     """
     if stablehlo is None:
         return
@@ -123,9 +123,9 @@ def _drop_hints(module: ir.Module) -> None:
 
 
 def _has_signs(module: ir.Module) -> bool:
-    """Whether a function of a module without TOSA takes signed or unsigned integers.
+    """Whether any function argument has signed or unsigned integers, and the module has no TOSA.
 
-    In modules with TOSA, TOSA's own pass makes integers signless.
+    For modules with TOSA the result is False, because a TOSA pass makes their integers signless.
     """
     kinds = [
         element_of(argument.type)
@@ -145,9 +145,10 @@ _LOGICAL = {
 
 
 def _make_logical(module: ir.Module) -> None:
-    """Replace arithmetic on i1 by ``or`` and ``and``, which StableHLO specifies.
+    """Replace StableHLO arithmetic on i1 by logical operations, as StableHLO specifies.
 
-    MLIR's lowering would add modulo 2.
+    ``add`` and ``maximum`` become ``or``; ``multiply`` and ``minimum`` become ``and``. MLIR's
+    lowering would add modulo 2, so that true + true would be false.
     """
     truth = ir.IntegerType.get_signless(1)
     for op in list(operations_named(module.operation, *_LOGICAL)):

@@ -1,8 +1,8 @@
-"""Turns the destinations that element-wise loop nests read into inputs of the nests.
+"""Gives elementwise loop nests that read their destination a new destination.
 
-MLIR's fusion of element-wise operations would fuse such a nest into a reader that has additional
-loops. Each iteration of these loops would then read the values that the previous iteration has
-written.
+The old destination becomes an input of the nest. Otherwise MLIR's elementwise fusion could fuse the
+nest into a consumer with additional loops, and each iteration of the additional loops would read
+the values that the previous iteration has written.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rammer_mlir.passes.ir.traversal import replace
 
 
 def read_destinations(function: ir.OpView) -> None:
-    """Turn each destination that an element-wise ``linalg.generic`` reads into an input of it.
+    """If an elementwise ``linalg.generic`` reads its destination, make the destination an input.
 
-    The results are computed in new tensors. Nests with dynamic shapes or reductions, and nests
-    inside of loops, are unchanged.
+    The results are computed in new tensors. A ``linalg.generic`` inside a loop or branch remains
+    unchanged; so do generics with reductions, and destinations with dynamic shapes.
     """
     for op in list(function.operation.regions[0].blocks[0].operations):
         if is_generic(op):
@@ -30,10 +30,10 @@ def read_destinations(function: ir.OpView) -> None:
 
 
 def _read_outputs(nest: Structured) -> list[int]:
-    """Return the numbers of the outputs that the body reads and that the nest writes completely.
+    """Return the indices of the outputs that the nest both reads and overwrites completely.
 
-    Other outputs are left out, because their unwritten elements keep their values. Outputs of
-    dynamic shape are left out too.
+    An output of which the nest writes only some elements is excluded, because its other elements
+    must keep their old values. Outputs of dynamic shape are excluded too.
     """
     return [
         number
@@ -68,9 +68,10 @@ def _rewrite(nest: Structured, read: Sequence[int]) -> None:
 
 
 def _move_body(op: ir.Operation, made: ir.Operation, num_inputs: int, read: Sequence[int]) -> None:
-    """Clone the body of ``op`` to ``made``, which reads the outputs numbered ``read`` as inputs.
+    """Clone the body of ``op`` into ``made``, which reads some outputs of ``op`` as inputs.
 
-    These are the last inputs of ``made``, after the ``num_inputs`` inputs of ``op``.
+    ``made`` has the ``num_inputs`` inputs of ``op``, followed by one input for each output of
+    ``op`` whose index is in ``read``.
     """
     old = op.regions[0].blocks[0]
     arguments = list(old.arguments)

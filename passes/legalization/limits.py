@@ -11,8 +11,8 @@ from rammer_mlir.passes.ir.fills import filling
 def is_limit(value: ir.Value, *, is_least: bool) -> bool:
     """Whether all elements of a tensor are the least (or the largest) number of their type.
 
-    For ``is_least``, this is minus infinity, the least finite number or the least signed integer;
-    otherwise, it is the opposite limit.
+    If ``is_least``, this is minus infinity, the least finite number or the least signed integer;
+    otherwise, it is plus infinity, the largest finite number or the largest signed integer.
     """
     number = _filled(value)
     if isinstance(number, ir.IntegerAttr) and isinstance(number.type, ir.IntegerType):

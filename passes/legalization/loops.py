@@ -22,7 +22,10 @@ _MOST_OPERATIONS = 2048
 
 
 def unroll_loops(module: ir.Module) -> None:
-    """Unroll ``scf.for`` loops with small constant trip counts, outer loops first."""
+    """Unroll ``scf.for`` loops with small constant trip counts, outer loops first.
+
+    A loop is unrolled if it has at most 64 iterations and unrolling makes at most 2048 operations.
+    """
     while True:
         found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
         if not found:

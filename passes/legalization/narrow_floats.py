@@ -40,9 +40,9 @@ def _is_narrow(value: ir.Value) -> bool:
 
 
 def expand_conversions(module: ir.Module) -> None:
-    """Replace conversions of floats of at most 8 bits by arithmetic on their bits.
+    """Replace conversions from and to floats of at most 8 bits by arithmetic on their bits.
 
-    An f64 is rounded to f32 first, as ml_dtypes rounds it.
+    A conversion from f64 rounds to f32 first, and then to the narrow type; ml_dtypes does the same.
     """
     for op in operations_named(module.operation, *_CONVERSIONS):
         source, result = op.operands[0], op.results[0]
@@ -59,18 +59,19 @@ def _dtype(value: ir.Value) -> DType:
 
 
 def _given(value: ir.Value) -> Scalar:
-    """Return a value as a ``Scalar`` for arithmetic.
+    """Return a ``Scalar``, which has operators that emit arithmetic, for an SSA value.
 
-    A float of at most 8 bits is returned as an i8 with the same bits.
+    The ``Scalar`` of a float of at most 8 bits holds the float's bits as an i8.
     """
     storage = storage_of(value.type)
     return Scalar(value if storage is None else storage.store(value)[0], _dtype(value))
 
 
 def _as_float(found: Scalar, kind: ir.Type) -> ir.Value:
-    """Return a ``Scalar`` as a value of the type ``kind``.
+    """Return the SSA value of type ``kind`` that a ``Scalar`` holds.
 
-    If ``kind`` is a float of at most 8 bits, the scalar is an i8 with the float's bits.
+    If ``kind`` is a float of at most 8 bits, the ``Scalar`` holds the float's bits as an i8, which
+    is converted to ``kind``.
     """
     storage = storage_of(kind)
     return found.value if storage is None else storage.load([found.value])

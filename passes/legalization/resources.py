@@ -24,8 +24,8 @@ def read_resources(module: ir.Module) -> None:
     Complex constants remain unchanged.
 
     Raises:
-        FindingsError: with the constants whose values were elided when the module was printed, or
-            whose size is wrong.
+        FindingsError: with the constants that are sparse, whose values were elided when the module
+            was printed, or whose size is wrong.
     """
     found = [
         op
@@ -53,7 +53,10 @@ def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
 
 
 def _is_complex(op: ir.Operation) -> bool:
-    """Whether a constant is complex; the bindings have no class for complex values."""
+    """Whether the elements of a constant are complex.
+
+    Such constants are left out here, because the bindings have no class for complex attributes.
+    """
     return isinstance(element_of(op.results[0].type), ir.ComplexType)
 
 
@@ -62,10 +65,10 @@ def _attribute_names(op: ir.Operation) -> list[str]:
 
 
 def _read(op: ir.Operation, name: str, content: bytes | None) -> str:
-    """Replace a resource in attribute ``name`` by its content; return an error message or ''.
+    """Replace the resource in attribute ``name`` of a constant by a dense attribute of its content.
 
-    ``content`` is None if the module has no content for the resource. A constant of an unsupported
-    type remains unchanged.
+    Return an error message, or an empty string if there is no error. ``content`` is None if the
+    module has no content for the resource. A constant of an unsupported type remains unchanged.
     """
     kind = ir.RankedTensorType(op.results[0].type)
     dtype = dtype_of(kind.element_type)

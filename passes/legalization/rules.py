@@ -98,7 +98,7 @@ def check_interface(function: ir.OpView) -> None:
     """Check the types of a function's arguments and results, before any rewrite.
 
     Raises:
-        FindingsError: if arguments or results have unsupported types; it contains all of them.
+        FindingsError: if arguments or results have unsupported types; the error lists at most 50.
     """
     found = list(_interface_problems(function))
     if found:
@@ -106,10 +106,13 @@ def check_interface(function: ir.OpView) -> None:
 
 
 def check_given(module: ir.Module) -> None:
-    """Check that a module has no operation that cannot be rewritten or would crash MLIR's passes.
+    """Check that each function has one block, and only operations that passes can lower.
+
+    Unranked tensors are refused, and so are operations on complex numbers that MLIR's passes would
+    crash on or lower wrongly.
 
     Raises:
-        FindingsError: if there are such operations; it contains all of them.
+        FindingsError: if functions or operations break these rules; the error lists at most 50.
     """
     found = [problem for function in functions(module) for problem in _given_problems(function)]
     if found:
@@ -119,10 +122,10 @@ def check_given(module: ir.Module) -> None:
 def check_before_lifting(module: ir.Module) -> None:
     """Check the rules that have to hold before scalars are lifted to 0-D tensors.
 
-    Loops must be able to update the tensors that they carry in place, and shapes must be static.
+    Shapes must be static. A tensor that a loop carries must be updatable in place by the loop.
 
     Raises:
-        FindingsError: if loops or shapes break these rules; it contains all of them.
+        FindingsError: if loops or shapes break these rules; the error lists at most 50 violations.
     """
     found = loop_problems(module.operation)
     for function in functions(module):
@@ -133,10 +136,12 @@ def check_before_lifting(module: ir.Module) -> None:
 
 
 def check_operations(module: ir.Module) -> None:
-    """Check that a module holds operations of the stage `linalg`, on elements of any type.
+    """Check that a module has only operations of the stage `linalg`.
+
+    Element types that are stored in other types later, such as complex numbers, are allowed.
 
     Raises:
-        FindingsError: if there are unsupported operations; it contains all of them.
+        FindingsError: if there are unsupported operations; the error lists at most 50.
     """
     found: list[OperationError] = []
     for op in _entry_operations(module):
@@ -146,11 +151,11 @@ def check_operations(module: ir.Module) -> None:
 
 
 def check_legal(module: ir.Module) -> None:
-    """Check that a module is at the stage `linalg`.
+    """Check that a module's operations, shapes and element types are legal at stage `linalg`.
 
     Raises:
-        FindingsError: if there are operations or types that the compiler does not support; it
-            contains all of them.
+        FindingsError: if there are operations or types that the compiler does not support; the
+            error lists at most 50.
     """
     found: list[OperationError] = []
     for function in functions(module):
@@ -163,7 +168,7 @@ def check_legal(module: ir.Module) -> None:
 
 
 def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations that stand directly in public functions."""
+    """Yield the top-level operations of all public functions."""
     for function in functions(module):
         if not is_private(function):
             yield from (op.operation for op in function.operation.regions[0].blocks[0].operations)
@@ -191,7 +196,7 @@ def _interface_problems(
 
 
 def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
-    """Return the error message about the type of an input or output; empty if it is valid.
+    """Return the error message about the type of a value; empty if the type is valid.
 
     If ``is_static``, the shape has to be static.
     """
@@ -249,10 +254,10 @@ def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
 def _nest_problems(
     op: ir.Operation, dialects: Sequence[str], *, is_stored: bool
 ) -> Iterator[OperationError]:
-    """Yield the errors in an operation directly in a function, and in its nested operations.
+    """Yield the errors of a function's top-level operation and of the operations nested in it.
 
     Args:
-        op: the operation.
+        op: the top-level operation.
         dialects: the dialects whose operations on scalars are allowed.
         is_stored: whether tensors must have static shapes and element types in ``SUPPORTED``.
     """
@@ -272,10 +277,10 @@ def _nest_problems(
 
 
 def _coverage_problem(op: ir.Operation) -> str:
-    """Return an error message if the loops of a loop nest do not cover one of its results.
+    """Return an error message if a ``linalg.generic`` leaves elements of a result unwritten.
 
-    Return an empty string if they cover all results. A result whose destination the body reads need
-    not be covered, because other elements keep their values.
+    Return an empty string if the loops write all elements. A result may stay partly unwritten if
+    the body reads its destination: the unwritten elements then keep the destination's values.
     """
     if op.name != "linalg.generic":
         return ""
@@ -291,7 +296,10 @@ def _coverage_problem(op: ir.Operation) -> str:
 
 
 def _covers(map_: ir.AffineMap, shape: Sequence[int]) -> bool:
-    """Whether the results of an indexing map are different loops, or 0 where the size is 1."""
+    """Whether an output's indexing map, over all loops, addresses every element of the output.
+
+    Each dimension must be indexed by a loop of its own, or have size 1.
+    """
     results = list(map_.results)
     loops = [str(each) for each in results if isinstance(each, ir.AffineDimExpr)]
     others = [
@@ -303,7 +311,7 @@ def _covers(map_: ir.AffineMap, shape: Sequence[int]) -> bool:
 
 
 def _advice(op: ir.Operation) -> str:
-    """Return the advice for the error about an operation without a lowering."""
+    """Return the remedy that the error message about the unsupported operation ``op`` gives."""
     found = _OPERATION_ADVICE.get(op.name) or _ADVICE.get(op.name.partition(".")[0])
     return found or "lower it to linalg on tensors first"
 

@@ -23,7 +23,10 @@ _COMPUTING = ("arith", "math", "affine", "complex")
 
 
 def lift_scalars(function: ir.OpView) -> None:
-    """Rewrite a function of one block so that all values between its operations are tensors."""
+    """Rewrite a function of one block so that its operations exchange tensors and no scalars.
+
+    A scalar argument, result or intermediate becomes a 0-D tensor.
+    """
     _Lifting(function).run()
 
 
@@ -106,10 +109,10 @@ class _Lifting:
             self._tensors[result] = per_element([], result.type, elements, body)
 
     def _inputs(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """Return those scalars among ``values`` whose value is already in a 0-D tensor, each once.
+        """Return, without duplicates, the scalars among ``values`` that a 0-D tensor already holds.
 
-        A loop nest reads them from these tensors, as inputs; other scalars, such as constants, are
-        cloned into the body of the loop nest.
+        A loop nest reads these scalars from the 0-D tensors, as inputs. Scalars that no tensor
+        holds, such as constants, are cloned into the body of the loop nest.
         """
         return list(dict.fromkeys(value for value in values if value in self._tensors))
 
@@ -125,7 +128,7 @@ class _Lifting:
         return clone_into(op, mapping, ip)
 
     def _held(self, value: ir.Value) -> ir.Value:
-        """Return the 0-D tensor that holds a scalar; emit it for a constant."""
+        """Return the 0-D tensor that holds a scalar; for a constant scalar, emit the tensor."""
         if value in self._tensors:
             return self._tensors[value]
 
@@ -198,7 +201,11 @@ class _Lifting:
         replace(op, [flat])
 
     def _insert(self, op: ir.Operation) -> None:
-        """Replace a ``tensor.insert`` by a loop nest that compares the indices of each element."""
+        """Replace a ``tensor.insert`` by an elementwise loop nest that selects between two values.
+
+        The element at the insertion's indices is the inserted scalar; every other element is
+        copied.
+        """
         value, target, *places = op.operands
         kind = ir.RankedTensorType(target.type)
         scalars = self._inputs([value, *places])

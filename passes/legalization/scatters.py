@@ -33,7 +33,7 @@ The key is the operation in the scatter's body.
 def lower_scatters(module: ir.Module) -> None:
     """Replace scatters that add, multiply, take a minimum or maximum, or overwrite by reductions.
 
-    Scatters of several operands, and scatters with another function, stay unchanged.
+    Scatters of several operands, and scatters with other combining functions, remain unchanged.
     """
     if stablehlo is None:
         return
@@ -53,13 +53,13 @@ def lower_scatters(module: ir.Module) -> None:
 def torch_scatter(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the reduction that replaces a ``tm_tensor.scatter``, and return its result.
 
-    Any function may combine updates with elements; it is applied in the order of the updates.
-    Updates at indices out of range are left out. Return None if a dimension of the result has
-    neither an index nor a window.
+    The scatter's body, which combines an update with an element, may be any function; updates are
+    combined in their order. Updates with indices out of range are ignored. Return None if a
+    dimension of the result is neither addressed by an index nor covered by the window of an update.
 
     Args:
         op: the scatter.
-        operands: its updates, indices and initial values, of static shapes.
+        operands: the updates, indices and initial values of the scatter, of static shapes.
     """
     updates, indices, original = operands
     update_rank, rank = (ir.RankedTensorType(v.type).rank for v in (updates, original))
@@ -86,7 +86,7 @@ def _signless(kind: ir.Type) -> ir.Type:
 
 
 def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit a cast of a tensor to ``kind``, in which integers may have another signedness.
+    """Emit a cast of a tensor to ``kind``, which may differ in the signedness of its integers.
 
     The cast disappears when StableHLO is lowered.
     """
@@ -188,7 +188,7 @@ def _reduction(operands: Sequence[ir.Value], numbers: _Numbers, combine: _Combin
 
 @dataclass(frozen=True)
 class _Element:
-    """Emits code for a result element and a scatter index, in the body of the loops over both.
+    """Emits the body of the loops over all result elements and all scatter indices.
 
     Attributes:
         indices: the tensor of scatter indices.
@@ -233,9 +233,10 @@ class _Element:
         return all_of(conditions) if conditions else _true(), read
 
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit and return the start index of the update's window, by dimension of the operand.
+        """Emit the start index of an update's window, and return it by dimension of the operand.
 
-        ``scatter`` lists the coordinates of the scatter index.
+        A dimension without a key starts at 0. ``scatter`` has the values of the loops over the
+        scatter indices.
         """
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)
@@ -252,9 +253,9 @@ class _Element:
         return starts | {dimension: places[at] for dimension, at in pairs}
 
     def _windows(self) -> dict[int, int]:
-        """Return the dimension of ``updates`` that corresponds to each dimension of the operand.
+        """Return a map from dimensions of the operand to window dimensions of ``updates``.
 
-        Both are given by number. Dimensions of the operand without a window dimension are left out.
+        Dimensions of the operand without a window dimension in ``updates`` have no key.
         """
         numbers = self.numbers
         without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}

@@ -28,9 +28,9 @@ def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
     """Wrap a loop or branch into an ``scf.execute_region`` that uses and returns only tensors.
 
     Args:
-        op: an operation directly in a function.
-        tensors: the 0-D tensors of computed scalars, by scalar; the operation's scalar results are
-            added.
+        op: the loop or branch, a top-level operation of a function.
+        tensors: a map from each computed scalar to the 0-D tensor that holds the scalar. Scalar
+            results of ``op`` are added to the map.
     """
     kinds = [_tensor_type(value.type) for value in op.results]
     with ir.InsertionPoint(op), op.location:
@@ -74,11 +74,11 @@ def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
 
 
 def loop_problems(root: ir.Operation) -> list[OperationError]:
-    """Return the errors about loops in ``root``, each at its loop.
+    """Return the errors about loops in ``root``, each at the location of its loop.
 
-    An ``scf.while`` has to carry equal types before and after its condition, because otherwise its
-    states cannot be updated in place. The constant step of an ``scf.for`` has to be positive,
-    because otherwise the loop would never end.
+    The operands of an ``scf.while`` must have the same types as its results, because otherwise the
+    loop-carried values cannot be updated in place. The constant step of an ``scf.for`` has to be
+    positive, because otherwise the loop would never end.
     """
     endless = [
         OperationError(op, f"expected a positive step, found {step}; count upwards")

@@ -1,4 +1,4 @@
-"""Lowers slices and gathers that are not views to loop nests that compute the indices."""
+"""Lowers slices and gathers to loop nests that compute indices, unless the slices are views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _DYNAMIC = -(1 << 63)
 
 
 def lower_slices(module: ir.Module) -> None:
-    """Rewrite gathers, slices with dynamic offsets, and strided insertions to loop nests."""
+    """Rewrite gathers, slices with dynamic offsets, and strided insertions to loop nests.
+
+    Reshapes and bitcasts of tensors, and pads by a value that is not a constant, are lowered too.
+    """
     for name, rewrite in _REWRITES.items():
         for op in operations_named(module.operation, name):
             with ir.InsertionPoint(op), op.location:
@@ -30,11 +33,11 @@ def _integers(op: ir.Operation, name: str) -> list[int]:
 class _Slice:
     """The offsets, sizes and strides of a slice operation.
 
-    The operation's operands from number ``first`` on are the dynamic offsets, sizes and strides.
+    The dynamic offsets, sizes and strides are the operation's operands from index ``first`` on.
 
     Attributes:
-        sizes: the static size of each dimension.
-        strides: the static stride of each dimension.
+        sizes: the size of each dimension; ``_DYNAMIC`` if it is dynamic.
+        strides: the stride of each dimension; ``_DYNAMIC`` if it is dynamic.
         is_known: whether all sizes and strides are static; offsets may be dynamic.
         is_static: whether all offsets, sizes and strides are static.
         has_steps: whether any stride differs from 1.
@@ -143,7 +146,7 @@ def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _gather(op: ir.Operation) -> list[ir.Value] | None:
-    """Emit a loop nest that replaces a ``tensor.gather``; return a list of its result."""
+    """Emit a loop nest that replaces a ``tensor.gather``; return its result in a list."""
     source, places = op.operands
     dims = _integers(op, "gather_dims")
     kind = ir.RankedTensorType(op.results[0].type)
@@ -206,10 +209,10 @@ def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
 
 
 def _pad(op: ir.Operation) -> list[ir.Value] | None:
-    """Emit an insertion into a filled tensor that replaces a ``tensor.pad``; return its result.
+    """Replace a ``tensor.pad`` by an insertion into a tensor that is filled with the padding value.
 
-    Return None if the padding value is a constant or depends on the position, or if the widths of
-    the padding are dynamic: such an operation is not replaced.
+    Return the result as a list of one value. Return None, and emit nothing, if the padding value is
+    a constant or depends on the position, or if a padding width is dynamic.
     """
     block = op.regions[0].blocks[0]
     inner = list(block.operations)

@@ -1,4 +1,4 @@
-"""Lowers ``stablehlo.sort`` to counting: the elements that precede an element give its position.
+"""Lowers ``stablehlo.sort``: an element's new index is the count of elements that precede it.
 
 Specification: https://openxla.org/stablehlo/spec#sort. Every pair of elements is compared, so that
 positions are computed independently; equal elements keep their order.
@@ -19,9 +19,9 @@ MOST_ELEMENTS = 4096
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Replace sorts of at most ``MOST_ELEMENTS`` elements along a dimension by counting.
+    """Replace sorts along a static dimension of at most 4096 elements by counting.
 
-    The comparison has to be elementwise; all other sorts remain unchanged.
+    The comparison has to be elementwise, and the shape static; all other sorts remain unchanged.
     """
     if stablehlo is None:
         return
@@ -45,13 +45,16 @@ def _dimension(op: ir.Operation) -> int:
 
 
 class Lines:
-    """Loops over all pairs of elements in the same line, along a dimension of equal tensors.
+    """Emitter of loops that compare each element of a tensor with all elements of its line.
+
+    A line consists of the elements whose indices differ only along ``dimension``. The loops run
+    over all pairs of elements in the same line.
 
     Attributes:
-        own: the indexing map of a pair's first element.
-        other: the indexing map of its other element.
-        pairs: the indexing map of a tensor with an additional last dimension, the position of the
-            other element.
+        own: the indexing map from the loops to the first element of a pair.
+        other: the indexing map from the loops to the second element of a pair.
+        pairs: the indexing map from the loops to a tensor with one element per pair; the index
+            along its additional last dimension is the second element's index along ``dimension``.
     """
 
     def __init__(self, shape: Sequence[int], dimension: int) -> None:
@@ -67,14 +70,14 @@ class Lines:
     def places(
         self, inputs: Sequence[tuple[ir.Value, ir.AffineMap]], compare: Callable[[Values], Values]
     ) -> ir.Value:
-        """Emit and return each element's position: the number of elements that sort before it.
+        """Emit and return each element's position: the count of elements that sort before it.
 
         Equal elements keep their order.
 
         Args:
             inputs: tensors, each with its indexing map.
             compare: emits, from elements of the inputs, whether the pair's first element sorts
-                before the other, and whether the other sorts before the first.
+                before the second, and whether the second sorts before the first.
         """
         kind = ir.IndexType.get()
         start = tensor.SplatOp(ir.RankedTensorType.get(self._shape, kind), index(0), []).result
@@ -94,10 +97,11 @@ class Lines:
         return loop.results[0]
 
     def placed(self, value: ir.Value, places: ir.Value, into: ir.Value) -> ir.Value:
-        """Emit and return the tensor ``into`` with elements of ``value`` at their ``places``.
+        """Emit and return a copy of ``into`` with elements of ``value`` at new positions.
 
-        The element of each position is found by a search through the line. Elements with a
-        position beyond the size of ``into`` are left out.
+        ``places`` has the new index, along the sorted dimension, of each element of ``value``.
+        Elements whose new index is out of the bounds of ``into`` are dropped. To find the element
+        for a position, the loops search through the line.
         """
         loop = generic([value, places], into, [self.other, self.other, self.own], self._parallel)
         element = ir.RankedTensorType(value.type).element_type
@@ -111,10 +115,12 @@ class Lines:
 
 
 class _Sort:
-    """Emits a sort along a dimension, which compares all pairs of elements of each line.
+    """Emitter of a sort along a dimension; the sort compares all pairs of elements in each line.
 
-    Comparisons are on tensors of pairs: the operands' dimensions index the first element of a pair,
-    an additional last dimension has the position of the other element in the same line.
+    A line consists of the elements whose indices differ only along the sorted dimension.
+    Comparisons are computed on tensors with one element per pair: the operands' dimensions index
+    the first element of the pair, and an additional last dimension indexes the second element in
+    the same line.
     """
 
     def __init__(self, op: ir.Operation) -> None:
@@ -135,9 +141,9 @@ class _Sort:
         return [lines.placed(value, places, value) for value in self._op.operands]
 
     def _spread(self, value: ir.Value, *, is_other: bool) -> ir.Value:
-        """Emit and return an operand, broadcast to the tensor of pairs.
+        """Emit and return an operand, broadcast to a tensor with one element per pair.
 
-        The element at a pair is the pair's first element, or its other element if ``is_other``.
+        The element is the first of the pair, or the second if ``is_other``.
         """
         dims = list(range(self._rank))
         if is_other:
@@ -154,9 +160,9 @@ class _Sort:
         return ir.RankedTensorType.get(self._pairs, ir.RankedTensorType(value.type).element_type)
 
     def _compared(self, first: Sequence[ir.Value], second: Sequence[ir.Value]) -> ir.Value:
-        """Emit and return, for each pair, whether ``first`` sorts before ``second``.
+        """Emit and return a tensor of i1: for each pair, whether ``first`` sorts before ``second``.
 
-        Each sequence has a tensor of all pairs for each operand of the sort.
+        Each sequence has one tensor per operand of the sort; each tensor has one element per pair.
         """
         block = self._op.regions[0].blocks[0]
         pairs = [v for pair in zip(first, second, strict=True) for v in pair]
@@ -175,10 +181,10 @@ class _Sort:
         return self._at_pairs(last.operands[0], mapping)
 
     def _at_pairs(self, value: ir.Value, mapping: ValueMap) -> ir.Value:
-        """Return the tensor of all pairs that replaces a scalar of the comparison's body.
+        """Return the tensor that replaces a scalar of the comparison's body.
 
-        ``mapping`` maps scalars to such tensors. A scalar from outside of the body is broadcast to
-        all pairs and added to ``mapping``.
+        The tensor has one element per pair. ``mapping`` maps scalars to their tensors. A scalar
+        from outside of the body is broadcast to all pairs and added to ``mapping``.
         """
         if value not in mapping:
             mapping[value] = self._broadcast(value, [])

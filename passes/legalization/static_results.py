@@ -8,7 +8,10 @@ from rammer_mlir.passes.ir.traversal import operations_named, replace
 
 
 def before_casts(value: ir.Value) -> ir.Value:
-    """Return the tensor that a chain of casts starts at; ``value`` itself without casts."""
+    """Return the source of a chain of ``tensor.cast`` that ends at ``value``.
+
+    Return ``value`` itself if it is not the result of a cast.
+    """
     owner = value.owner
     while not isinstance(owner, ir.Block) and owner.name == "tensor.cast":
         value = owner.operands[0]
@@ -33,7 +36,7 @@ def return_static_shapes(function: ir.OpView) -> None:
 
 
 def join_static_shapes(module: ir.Module) -> None:
-    """Give each ``tensor.concat`` of static operands its static shape, followed by a cast."""
+    """Give each ``tensor.concat`` of static operands a static result, cast to its old type."""
     for op in list(operations_named(module.operation, "tensor.concat")):
         kind = ir.RankedTensorType(op.results[0].type)
         parts = [before_casts(value) for value in op.operands]

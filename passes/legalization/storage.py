@@ -24,11 +24,12 @@ Values = Sequence[ir.Value]
 
 
 def store_elements(function: ir.OpView) -> None:
-    """Replace tensors of the element types in ``stored_types`` by tensors of the elements' parts.
+    """Replace each tensor of an unsupported element type by tensors of supported types.
 
-    The function has one block, and all values between its operations are tensors. Parts are, for
-    example, bytes for narrow floats. Complex arguments and results get a last dimension of size 2:
-    real and imaginary part, as in NumPy's memory.
+    Each new tensor stores one part of the elements: narrow floats have one part, a byte; complex
+    numbers have two parts, real and imaginary. A complex argument or result of the function becomes
+    one tensor with an additional last dimension of size 2, as in NumPy's memory. The function must
+    have one block, and its operations must exchange only tensors.
     """
     operation = function.operation
     block = operation.regions[0].blocks[0]
@@ -38,7 +39,10 @@ def store_elements(function: ir.OpView) -> None:
 
 
 def _storage(kind: ir.Type) -> Storage | None:
-    """Return the storage of a tensor or complex type in parts; None if the type is supported."""
+    """Return how the elements of a tensor type, or a complex scalar type, are stored in parts.
+
+    Return None for tensors of supported elements, and for scalars other than complex numbers.
+    """
     if isinstance(kind, ir.RankedTensorType):
         return storage_of(kind.element_type)
     return storage_of(kind) if isinstance(kind, ir.ComplexType) else None
@@ -117,7 +121,7 @@ class _Storing:
         self._rewrites.get(op.name, self._by_parts)(op)
 
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
-        """Clone the operations ``[:upto]`` of a block at the insertion point.
+        """Clone the operations ``[:upto]`` of a block at the insertion point; None clones all.
 
         Operations on values of unsupported element types are rewritten to operations on their
         parts, such as the real and imaginary parts of complex numbers.

@@ -25,7 +25,7 @@ _BYTE = 8
 
 
 class Storage(Protocol):
-    """How an unsupported element type is stored: in a tensor for each of its parts."""
+    """The storage of an unsupported element type: one tensor for each part of the elements."""
 
     @property
     def parts(self) -> Sequence[ir.Type]:
@@ -39,7 +39,7 @@ class Storage(Protocol):
     def store(self, value: ir.Value) -> list[ir.Value]:
         """Emit and return the parts of ``value``, one for each tensor of the storage.
 
-        ``value`` is an element, or a tensor whose parts are then tensors.
+        The parts of an element are scalars; the parts of a tensor are tensors of the same shape.
         """
         ...
 
@@ -56,7 +56,10 @@ def like(kind: ir.Type, element: ir.Type) -> ir.Type:
 
 
 def storage_of(element: ir.Type) -> Storage | None:
-    """Return how an element type is stored in parts; None if tensors of the type are supported."""
+    """Return the storage of an unsupported element type.
+
+    Return None for supported types, and for unsupported types that have no storage.
+    """
     if isinstance(element, ir.ComplexType):
         return _Complex(element) if isinstance(element.element_type, ir.FloatType) else None
     if isinstance(element, ir.FloatType):

@@ -30,7 +30,7 @@ They return None for an operation that they do not support.
 def lower_tm_tensor(module: ir.Module) -> bool:
     """Replace operations of TMTensor on static shapes by loops; return whether any was replaced.
 
-    Other operations stay unchanged.
+    Operations with dynamic shapes, or without a lowering, remain unchanged.
     """
     has_changed = False
     for op in list(operations_named(module.operation, *_REWRITES)):
@@ -52,10 +52,11 @@ def lower_tm_tensor(module: ir.Module) -> bool:
 
 
 def _with_equal_counts(updates: ir.Value, indices: ir.Value) -> list[ir.Value]:
-    """Return the updates and indices of a scatter, cast to the same static number of updates.
+    """Return a scatter's updates and indices, cast to the same static size of dimension 0.
 
-    Canonicalization may have made only one of the numbers static, which the operation's verifier
-    would reject. If both or neither are static, nothing is cast.
+    Dimension 0 counts the updates. Canonicalization may have made its size static in only one of
+    the tensors, which the operation's verifier would reject. If the size is static in both tensors
+    or in none, they are returned unchanged.
     """
     kinds = [ir.RankedTensorType(value.type) for value in (updates, indices)]
     known = [kind.shape[0] for kind in kinds if not kind.is_dynamic_dim(0)]

@@ -38,7 +38,7 @@ def torch_attention(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.V
 
 
 def _is_regular(query: ir.RankedTensorType, others: Sequence[ir.Value]) -> bool:
-    """Whether key, value and mask have ranks and element types that match the query's."""
+    """Whether key, value and mask have the query's rank and element type; the mask may be i1."""
     element = query.element_type
     kinds = [ir.RankedTensorType(value.type) for value in others]
     truth = ir.IntegerType.get_signless(1)
@@ -66,7 +66,10 @@ def _product(
 
 
 def _masked(scores: ir.Value, factor: float, masks: Sequence[ir.Value]) -> ir.Value:
-    """Emit and return the scaled scores, plus the mask if there is one."""
+    """Emit and return the scores times ``factor``, with the mask applied if there is one.
+
+    A float mask is added to the scores; where an i1 mask is false, the score becomes -inf.
+    """
     kind = ir.RankedTensorType(scores.type)
 
     def body(elements: Values, _indices: Values) -> ir.Value:
@@ -113,7 +116,10 @@ def _softmax(scores: ir.Value) -> ir.Value:
 def _reduced(
     value: ir.Value, start: float, combine: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> ir.Value:
-    """Emit and return the reduction of a tensor of floats along its last dimension."""
+    """Emit and return the reduction of a tensor of floats along its last dimension.
+
+    The reduction combines ``start`` and the elements by ``combine``.
+    """
     kind = ir.RankedTensorType(value.type)
     element, last = kind.element_type, kind.rank - 1
     initial = splat(arith.constant(element, start), kind.shape[:-1])

@@ -1,7 +1,8 @@
-"""Lowers ``tm_tensor.scan`` (torch-mlir's dialect TMTensor) to a logarithmic number of steps.
+"""Lowers ``tm_tensor.scan`` (torch-mlir's dialect TMTensor) to parallel steps.
 
-Each step combines all elements with those at a distance that doubles (Hillis and Steele, "Data
-parallel algorithms", 1986), instead of a sequential loop. The function has to be associative.
+Each step combines every element with the element at a distance of 1, 2, 4, ... before it, so that n
+elements take log2(n) steps (Hillis and Steele, "Data parallel algorithms", 1986). The combining
+function has to be associative.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ _ASSOCIATIVE = frozenset(
 def torch_scan(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the steps that replace a ``tm_tensor.scan``; return its output and its accumulator.
 
-    The accumulator is the last slice of the output along the scanned dimension; if the size of this
-    dimension is at most 1, it is the initial accumulator.
+    The returned accumulator is the last slice of the output along the scanned dimension, or the
+    initial accumulator if this dimension has at most one element.
 
     An inclusive scan starts at the first element. An exclusive scan starts at the initial
-    accumulator and leaves out the last element. Return None if the function is not known to be
+    accumulator and leaves out the last element. Return None if the scan's body is not known to be
     associative.
 
     Args:
         op: the scan.
-        operands: its input, and the initial output and accumulator, of static shapes.
+        operands: the input, the initial output and the initial accumulator, of static shapes.
     """
     scanned, output, start = operands
     if not _is_associative(op.regions[0].blocks[0]):
@@ -95,9 +96,10 @@ def _part(value: ir.Value, axis: int, begin: int, end: int) -> ir.Value:
 
 
 def _groups(rank: int, axis: int) -> list[list[int]]:
-    """Return the groups of dimensions in a reshape that drops or adds the axis of size 1.
+    """Return the reassociation of a reshape that drops or adds a dimension of size 1.
 
-    ``rank`` is the rank with the axis.
+    The groups contain dimensions of the larger tensor: ``rank`` is the rank of this tensor, and
+    ``axis`` its dimension of size 1.
     """
     if rank == 1:
         return []
@@ -107,7 +109,7 @@ def _groups(rank: int, axis: int) -> list[list[int]]:
 
 
 def _expanded(value: ir.Value, axis: int) -> ir.Value:
-    """Emit and return a tensor with an additional axis of size 1."""
+    """Emit and return a tensor with an additional dimension ``axis`` of size 1."""
     kind = ir.RankedTensorType(value.type)
     shape = [*kind.shape[:axis], 1, *kind.shape[axis:]]
     result = ir.RankedTensorType.get(shape, kind.element_type)

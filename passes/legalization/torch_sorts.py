@@ -1,6 +1,6 @@
 """Lowers ``tm_tensor.sort`` and ``topk`` to counting the elements that precede each element.
 
-These are operations of torch-mlir's dialect TMTensor, whose comparisons are on scalars.
+The operations are those of torch-mlir's dialect TMTensor.
 """
 
 from __future__ import annotations
@@ -47,10 +47,13 @@ def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]
 def torch_topk(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:
     """Emit the loops that replace a ``tm_tensor.topk``; return the first elements and indices.
 
-    Of equal elements, those with smaller indices are first. Return None if lines have more than
-    ``MOST_ELEMENTS`` elements, or fewer than the results; if the body is not a single comparison;
-    or if the initial values of the results are not the limit of their type that precedes no
-    element, so that they would take part in the selection.
+    Of equal elements, those with smaller indices are first. A line is all elements along the
+    dimension of the selection. Return None in these cases:
+
+    - lines have more than ``MOST_ELEMENTS`` elements, or fewer than the results;
+    - the body is not a single comparison;
+    - the initial values might be selected: they are not the limit of their type, such as -inf, that
+      sorts after all elements.
 
     Args:
         op: the operation.
@@ -77,13 +80,19 @@ def _dimension(op: ir.Operation) -> int:
 
 
 def _lines(op: ir.Operation, value: ir.Value) -> Lines | None:
-    """Return the loops over pairs along the dimension of ``op``; None if lines are too long."""
+    """Return the loops that compare all pairs of elements along the dimension of ``op``.
+
+    Return None if the dimension has more than ``MOST_ELEMENTS`` elements.
+    """
     shape = ir.RankedTensorType(value.type).shape
     return None if shape[_dimension(op)] > MOST_ELEMENTS else Lines(shape, _dimension(op))
 
 
 def _comparison(block: ir.Block) -> ir.Operation | None:
-    """Return the comparison of a body's first two arguments; None if the body is not just that."""
+    """Return the comparison of a body's first two arguments, if the body has no other operation.
+
+    Return None for any other body.
+    """
     *inner, last = [each.operation for each in block.operations]
     if len(inner) != 1 or inner[0].name not in ("arith.cmpf", "arith.cmpi"):
         return None
@@ -99,7 +108,10 @@ def _predicate(op: ir.Operation) -> str:
 
 
 def _is_order(block: ir.Block) -> bool:
-    """Whether a body is known to order all elements: it compares integers, or floats only once."""
+    """Whether a body is known to define an order of all elements, including NaN.
+
+    The body must compare only integers, or be a single ordered or unordered inequality of floats.
+    """
     if not any(each.operation.name == "arith.cmpf" for each in block.operations):
         return True
     found = _comparison(block)
@@ -118,10 +130,11 @@ def _takes_largest(block: ir.Block) -> bool | None:
 def _places(
     op: ir.Operation, lines: Lines, values: Sequence[ir.Value], ties: ir.Value | None = None
 ) -> ir.Value:
-    """Emit and return the position of each element of the tensors ``values`` in its line.
+    """Emit and return each element's index after sorting along the dimension of ``op``.
 
-    Of equal elements, the one with the smaller number in the tensor ``ties`` is first; without
-    ``ties``, the one at the smaller index is first.
+    The elements of the tensors ``values`` at the same index are sorted together. Of equal elements,
+    the element with the smaller value in the tensor ``ties`` is first; without ``ties``, the
+    element with the smaller old index is first.
     """
     block, count = op.regions[0].blocks[0], len(values)
     compared = [*values, *(() if ties is None else (ties,))]
@@ -143,9 +156,10 @@ def _places(
 
 
 def _precedes(block: ir.Block, first: Values, second: Values) -> ir.Value:
-    """Emit and return whether ``first`` sorts before ``second``, by the comparison ``block``.
+    """Emit and return an i1: whether ``block``, a sort's body, orders ``first`` before ``second``.
 
-    NaN is larger than all numbers, as in PyTorch; ordered comparisons alone do not sort it.
+    Each sequence has one scalar for each sorted tensor. NaN counts as larger than all numbers, as
+    in PyTorch: a float comparison is replaced by its ordered predicate and a test for NaN.
     """
     pairs = [value for pair in zip(first, second, strict=True) for value in pair]
     found = cloned_body(block, pairs)

@@ -1,7 +1,8 @@
 """Lowers ``stablehlo.triangular_solve`` to a substitution, which computes one row at a time.
 
 Specification: https://openxla.org/stablehlo/spec#triangular_solve. If ``left_side`` is false, the
-columns of the solution are computed one after another: ``x * a = b`` is solved as ``a' * x' = b'``.
+system is ``x * a = b``. The substitution then computes one column of ``x`` at a time, by solving
+the transposed system.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _OPEN = ir.ShapedType.get_dynamic_size()
 def lower_triangular_systems(module: ir.Module) -> None:
     """Replace each ``stablehlo.triangular_solve`` of real numbers and static shape by a loop.
 
-    Other operations remain unchanged.
+    Systems of complex numbers or of dynamic shape remain unchanged.
     """
     if stablehlo is None:
         return
@@ -34,16 +35,17 @@ def lower_triangular_systems(module: ir.Module) -> None:
 
 @dataclass(frozen=True)
 class _System:
-    """The emitter of the solution of triangular systems of equations.
+    """Emitter of a substitution that solves a batch of triangular systems of equations.
 
     Attributes:
         matrices: the coefficients, of shape ``[..., n, n]``.
-        sides: the right sides, of shape ``[..., n, m]``, or ``[..., m, n]`` if ``on_left`` is
+        sides: the right-hand sides, of shape ``[..., n, m]``, or ``[..., m, n]`` if ``on_left`` is
             false.
         on_left: whether the matrices are the left factors.
-        is_lower: whether the i-th unknown depends on the unknowns before it; if False, on those
-            after it.
-        is_transposed: whether the i-th equation is a column of the matrices.
+        is_lower: whether the i-th unknown depends on the unknowns before it; if False, it depends
+            on the unknowns after it.
+        is_transposed: whether the coefficients of the i-th equation are a column of the matrix; if
+            False, they are a row.
         has_ones: whether all elements of the diagonals are taken as 1, whatever the matrices
             contain.
     """
@@ -57,7 +59,7 @@ class _System:
 
     @staticmethod
     def of(op: ir.Operation) -> _System:
-        """Return the systems of a ``stablehlo.triangular_solve``."""
+        """Return the systems that a ``stablehlo.triangular_solve`` solves."""
         on_left, is_lower, has_ones = (
             ir.BoolAttr(op.attributes[name]).value
             for name in ("left_side", "lower", "unit_diagonal")
@@ -71,7 +73,7 @@ class _System:
 
     @property
     def batch(self) -> list[int]:
-        """The sizes of the leading dimensions; each of their index tuples selects a system."""
+        """The sizes of the batch dimensions: all dimensions of the tensors except the last two."""
         return list(ir.RankedTensorType(self.sides.type).shape)[:-2]
 
     @property
@@ -81,16 +83,16 @@ class _System:
 
     @property
     def columns(self) -> int:
-        """The number of right sides of a system."""
+        """The number of right-hand sides of a system."""
         return ir.RankedTensorType(self.sides.type).shape[-1 if self.on_left else -2]
 
     @property
     def element(self) -> ir.Type:
-        """The element type."""
+        """The element type of the coefficients and the right-hand sides."""
         return ir.RankedTensorType(self.sides.type).element_type
 
     def solution(self) -> ir.Value:
-        """Emit the loop over the unknowns, and return the solution."""
+        """Emit the loop over the unknowns, and return the solution, of the shape of ``sides``."""
         zero = arith.constant(self.element, 0.0)
         start = splat(zero, ir.RankedTensorType(self.sides.type).shape)
         loop = scf.ForOp(index(0), index(self.unknowns), index(1), [start])
@@ -104,10 +106,10 @@ class _System:
         return loop.results[0]
 
     def _known_part(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the sum of coefficients times solved unknowns in equation number ``at``.
+        """Emit the sum, in equation ``at``, of the products of coefficients and solved unknowns.
 
-        ``known`` contains the values of the unknowns solved so far. The result has an element for
-        each system and right side.
+        ``known`` contains the values of the unknowns solved so far. The returned tensor has an
+        element for each right-hand side of each system.
         """
         rank = len(self.batch)
         loops = [ir.AffineDimExpr.get(n) for n in range(rank + 2)]
@@ -131,10 +133,10 @@ class _System:
         return op.results[0]
 
     def _row(self, at: ir.Value, known: ir.Value) -> ir.Value:
-        """Emit the values of unknown number ``at``, one for each system and right side.
+        """Emit the values of unknown ``at``, one for each right-hand side of each system.
 
-        A value is the right side minus ``known``, divided by the diagonal element. ``known`` is the
-        result of ``_known_part``.
+        ``known`` is the result of ``_known_part``. The emitted code subtracts ``known`` from the
+        right-hand side of equation ``at``, and divides the difference by the diagonal coefficient.
         """
         shape = [*self.batch, self.columns]
         rank = len(shape)
@@ -152,7 +154,7 @@ class _System:
         return per_element(shape, self.element, inputs, body)
 
     def _coefficients(self, at: ir.Value) -> ir.Value:
-        """Emit the coefficients of equation ``at`` of each system."""
+        """Emit a tensor with the coefficients of equation ``at`` for each system."""
         place = [None, at] if self.is_transposed else [at, None]
         return self._slice(self.matrices, place)
 
@@ -160,10 +162,10 @@ class _System:
         return [at, None] if self.on_left else [None, at]
 
     def _slice(self, source: ir.Value, place: Sequence[ir.Value | None]) -> ir.Value:
-        """Emit and return a slice of ``source`` that has the same elements of each system.
+        """Emit and return the slice of ``source`` at ``place``, with all batch dimensions.
 
-        ``place`` contains, for each of the last two dimensions of ``source``, an index, or None for
-        all elements. A dimension with an index is dropped.
+        ``place`` has an entry for each of the last two dimensions of ``source``: an index, whose
+        dimension is dropped from the result, or None for the whole dimension.
         """
         offsets, geometry = self._geometry(source, place)
         kept = [size for size, at in zip(geometry[1][-2:], place, strict=True) if at is None]
@@ -177,11 +179,11 @@ class _System:
     def _geometry(
         self, source: ir.Value, place: Sequence[ir.Value | None]
     ) -> tuple[list[ir.Value], tuple[list[int], list[int], list[int]]]:
-        """Return the operands and attributes of a slice that takes the elements at ``place``.
+        """Return the dynamic offsets of a slice, and its static offsets, sizes and strides.
 
-        ``place`` contains, for each of the last two dimensions of ``source``, an index, or None for
-        all. The first result lists the dynamic offsets; the second consists of the static offsets
-        (with MLIR's marker for dynamic offsets), sizes and strides.
+        The slice has all batch dimensions. ``place`` has an entry for each of the last two
+        dimensions of ``source``: an index, or None for the whole dimension. A static offset is
+        MLIR's marker for dynamic offsets where ``place`` has an index.
         """
         shape = list(ir.RankedTensorType(source.type).shape)
         rank = len(self.batch)

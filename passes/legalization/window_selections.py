@@ -65,7 +65,7 @@ def _comparison(op: ir.Operation) -> _Compare | None:
 
 
 def _adds(op: ir.Operation) -> bool:
-    """Whether the operation adds the sources that are scattered to the same element."""
+    """Whether the scatter function of ``op``, a ``select_and_scatter``, is an addition."""
     block = op.regions[1].blocks[0]
     names = [each.operation.name for each in block.operations]
     first = block.operations[0].operation
@@ -114,7 +114,10 @@ class _Windows:
         return len(self.sizes)
 
     def number(self, offsets: Sequence[ir.Value]) -> ir.Value:
-        """Emit the row-major number of an element in its window, given by its offsets, as i32."""
+        """Emit, as i32, the row-major index in a window of the element at ``offsets``.
+
+        ``offsets`` has, for each dimension, the element's offset from the start of the window.
+        """
         found = index(0)
         for extent, offset in zip(self.extents, offsets, strict=True):
             found = arith.addi(arith.muli(found, index(extent)), offset)
@@ -134,10 +137,10 @@ def _i32() -> ir.Type:
 
 
 def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
-    """Emit a reduction over each window of the operand of ``op``; return the selected elements.
+    """Emit a reduction that selects an element of each window of ``op``; return their indices.
 
-    The result has, for each window, the row-major number of the selected element in the window. The
-    number is negative if the window contains padding only. ``keeps`` emits whether the element that
+    The result has, for each window, the row-major index of the selected element in the window. The
+    index is negative if the window contains padding only. ``keeps`` emits whether the element that
     is selected so far stays selected when it is compared with another element.
     """
     operand, rank = op.operands[0], windows.rank
@@ -176,7 +179,7 @@ def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
 
 
 def _padded(operand: ir.Value, windows: _Windows, zero: ir.Value) -> ir.Value:
-    """Emit and return the operand of the windows with its padding, filled with ``zero``.
+    """Emit and return ``operand``, padded as ``windows`` requires, with ``zero`` in the padding.
 
     Elements of the padding are never selected, so that their value does not matter.
     """
@@ -197,9 +200,9 @@ def _padded(operand: ir.Value, windows: _Windows, zero: ir.Value) -> ir.Value:
 def _scattered(op: ir.Operation, windows: _Windows, selected: ir.Value) -> ir.Value:
     """Emit the result of a ``stablehlo.select_and_scatter``, and return it.
 
-    There is a source element for each window. Each element of the result is the sum of the source
-    elements of those windows that selected it. ``selected`` contains the number of the selected
-    element of each window.
+    The source has an element for each window. Each element of the result is the initial value plus
+    the source elements of the windows that selected the element. ``selected`` has, for each window,
+    the row-major index of the selected element in the window.
     """
     source, rank = op.operands[1], windows.rank
     kind = ir.RankedTensorType(op.results[0].type)

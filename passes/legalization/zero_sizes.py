@@ -57,7 +57,7 @@ def _empty(kind: ir.Type) -> ir.Value:
 
 
 def _has_no_steps(op: ir.Operation) -> bool:
-    """Whether a generic has a loop of trip count 0."""
+    """Whether a ``linalg.generic`` has a loop of trip count 0."""
     structured = Structured(op.opview)
     for value, map_ in zip(op.operands, structured.maps, strict=True):
         if isinstance(value.type, ir.RankedTensorType):

@@ -61,13 +61,13 @@ class CacheTraffic:
 
 
 class _Candidate(NamedTuple):
-    """A chain of rOperators that ends at a given rOperator, and for which chunks pay.
+    """A chain of rOperators that ends at a given rOperator, and whose chunks save enough traffic.
 
     Attributes:
-        axis: the dimension of the last rOperator's first used result along which the chain is cut.
+        axis: the cut dimension; the cut tensor is the last rOperator's first result that is used.
         chunks: the number of chunks.
         nodes: the number of operations of the chain.
-        saved: the bytes of traffic that the chunks save.
+        saved: the bytes of traffic between cache and memory that the chunks save.
     """
 
     axis: int
@@ -78,17 +78,17 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CachedChains:
-    """The search for chains of products of run-time values, as in an attention.
+    """The search for chains with at least two contractions of run-time values, as in attention.
 
-    Chains with large weights are not cut, because each chunk would read the weights again. Chains
-    whose chunks would overlap are not cut either.
+    Both factors of these contractions are known only at run time. Chains with large weights are not
+    cut, because each chunk would read the weights again. Chains whose chunks would overlap are not
+    cut either.
 
     Attributes:
         functions: the functions of the rOperators.
         constants: the values known at compile time.
         cache: maximum bytes of the intermediates of a chunk.
-        settled: rOperators at which no chain to compute in chunks ends, as a previous search has
-            found.
+        settled: rOperators that a previous search has excluded as last rOperator of a chain.
     """
 
     functions: CutFunctions
@@ -100,9 +100,10 @@ class CachedChains:
     )
 
     def choose(self, block: ir.Block, chains: ChunkedChains) -> ChunkedChain | None:
-        """Return the last chain of a block to compute in chunks; None if there is no such chain.
+        """Return the last chain in the block that should be cut into chunks; None if there is none.
 
-        Chunks are cut again only if no other chain is left.
+        A chain that ends at a chunk of an earlier chain is returned only if there is no other
+        chain.
         """
         operators = [op for op in block.operations if op.operation.name == OPERATOR]
         # Chunks are cut again only after all chains are cut.
@@ -121,7 +122,7 @@ class CachedChains:
         return None
 
     def _ending_at(self, sink: ir.OpView, chains: ChunkedChains) -> Iterator[_Candidate]:
-        """Yield the chains that end at the rOperator ``sink`` and for which chunks pay."""
+        """Yield the chains that end at rOperator ``sink`` and whose chunks save enough traffic."""
         largest = max(map(tensor_bytes, sink.operation.operands), default=0)
         if largest < self.cache or not self._is_product(sink):
             return
@@ -144,7 +145,10 @@ class CachedChains:
     def _built(
         self, found: _Candidate, sink: ir.OpView, chains: ChunkedChains
     ) -> ChunkedChain | None:
-        """Return the chain ``found`` in its number of chunks; None if the chunks would overlap."""
+        """Return the chain that ``found`` describes, cut into ``found.chunks`` chunks.
+
+        Return None if the chunks would overlap.
+        """
         for chain in chains.ending_at(sink, found.axis, found.chunks):
             if len(chain.nodes) >= found.nodes:
                 same = len(chain.nodes) == found.nodes
@@ -152,7 +156,7 @@ class CachedChains:
         return None
 
     def _is_product(self, op: ir.OpView) -> bool:
-        """Whether an rOperator computes a product of two values known at run time."""
+        """Whether an rOperator contracts two values that are both known only at run time."""
         name = kernel_names(op)[0]
         known = tuple(value in self.constants for value in op.operation.operands)
         if (name, known) not in self._products:
@@ -160,7 +164,7 @@ class CachedChains:
         return self._products[name, known]
 
     def _whole_operands(self, chain: ChunkedChain) -> set[ir.Value]:
-        """Return the operands from outside of a chain that every chunk reads whole."""
+        """Return the values from outside of a chain that every chunk reads as a whole."""
         inside = {result for node in chain.nodes[1:] for result in node.results}
         return {
             value
@@ -170,14 +174,17 @@ class CachedChains:
         }
 
     def _reads_large_weights(self, chain: ChunkedChain) -> bool:
-        """Whether every chunk reads large weights whole, as chunks of longer chains then do too."""
+        """Whether every chunk reads a weight of more than ``_SMALL_CONSTANT`` bytes as a whole.
+
+        If so, this also holds for all longer chains that contain ``chain``.
+        """
         return any(
             value in self.constants and tensor_bytes(value) > _SMALL_CONSTANT
             for value in self._whole_operands(chain)
         )
 
     def _traffic(self, chain: ChunkedChain) -> CacheTraffic | None:
-        """Return a chain's traffic; None if it has fewer than two products."""
+        """Return a chain's traffic; None if fewer than two rOperators contract run-time values."""
         operators = chain.operators
         if sum(map(self._is_product, operators)) < 2:
             return None
@@ -186,7 +193,7 @@ class CachedChains:
         return CacheTraffic(sum(large), sum(map(tensor_bytes, self._whole_operands(chain))))
 
     def _is_exact(self, chain: ChunkedChain) -> bool:
-        """Whether each element of the chain's results is computed once: chunks do not overlap."""
+        """Whether no two chunks compute the same element of a result in the chain."""
         for number, node in enumerate(chain.nodes):
             for result, *cuts in zip(
                 node.results, *(chunk.parts[number] for chunk in chain.chunks), strict=True

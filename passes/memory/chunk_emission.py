@@ -1,4 +1,4 @@
-"""Emits chains of rOperators in chunks."""
+"""Emits the operations that compute a chain of rOperators chunk by chunk."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 
 def emit_chunks(chain: ChunkedChain, cut_functions: CutFunctions) -> list[set[ir.Operation]]:
-    """Replace the operations of ``chain`` by its chunks and concatenations of their results.
+    """Replace the operations of ``chain`` by operations for each chunk, and join the results.
 
-    Return a set of the new operations for each chunk; the last set has the concatenations.
+    Return a set of the new operations for each chunk; the last set has the concatenations of the
+    chunks' results.
     """
     sink = chain.nodes[0]
     made: list[set[ir.Operation]] = []
@@ -44,12 +45,12 @@ def _emit_chunk(
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
 ) -> dict[ir.Value, ir.Value]:
-    """Emit the operations of a chunk; return the part of each used result that it computes.
+    """Emit the operations of a chunk; return the chunk's part of each result of the chain.
 
-    Each key of the dictionary is a result of the last rOperator of ``chain``, each value the
-    emitted part.
+    The dictionary has a key for each used result of the last rOperator of ``chain``; the value is
+    the emitted part of this result.
 
-    ``slices`` memoizes slices of values from outside of the chain; emitted operations are added to
+    ``slices`` memoizes slices of values from outside of the chain. Emitted operations are added to
     ``made``.
     """
     parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}

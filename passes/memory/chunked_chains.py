@@ -1,4 +1,7 @@
-"""Finds chains of rOperators that can be computed in chunks, growing them from the last one."""
+"""Finds chains of rOperators that can be computed in chunks.
+
+A chain starts with its last rOperator, and is extended by producers.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,13 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 class Chunk:
     """The work of one chunk of a chain of rOperators that is computed in chunks.
 
+    A part is an interval of one dimension of a tensor.
+
     Attributes:
-        parts: for each operation of the chain, the part of each result; None for an unused result.
-        needed: for each operation, the part of each operand; None for the whole operand.
+        parts: for each operation of the chain, the computed part of each result; None for an unused
+            result.
+        needed: for each operation, the part of each operand that it reads; None for the whole
+            operand.
     """
 
     parts: tuple[Parts, ...]
@@ -30,9 +37,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkedChain:
-    """A chain of rOperators that is computed in chunks, with the views between them.
+    """A chain of rOperators, and of views between them, that is computed in chunks.
 
-    It may branch, but only the results of its last rOperator are used outside of it.
+    The chain may branch, but operations outside of the chain use only the results of its last
+    rOperator.
 
     Attributes:
         nodes: the operations in reverse order of the block; the first computes the chain's results.
@@ -58,7 +66,7 @@ def intervals(size: int, count: int) -> list[tuple[int, int]]:
 
 
 def first_used(op: ir.OpView) -> ir.Value:
-    """Return the first result with a use of an rOperator; if none is used, its first result."""
+    """Return the first result of an rOperator that has a use; its first result if none has."""
     used = [result for result in op.results if any(True for _ in result.uses)]
     return (used or list(op.results))[0]
 
@@ -68,7 +76,7 @@ def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
 
 
 def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
-    """Return the results of an operation that have a part, each with its part."""
+    """Return pairs of a result and its part, without the results whose part is None."""
     return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
 
 
@@ -82,15 +90,16 @@ class ChunkedChains:
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[ChunkedChain]:
-        """Yield the chains of rOperators to compute in chunks whose last rOperator is ``sink``.
+        """Yield the chains, cut into chunks, that end at the rOperator ``sink``.
 
-        Shorter chains come first; each has at least one intermediate, and begins with an rOperator
-        or a padding. Each chain extends its predecessor, when the iterator is advanced.
+        Shorter chains come first: each chain adds operations before the first operation of the
+        previous chain. A chain has at least one intermediate, and begins with an rOperator or a
+        pad.
 
         Args:
             sink: the last rOperator of each chain.
-            axis: the cut dimension of the first used result of ``sink``; its other results are cut
-                along the same loop.
+            axis: the dimension of the first used result of ``sink`` that is cut; the other results
+                of ``sink`` are cut along the same loop.
             count: the number of chunks.
         """
         if not self._may_be_cut(sink):
@@ -120,8 +129,9 @@ class ChunkedChains:
     ) -> tuple[int | None, ...] | None:
         """Return, for each result of ``sink``, the dimension to cut; None for an unused result.
 
-        ``axis`` is the dimension of the first used result. Return None if the rOperator cannot be
-        computed for the interval ``part`` of these dimensions.
+        ``axis`` is the dimension of the first used result. These dimensions are cut to the interval
+        from ``part[0]`` to ``part[1]``. Return None if the rOperator cannot compute only this
+        interval.
         """
         first = first_used(sink)
         size = shape_of(first)[axis]
@@ -140,7 +150,11 @@ class ChunkedChains:
         return None
 
     def _grown(self, sink: ir.OpView, ends: Parts) -> Iterator[ir.OpView]:
-        """Yield the operations that can be computed in chunks together, from ``sink`` backwards."""
+        """Yield ``sink`` and the operations before it that can be in the same chain.
+
+        The order is from ``sink`` towards the start of the block. ``ends`` has, for each result of
+        ``sink``, the part that a chunk computes.
+        """
         chunk = _GrowingChunk(self._needed, sink, ends)
         inside: set[ir.Operation] = set()
         for op in reversed(self._operations[: self._place[sink.operation] + 1]):
@@ -170,7 +184,9 @@ class ChunkedChains:
 
 @dataclass
 class _GrowingChunk:
-    """A chunk of a chain to which operations are added, from the last one backwards.
+    """A chunk of a chain to which operations are added in reverse order, consumers first.
+
+    A part is an interval of one dimension of a tensor.
 
     Attributes:
         rule: returns the part of each operand that an operation needs for parts of its results.
@@ -183,7 +199,7 @@ class _GrowingChunk:
     ends: Parts
 
     def __post_init__(self) -> None:
-        """Begin with the results of ``sink`` as the only values with parts."""
+        """Create a chunk without operations that needs the parts ``ends`` of ``sink``'s results."""
         self._parts: dict[ir.Value, Cut | None] = dict(_used(self.sink, self.ends))
         self._chosen: list[Parts] = []
         self._needed: list[tuple[Cut | None, ...]] = []
@@ -209,11 +225,12 @@ class _GrowingChunk:
 
 
 def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
-    """Return the part of each result of an operation, None for an unused result.
+    """Return the part of each result that an operation has to compute; None for an unused result.
 
-    If all parts are along the same dimension, and its size is the same in all used results, they
-    are replaced by a part that contains all of them, because the same loops compute the results.
-    Return None if no result is used, or a result is needed whole.
+    ``parts`` maps values to needed parts. If all needed parts are along the same dimension, and all
+    used results have the same size along it, each used result gets the smallest interval that
+    contains all parts, because the same loops compute the results. Return None if no result is
+    used, or a result is needed whole.
     """
     used = [result for result in op.results if result in parts]
     cuts = [cut for result in used if (cut := parts[result]) is not None]
@@ -228,10 +245,10 @@ def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Pa
 
 
 def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
-    """Add to ``parts`` the part ``needed`` of each operand of operation ``op``.
+    """Add to ``parts`` the part in ``needed`` of each operand of operation ``op``.
 
-    A value that already has a part gets a part that contains both. A value that is needed whole, or
-    along two dimensions, gets None.
+    A value that already has a part gets the smallest interval that contains both parts. A value
+    that is needed whole, or along two dimensions, gets None.
     """
     for value, cut in zip(op.operation.operands, needed, strict=True):
         before = parts.get(value, cut)

@@ -1,6 +1,6 @@
 """Chooses the chains of rOperators whose computation in chunks lowers memory usage most.
 
-Only the results of a chain's last rOperator are used outside of it.
+Operations outside of a chain use only the results of the chain's last rOperator.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Found:
 
     Attributes:
         chain: the rOperators, and their chunks.
-        saved: the reduction of memory usage over time, by the measure ``_height``.
-        extra: the work that chunks repeat, as a share of the work without chunks.
+        saved: the reduction of ``_height``, a measure of memory usage in which peaks weigh most.
+        extra: the work that chunks repeat, divided by the work without chunks.
     """
 
     chain: ChunkedChain
@@ -59,7 +59,7 @@ def choose_chain(
         read: the rOperators of a block, with their costs and buffers.
         chains: finds the chains of the same block that can be computed in chunks.
         count: the number of chunks.
-        limit: allowed bytes in use: memory usage up to this limit does not count.
+        limit: allowed bytes of buffers in use: rOperators with at most this usage do not count.
     """
     live = read.steps.live_bytes
     before = _height(live, limit)
@@ -94,10 +94,7 @@ def _around(
 
 
 def _extra_work(read: OperatorSteps, chain: ChunkedChain) -> float:
-    """Return the work that chunks repeat, as a share of the rOperators' work without chunks.
-
-    ``chain`` is computed in chunks.
-    """
+    """Return the work that the chunks of ``chain`` repeat, divided by the work without chunks."""
     cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
     own = added = 0.0
     for number, node in enumerate(chain.nodes):
@@ -109,9 +106,10 @@ def _extra_work(read: OperatorSteps, chain: ChunkedChain) -> float:
 
 
 def _share(node: ir.OpView, parts: Parts) -> float:
-    """Return the largest share of a result of operation ``node`` that a chunk computes.
+    """Return the fraction, from 0 to 1, of an operation's work that a chunk computes.
 
-    ``parts`` lists the part of each result; shares are from 0 to 1.
+    ``parts`` lists the chunk's part of each result of ``node``. If the results have different
+    fractions, the largest is returned.
     """
     return max(
         cut.size / shape_of(result)[cut.axis]
@@ -123,8 +121,8 @@ def _share(node: ir.OpView, parts: Parts) -> float:
 def _height(live: Sequence[int], limit: int) -> float:
     """Return a measure of memory usage in which peaks weigh most.
 
-    It is the sum of ``m ** _POWER`` over the steps with more than ``limit`` bytes in use. ``live``
-    has the bytes in use at each step, and ``m`` is this number in MiB.
+    ``live`` has the bytes in use at each step. The measure is the sum of the sixth powers of these
+    numbers, in MiB, over the steps with more than ``limit`` bytes in use.
     """
     return sum((size / 2**20) ** _POWER for size in live if size > limit)
 
@@ -132,8 +130,8 @@ def _height(live: Sequence[int], limit: int) -> float:
 def _live_in_chunks(read: OperatorSteps, chain: ChunkedChain) -> list[int]:
     """Return the bytes in use at each rOperator of a block if ``chain`` is computed in chunks.
 
-    An rOperator of the chain runs once for each chunk; the maximum over these runs is returned for
-    it.
+    An rOperator of the chain is executed once for each chunk; the returned number is the maximum
+    over these executions.
     """
     steps, origins = _in_chunks(read, chain)
     most = [0] * len(read.operators)
@@ -145,7 +143,7 @@ def _live_in_chunks(read: OperatorSteps, chain: ChunkedChain) -> list[int]:
 def _in_chunks(read: OperatorSteps, chain: ChunkedChain) -> tuple[Steps, list[int]]:
     """Return the sequence of steps if the rOperators of ``chain`` are computed in chunks.
 
-    The second result has, for each step, the number of the rOperator that it executes.
+    The second result has, for each step, the index in ``read.operators`` of the executed rOperator.
     """
     number = {op.operation: n for n, op in enumerate(read.operators)}
     inside = [number[op.operation] for op in chain.operators]
@@ -177,7 +175,7 @@ def _parts(
 ) -> dict[int, int]:
     """Append to ``values`` a buffer for the chunk's part of each intermediate of the chain.
 
-    Return a map from the number of each old buffer to the number of its new buffer.
+    Return a map from the index of each intermediate's old buffer to the index of its new buffer.
     """
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
     results = {read.root(result) for result in chain.nodes[0].results}

@@ -21,7 +21,7 @@ def emit_part(
 
     Args:
         op: an operation that ``operand_cuts`` supports.
-        number: the number of the result.
+        number: the index of the result among the operation's results.
         cut: the part of the result.
         operands: the required parts of the operands.
         ip: the insertion point of the clone.
@@ -40,11 +40,11 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of all results that ``op`` computes together with part ``cut`` of a result.
+    """Return the parts of results that ``op`` computes along with part ``cut`` of one result.
 
-    ``number`` is the number of the result with part ``cut``. For a generic, the list contains, in
-    order, the part of each result that the loop over the cut dimension indexes; for any other
-    operation, it contains only ``cut``.
+    ``number`` is the index of this result. If ``op`` is a ``linalg.generic``, all results are cut
+    along the loop over the cut dimension; results that this loop does not index are omitted. For
+    any other operation, the list contains only ``cut``.
     """
     if not is_generic(op):
         return [cut]
@@ -62,7 +62,7 @@ def part_type(value: ir.Value, cut: Cut) -> ir.Type:
 
 
 def slice_of(value: ir.Value, cut: Cut) -> ir.Value:
-    """Emit and return a slice of a tensor, its part ``cut``, at the current insertion point."""
+    """Emit and return the slice of a tensor that ``cut`` describes."""
     shape = shape_of(value)
     if cut.covers(shape):
         return value

@@ -1,4 +1,4 @@
-"""Creates functions that compute a slice of an rOperator's results, from its function."""
+"""Creates functions that compute only parts of the results of an rOperator's function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Parts = tuple[Cut | None, ...]
 
 @dataclass
 class CutFunctions:
-    """The functions of a module's rOperators, and functions made for parts of their results."""
+    """Creates and memoizes functions that compute only parts of the results of existing functions.
+
+    ``module`` contains the existing and the new functions.
+    """
 
     module: ir.Module
     _known: dict[tuple[str, Parts], Needed | None] = field(
@@ -29,15 +32,15 @@ class CutFunctions:
     _made: dict[tuple[str, Parts], str] = field(default_factory=dict[tuple[str, "Parts"], str])
 
     def __post_init__(self) -> None:
-        """Read the functions of the module by name."""
+        """Index the module's functions by name."""
         self._outliner = Outliner(self.module)
         self._functions = {symbol_name(f): f for f in functions(self.module)}
 
     def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
-        """Return the part of each argument of a function from which parts of results are computed.
+        """Return the part of each argument that a function needs for ``parts`` of its results.
 
-        ``name`` is the name of the function. ``parts`` lists the part of each of its results, None
-        for a result that is not needed. In the returned sequence, None stands for a whole argument.
+        ``name`` is the name of the function. ``parts`` lists the part of each result, None for a
+        result that is not computed. In the returned sequence, None stands for a whole argument.
         Return None if the parts cannot be computed separately.
         """
         key = (name, parts)
@@ -60,10 +63,10 @@ class CutFunctions:
         return _argument_parts(block, operations, wanted)
 
     def part(self, name: str, parts: Parts) -> str:
-        """Return the name of a function that computes only parts of the function ``name``.
+        """Return the name of a function that computes parts of the results of function ``name``.
 
-        ``parts`` lists the part of each result of that function, None for a result that is not
-        computed. The new function is created unless an equal function exists.
+        ``parts`` lists the part of each result, None for a result that is not computed. The new
+        function is created unless an equal function exists.
         """
         key = (name, parts)
         if key not in self._made:
@@ -92,7 +95,7 @@ class CutFunctions:
         return part
 
     def has_run_time_product(self, name: str, known: Sequence[bool]) -> bool:
-        """Whether the function ``name`` contracts two factors that are known only at run time.
+        """Whether function ``name`` contracts two values that are both known only at run time.
 
         ``known`` tells for each argument whether its value is known at compile time.
         """
@@ -119,11 +122,12 @@ def _body(function: ir.OpView) -> ir.Block | None:
 def _argument_parts(
     block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Return the part of each argument of a block from which parts of values are computed.
+    """Return the part of each argument of a block that is needed to compute parts of values.
 
-    ``wanted`` maps each value to the parts of it that are needed; parts of the operands of
-    ``operations`` are added. Return None if an operation cannot compute a part separately, or if
-    the operands of an operation, or an argument, are needed in several different parts.
+    ``wanted`` maps each value to the parts of it that are needed. The needed parts of the operands
+    of ``operations`` are added to this map. Return None if an operation cannot compute a part
+    separately, or if the operands of an operation, or an argument, are needed in several different
+    parts.
     """
     for op in reversed(operations):
         parts = [
@@ -159,7 +163,7 @@ def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | No
 
 
 def _can_cut_clone(op: ir.OpView) -> bool:
-    """Whether a clone of a constant operation can have a smaller tensor as its result.
+    """Whether an operation that emits a constant tensor can emit a smaller tensor instead.
 
     This holds for an empty tensor, a fill and a splat.
     """
@@ -171,9 +175,10 @@ def _can_cut_clone(op: ir.OpView) -> bool:
 
 @dataclass
 class _Emitter:
-    """The emitter of parts of values at the current insertion point, memoized by value and part.
+    """Emits operations that compute parts of values at the current insertion point.
 
-    ``arguments`` maps each argument of the old function to the value that replaces it.
+    Emitted parts are memoized by value and part. ``arguments`` maps each argument of the old
+    function to the value that replaces it.
     """
 
     arguments: ValueMap

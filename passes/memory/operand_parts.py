@@ -48,7 +48,7 @@ Needed = list["Cut | None"]
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
     """Return the part of each operand that an operation reads for part ``cut`` of a result.
 
-    ``number`` is the number of the result. Return None if the part cannot be computed separately:
+    ``number`` is the index of the result. Return None if the part cannot be computed separately:
     the dimension is reduced, indexed by an expression other than a single loop, or indexed twice.
     """
     if is_generic(op):
@@ -58,10 +58,10 @@ def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
 
 
 def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
-    """Return the number of the parallel loop that indexes the cut dimension of a result.
+    """Return the index of the parallel loop over the cut dimension of a result.
 
-    ``number`` is the number of the result. Return None if no single loop indexes the dimension, the
-    loop is a reduction, or the body reads its index.
+    ``number`` is the index of the result, and ``cut.axis`` its cut dimension. Return None if no
+    single loop indexes the dimension, the loop is a reduction, or the body reads the loop's index.
     """
     loop = plain_dim(op.output_maps[number].results[cut.axis])
     if loop is None or not op.parallel[loop] or _reads_index(op.op, loop):
@@ -70,9 +70,10 @@ def cut_loop(op: Structured, number: int, cut: Cut) -> int | None:
 
 
 def result_axis(op: Structured, number: int, loop: int) -> int | None:
-    """Return the dimension of result ``number`` whose index expression is ``loop``.
+    """Return the dimension of a result that a loop indexes without an offset or a factor.
 
-    Return None if there is no such dimension, or ``loop`` also indexes another dimension.
+    ``number`` is the index of the result, ``loop`` the index of the loop. Return None if there is
+    no such dimension, or the loop also indexes another dimension.
     """
     exprs = op.output_maps[number].results
     found = [axis for axis, expr in enumerate(exprs) if loop in loops_in(expr)]
@@ -104,13 +105,21 @@ def _of_generic(op: Structured, number: int, cut: Cut) -> Needed | None:
 def _interval(
     op: Structured, expr: ir.AffineExpr, loop: int, cut: Cut, place: tuple[int, int]
 ) -> Cut | None:
-    """Return the part of an operand's dimension that is read if ``loop`` runs only over a part.
+    """Return the interval of an operand's dimension that is read if ``loop`` is cut to an interval.
 
-    ``expr`` is the index expression of the dimension. ``cut`` is the part of the loop's iterations;
-    all other loops run in full. ``place`` is the number and the size of the dimension. The part
-    begins at the first iteration times the coefficient of ``loop``, so that the same index
-    expression is valid relative to the part. Return None if the expression is not linear, has a
-    negative constant or coefficient, or exceeds the size.
+    Return None if the index expression is not linear, has a negative constant or coefficient, or
+    exceeds the size of the dimension.
+
+    Args:
+        op: the operation.
+        expr: the index expression of the dimension.
+        loop: the index of the loop; all other loops run in full.
+        cut: the interval of the loop's iterations.
+        place: the dimension's index and its size.
+
+    Returns:
+        The interval. It begins at the first iteration times the coefficient of ``loop``, so that
+        ``expr`` also indexes the slice, with iterations that start at 0.
     """
     axis, size = place
     form = linear_form(expr)
@@ -123,7 +132,10 @@ def _interval(
 
 
 def _reads_index(op: ir.OpView, loop: int) -> bool:
-    """Whether a generic's body uses the index of ``loop``, which would start at 0 in each part."""
+    """Whether the body of a ``linalg.generic`` uses the index of ``loop``.
+
+    The index would start at 0 in each part.
+    """
     return any(
         inner.operation.name == "linalg.index"
         and ir.IntegerAttr(inner.operation.attributes["dim"]).value == loop

@@ -26,7 +26,7 @@ class OperatorSteps:
 
     Attributes:
         operators: the rOperator of each step.
-        roots: the owner of each buffer; its position is the number of the buffer in ``steps``.
+        roots: the owner of each buffer, by the index that identifies the buffer in ``steps``.
         steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
             plus bytes moved.
         placement: the buffer and the layout of each tensor.
@@ -41,12 +41,12 @@ class OperatorSteps:
     padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
-        """Return the owner of a tensor's buffer: a value, or the number of a function's output."""
+        """Return the owner of a tensor's buffer: an SSA value, or the index of an output."""
         return _root(self.placement, self.padded, value)
 
 
 def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
-    """Return the rOperators of an entry block on tensors, and the buffers between them.
+    """Return the rOperators of an entry block before bufferization, and their buffers.
 
     Args:
         block: an entry block after `rtask-form-operators`.
@@ -54,7 +54,7 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
             bytes only.
 
     Raises:
-        OperationError: if an rOperator has none of these rKernels.
+        OperationError: if the first rKernel of an rOperator is not in ``kernels``.
     """
     placement = place(block)
     padded = _padded(block, placement)
@@ -152,10 +152,10 @@ def _is_repeatable(
     padded: Mapping[Root, Root],
     kernels: Mapping[str, ir.OpView],
 ) -> bool:
-    """Whether an rOperator can be run again, with equal results in separate buffers.
+    """Whether an rOperator can be executed again, with equal results in separate buffers.
 
-    Each of its results must be in a buffer by itself. Foreign code cannot be repeated, because it
-    may keep a state.
+    Each of its results must own its buffer, or be in an output of the function. Foreign code, and
+    rKernels that update an operand, cannot be repeated.
 
     Args:
         op: the rOperator.

@@ -43,13 +43,14 @@ def choose_groups(
     growth: float,
     device: Device,
 ) -> list[list[Member]]:
-    """Return the groups of operators to merge for the least predicted time on a device.
+    """Return the groups of operators whose merge gives the least predicted time on a device.
 
-    The search divides the graph into stages, as IOS does.
+    Each inner list is one group: its operators become a single operator. The search divides the
+    graph into stages, as IOS does.
 
     Args:
         block: the block of the entry function.
-        mergeable: the matmuls and convolutions that may be merged if their ``kind`` is equal.
+        mergeable: matmuls and convolutions; those with an equal ``kind`` may be merged.
         weights: the module's weights.
         growth: maximum factor by which a merge may increase the number of multiplications.
         device: the device whose cost model predicts times.
@@ -80,10 +81,11 @@ def choose_groups(
 
 
 def _copied(members: Sequence[Member]) -> list[ir.Value]:
-    """Return the results of merged operators that have to be copied out of the merged result.
+    """Return the results of merged operators that need a copy of their slice of the merged result.
 
-    These are results that a concatenation reads. If the concatenation's operands are exactly the
-    results of ``members`` in order, the merged result replaces it, and nothing is copied.
+    A result needs a copy if a concatenation reads it. The exception is a concatenation whose
+    operands are exactly the results of ``members`` in order: the merged result replaces the
+    concatenation.
     """
     results = [member.result for member in members]
     joins = [
@@ -107,10 +109,11 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 
 
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
-    """Return the loop nest of a group's mergeable operator, or of its costliest operation.
+    """Return the loop nest that stands for the cost of a group of fused operations.
 
-    ``member`` is the mergeable operator, None if the group has none. A group without loops gets a
-    nest of one iteration that reads its operands.
+    This is the nest of ``member``, the group's mergeable matmul or convolution, or of the costliest
+    loop nest if ``member`` is None. A group without loops gets a nest of one iteration that reads
+    the operands.
     """
     if member is not None:
         return nest_of_members([member])
@@ -127,7 +130,7 @@ def nest_of_group(member: Member | None, group: Group) -> LoopNest:
 
 
 def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
-    """Return the groups in topological order, and for each node the numbers of its sources.
+    """Return the groups in topological order, and for each graph node the indices of its producers.
 
     Node 0 stands for the model's inputs, node 1 is the first group.
     """
@@ -141,9 +144,9 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
 
 
 def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
-    """Return the numbers of the groups that a group reads from, directly or through views.
+    """Return the indices of the groups whose results a group reads, directly or through views.
 
-    ``number`` maps each operation to the number of its group. The model's inputs have the number
+    ``number`` maps each operation to the index of its group. The model's inputs have the index
     ``_INPUTS``; weights are left out.
     """
     found: set[int] = set()

@@ -17,10 +17,9 @@ from rammer_mlir.passes.weights.merged import WeightPart
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a merged convolution.
+    """The window of a merged convolution, in pixels as (rows, columns).
 
-    ``low`` is the zero padding above and left of the image, ``size`` the size of the window. Both
-    have a number of rows and a number of columns.
+    ``low`` is the zero padding (above, left) of the image, ``size`` the window's (height, width).
     """
 
     low: tuple[int, int]
@@ -41,8 +40,8 @@ class Window:
 def merge_convolutions(group: Sequence[Convolution], weights: DerivedWeights) -> None:
     """Replace convolutions of the same image by a single convolution with all of their filters.
 
-    Slices of its result replace the old results. ``weights`` are the module's weights, to which the
-    concatenated filters are added.
+    Slices of the new result replace the old results. ``weights`` are the module's weights, to which
+    the concatenated filters are added.
     """
     first = group[0]
     window = Window.around(group)
@@ -65,7 +64,7 @@ def _part(member: Convolution, window: Window) -> WeightPart:
 
 
 def _padded(first: Convolution, window: Window) -> ir.Value:
-    """Emit and return the image of a merged convolution, padded with the zeros that it reads.
+    """Emit and return the image of a merged convolution, with the zero padding for its window.
 
     ``window`` is the window of the merged convolution, ``first`` any of the convolutions to merge.
     """

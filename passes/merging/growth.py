@@ -1,4 +1,4 @@
-"""Computes how much merging increases arithmetic, and finds groups within a limit."""
+"""Computes how much merging increases arithmetic, and groups operators up to a maximum increase."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Member = Convolution | Product
 def growth_of(group: Sequence[Member]) -> float:
     """Return the factor by which merging a group increases the number of multiplications.
 
-    It is above 1 only if windows of convolutions are padded to a common window.
+    The factor is above 1 only if windows of convolutions are padded to a common window.
     """
     convolutions = [member for member in group if isinstance(member, Convolution)]
     if not convolutions:
@@ -25,10 +25,11 @@ def growth_of(group: Sequence[Member]) -> float:
 
 
 def groups_within(members: Sequence[Member], growth: float) -> list[list[Member]]:
-    """Return the groups of at least two operators whose merge stays within the factor ``growth``.
+    """Group operators such that a merge multiplies the arithmetic by at most ``growth``.
 
-    Each operator in order is added to the first group for which the merge of all its operators
-    needs at most ``growth`` times as many multiplications as the separate operators.
+    A merged group needs at most ``growth`` times as many multiplications as its separate operators.
+    Each operator joins the first group for which this holds, or starts a new group. Return the
+    groups of at least two operators.
     """
     found: list[list[Member]] = []
     for member in members:

@@ -27,8 +27,8 @@ class Operand:
     """An operand of a loop nest.
 
     Attributes:
-        terms: the coefficients of each dimension's index expression; None for a dimension that
-            every rTask accesses whole.
+        terms: for each dimension, the index expression as pairs of a loop's index and a
+            coefficient; None if every rTask accesses the whole dimension.
         shape: the size of each dimension in elements.
         element_bytes: bytes of an element.
     """
@@ -73,9 +73,10 @@ class LoopNest:
         return TileCost(self.operations * prod(sizes), num_bytes)
 
     def limits(self) -> list[LoopLimit]:
-        """Return the limits on the tile size of each parallel loop.
+        """Return, for each parallel loop, the limit that a tile size has to obey.
 
-        The tiles of a loop along contiguous memory consist of whole vectors.
+        A loop that indexes adjacent elements of an operand must have tiles of whole vectors; other
+        loops have no limit.
         """
         last = {operand.terms[-1] for operand in self.operands if operand.terms}
         return [
@@ -85,10 +86,10 @@ class LoopNest:
 
 @cache
 def estimate(nest: LoopNest, device: Device) -> RKernel:
-    """Return the rKernel of a loop nest's fastest tiling by the device's cost model.
+    """Return an rKernel for the fastest tiling of a loop nest.
 
-    The rKernel has costs, but no boxes. The result is memoized: an equal nest gives the same
-    object.
+    The device's cost model predicts the time of each tiling. The rKernel has costs, but no boxes.
+    The result is memoized: an equal nest gives the same object.
     """
     extents = nest.extents[: nest.num_parallel]
     return estimated_kernel(device, extents, nest.limits(), nest.cost)

@@ -15,8 +15,8 @@ from rammer_mlir.passes.weights.merged import WeightPart
 def merge_products(group: Sequence[Product], weights: DerivedWeights) -> None:
     """Replace products of the same matrix by a single product with the concatenated weights.
 
-    Slices of its result replace the old results. ``weights`` are the module's weights, to which the
-    concatenated weights are added.
+    Slices of the new result replace the old results. ``weights`` are the module's weights, to which
+    the concatenated weights are added.
     """
     first = group[0]
     with ir.InsertionPoint(first.op), first.op.operation.location:

@@ -20,11 +20,12 @@ CHANNELS = 1
 def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
     """Merge the elementwise operations after merged contractions, and replace all results.
 
-    Each contraction's result is replaced by a slice of the merged result, and the old operations
-    are erased.
+    Each contraction's final result is replaced by a slice of the merged final result, and the old
+    operations are erased.
 
     Args:
-        group: the contractions, with their elementwise operations, which differ in weights only.
+        group: the contractions, each with its chain of elementwise operations; the chains differ in
+            their weights only.
         merged: the result of the contraction that replaces them.
         weights: the module's weights.
     """
@@ -37,14 +38,13 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Emit a single elementwise operation that replaces equal operations on the merged results.
-
-    Return its result.
+    """Emit one elementwise operation on the merged value in place of ``ops``; return its result.
 
     Args:
-        ops: for each merged contraction, the elementwise operation at the same position after it.
-        source: the merged value to which it is applied.
-        weights: the module's weights, to concatenate the per-channel weights of the operations.
+        ops: the elementwise operation at the same position after each of the merged contractions;
+            these operations differ in their weights only.
+        source: the merged value to which the new operation is applied.
+        weights: the module's weights; the per-channel weights of ``ops`` are concatenated.
     """
     readings = [Structured(op) for op in ops]
     first = readings[0]
@@ -69,7 +69,7 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
 
 
 def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
-    """Replace each result, after the elementwise operations, by a slice of ``merged``.
+    """Replace the final result of each contraction's elementwise chain by a slice of ``merged``.
 
     A concatenation of exactly these results in order is replaced by ``merged`` itself.
     """

@@ -1,1 +1,1 @@
-"""Converts IR to the scheduler's task graph, and its plan (the schedule) to IR and back."""
+"""Converts IR to the scheduler's task graph, and schedules (plans) to IR and back."""

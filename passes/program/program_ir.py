@@ -40,8 +40,8 @@ class ScheduledModule:
     Attributes:
         builder: the builder to which the operators were added; ``builder.graph()`` is the task
             graph.
-        plan: the schedule; its operator numbers are positions in the task graph.
-        calls: the rKernel and operands of each operator, in the graph's order.
+        plan: the schedule; it identifies operators by their index in the task graph.
+        calls: the rKernel and operands of each operator, by the same index.
         device: the name of the device for which the module is scheduled.
     """
 
@@ -63,7 +63,7 @@ def write_plan(
 
     Args:
         plan: the schedule.
-        calls: the rKernel and operands of each operator, by the operator's number in the plan.
+        calls: the rKernel and operands of each operator, by the operator's index in the plan.
         device: the name of the device for which the plan was made.
         ip: the insertion point of the operations.
     """
@@ -141,8 +141,8 @@ def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
 def record_predictions(module: ir.Module, plan: Plan) -> None:
     """Store a plan's predictions and notes as attributes of the entry function.
 
-    They are the predicted seconds of a run, the number of waits before barrier elimination, and the
-    policy's messages.
+    The attributes are the predicted seconds of a run, the number of waits before barrier
+    elimination, and the policy's messages.
     """
     attributes = entry_function(module).operation.attributes
     i64 = ir.IntegerType.get_signless(64)
@@ -173,7 +173,8 @@ def read_plan(module: ir.Module) -> ScheduledModule:
     """Return the schedule of a module's rPrograms, with its task graph and rKernel calls.
 
     Raises:
-        PassError: if it has no rProgram, or runs of an operator differ in rKernel or buffers.
+        PassError: if the module has no rProgram, or runs of an operator differ in rKernel or
+            buffers.
     """
     programs = program_operations(module)
     if not programs:

@@ -1,4 +1,4 @@
-"""Builds the scheduler's task graph from IR: rOperators, and the boxes that rTasks access."""
+"""Builds the scheduler's task graph from IR, with the boxes of memory that rTasks access."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class GraphBuilder:
     Attributes:
         module: the module with the rKernels and their ``rtask.kernel`` descriptions.
         buffers: the buffers of the graph, without duplicates.
-        roots: for each of ``buffers``, the function argument or the result of an allocation that
-            defines it.
+        roots: for each of ``buffers``, the memref that is the whole buffer: a function argument or
+            the result of an allocation.
         operators: the operators added until now.
     """
 
@@ -70,8 +70,8 @@ class GraphBuilder:
         """Append an rOperator to the graph.
 
         Args:
-            name: its name in messages and timelines.
-            kernels: the function names of its candidate rKernels.
+            name: the rOperator's name in messages and timelines.
+            kernels: the function names of the candidate rKernels.
             operands: the memrefs that are passed to the rKernel.
         """
         candidates = tuple(self.kernel(kernel) for kernel in kernels)
@@ -106,9 +106,9 @@ class GraphBuilder:
         return self._kernels[name]
 
     def view(self, value: ir.Value) -> View:
-        """Return the number of the buffer of a memref, and the memref's offset in it in elements.
+        """Return the buffer of a memref, by its index in the graph, and the memref's offset in it.
 
-        If the graph does not have the buffer yet, the buffer is added.
+        The offset is in elements. If the graph does not have the buffer yet, the buffer is added.
         """
         if value not in self._views:
             root = root_of(value)
@@ -171,7 +171,7 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
 
 
 def _check_buffers(main: ir.OpView) -> None:
-    """Check that the entry function has no operations on tensors: the graph would omit them.
+    """Check that the entry function has no operations on tensors, which a task graph would omit.
 
     Raises:
         OperationError: at the first operation on tensors.
@@ -252,9 +252,10 @@ def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a memref, replaced by row-major strides along dimensions of size 1.
+    """Return the strides of a memref, with a row-major stride for each dimension of size 1.
 
-    Boxes of the same elements then have equal strides.
+    The stride of such a dimension has no effect; with the replacement, boxes of the same elements
+    have equal strides.
     """
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))

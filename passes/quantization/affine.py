@@ -42,18 +42,21 @@ def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
 
 
 def _scale(extent: float, steps: int) -> float:
-    """Return ``extent / steps`` rounded to f32: the scale if ``steps`` steps cover ``extent``."""
+    """Return the scale with which ``steps`` steps cover the real interval length ``extent``.
+
+    The scale is rounded to f32, and is at least ``TINIEST``.
+    """
     return float(np.float32(max(extent / steps, TINIEST)))
 
 
 @dataclass(frozen=True)
 class QuantizedWeight:
-    """A weight in 8 bits, symmetric, with a scale per channel.
+    """A weight that is quantized symmetrically to i8, with a scale per channel.
 
     Attributes:
-        values: i8, of the weight's shape.
-        scales: f32, of the channels' shape.
-        sums: i32, of the channels' shape: the sum of each channel's values.
+        values: the i8 elements, of the weight's shape.
+        scales: f32, one for each channel; the dimensions are the channel dimensions of the weight.
+        sums: i32, of the shape of ``scales``: the sum of each channel's ``values``.
     """
 
     values: NDArray[np.int8]
@@ -62,7 +65,7 @@ class QuantizedWeight:
 
 
 def quantize_weight(weight: NDArray[Any], channels: Sequence[int]) -> QuantizedWeight:
-    """Return a weight in i8 with a scale for each index of the dimensions ``channels``."""
+    """Return a weight quantized to i8, with a scale per index of the dimensions ``channels``."""
     others = tuple(dim for dim in range(weight.ndim) if dim not in channels)
     largest = np.abs(weight).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
     scales = np.maximum(largest / HIGHEST, TINIEST).astype(np.float32)

@@ -25,11 +25,11 @@ from rammer_mlir.passes.regions.units import units_of
 
 @dataclass(frozen=True)
 class Candidate:
-    """A call of an f32 region, and a call of its quantized copy with the same operands.
+    """A call of an f32 region, and a call of its quantized copy, one of which will be erased.
 
     Attributes:
         call: the call of the f32 region.
-        made: the call of the quantized region, with the same results.
+        made: the call of the quantized region, with results of the same types.
         function: the function of the quantized region; calls of equal regions share it.
     """
 
@@ -38,9 +38,10 @@ class Candidate:
     function: ir.OpView
 
     def changed_readings(self) -> Iterator[Reading | str]:
-        """Yield the reading of each operation of the quantized region that is not only in f32.
+        """Yield the readings of the quantized region that have an input or output not of type f32.
 
-        For an operation without a reading, yield its name.
+        For an operation that has no reading, and an operand or result not of type f32, yield the
+        name of the operation.
         """
         for unit in units_of(body_of(self.function), {}):
             if not unit.readings and not _is_f32(unit.root):
@@ -71,13 +72,16 @@ def add_candidates(
     precision: Precision,
     arrays: Mapping[int, Array],
 ) -> list[Candidate]:
-    """Add a quantized region beside each call, with the same operands; return the candidates.
+    """Emit a call of a quantized region before each call of a region; return the candidates.
+
+    The new calls get the operands of the old calls that are still used, and the quantized weights.
 
     Args:
         module: the module whose entry function gets the quantized weights as constants.
-        calls: calls of regions, with the ranges of their contractions' factors.
+        calls: calls of regions; for each contraction of the region, the value ranges of its two
+            factors.
         precision: the precision of the quantized regions.
-        arrays: the weights by the entry function's argument numbers.
+        arrays: the weights by index of the entry function's argument.
     """
     arguments = ArgumentList(entry_function(module))
     maker = _Maker(module, precision, arrays, _Constants(arguments))
@@ -118,7 +122,7 @@ class _Maker:
     Attributes:
         module: the module, which is changed.
         precision: the number formats of the quantized contractions.
-        arrays: the values of weights by the entry function's argument numbers.
+        arrays: the weights by index of the entry function's argument.
         constants: the constants of quantized regions.
         known: the functions of quantized regions, by their text in MLIR's syntax.
     """
@@ -163,7 +167,10 @@ class _Maker:
 
 
 def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Value]:
-    """Erase a function's unused arguments; return the call's operands for the other arguments."""
+    """Erase a function's unused arguments, and return the operands that a call still has to pass.
+
+    ``operands`` has a call's operand for each old argument.
+    """
     used = [any(True for _ in argument.uses) for argument in block.arguments]
     for number in reversed([n for n, is_used in enumerate(used) if not is_used]):
         block.erase_argument(number)

@@ -29,9 +29,9 @@ class Factor:
 
     @property
     def argument(self) -> int | None:
-        """The number of the region's input from which views make the operand.
+        """The index of the region's input that is ``source``.
 
-        It is None if the region itself computes the tensor.
+        It is None if the region computes ``source``.
         """
         if isinstance(self.source.owner, ir.Block):
             return ir.BlockArgument(self.source).arg_number
@@ -56,17 +56,17 @@ class Contraction:
         return self.op.op.operation.results[0]
 
     def channels(self, factor: int) -> list[int]:
-        """Return the dimensions of factor number ``factor`` that are also dimensions of the result.
+        """Return the channel dimensions of factor 0 or 1: the dimensions that the result also has.
 
-        They include dimensions of both factors (batches, groups) that a single loop indexes.
-        ``factor`` is 0 or 1.
+        They include batch and group dimensions, which both factors have. A dimension whose index
+        expression is not a single loop is no channel dimension.
         """
         result = self._result_dims
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [dim for dim, loop in enumerate(loops) if loop in result]
 
     def channel_map(self, factor: int) -> list[int]:
-        """Return the result's dimension for each channel dimension of factor ``factor``, 0 or 1."""
+        """Return the dimension of the result for each dimension in ``channels(factor)``."""
         loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
         return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
 

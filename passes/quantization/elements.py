@@ -23,7 +23,7 @@ from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
 
 @dataclass(frozen=True)
 class Types:
-    """The element types of quantized regions, in the current context."""
+    """The element types of quantized regions, in the current MLIR context."""
 
     @cached_property
     def f32(self) -> ir.Type:
@@ -47,7 +47,8 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
     Args:
         source: a tensor of f32.
         scale: the scale, an f32 operand that is broadcast to the tensor.
-        zero: the zero point, an operand of i8 or integral f32 that is broadcast to the tensor.
+        zero: the zero point, an i8 operand, or an f32 operand with an integer value; it is
+            broadcast to the tensor.
     """
     f32 = Types().f32
     limits = [arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST)]
@@ -59,8 +60,8 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
 def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
     """Emit and return ``i8(clip(round(x / scale) + zero, low, high))``.
 
-    ``values`` contains the elements ``x``, ``scale`` and ``zero``, and the unused old element of
-    the result.
+    ``values`` contains the block arguments of the loop body: ``x``, ``scale``, ``zero``, and the
+    element of the destination, which is not used.
     """
     number, scale, zero, _ = values
     types = Types()
@@ -82,10 +83,11 @@ class DynamicAffine:
 
 
 def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
-    """Emit and return the scale and zero point of a tensor, from its extremes at run time.
+    """Emit code that computes the scale and zero point of a tensor from its extremes at run time.
 
-    If ``is_symmetric``, the zero point is 0; otherwise, both are those of ONNX's
-    DynamicQuantizeLinear. ``tiniest`` is the least possible scale.
+    Return the scale and the zero point. If ``is_symmetric``, the zero point is 0; otherwise, the
+    scale and the zero point are computed as in ONNX's DynamicQuantizeLinear. ``tiniest`` is the
+    least possible scale.
     """
     f32 = Types().f32
     low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)
@@ -130,12 +132,12 @@ def cast(source: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
-    """Apply the paddings and reshapes of an f32 tensor to its quantized form; return the result.
+    """Apply the pads and reshapes of an f32 tensor to its quantized counterpart; return the result.
 
     Args:
         value: the quantized tensor.
         views: the operations on the f32 tensor, in order.
-        border: the zero point, with which to pad.
+        border: the padding value for ``value``: the zero point.
     """
     element = ir.RankedTensorType(value.type).element_type
     for view in views:
@@ -167,7 +169,8 @@ def _padded(value: ir.Value, view: ir.Operation, kind: ir.Type, border: int) -> 
 def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> ir.Value:
     """Emit a contraction of quantized factors, and return its result of element type ``total``.
 
-    ``op`` is the contraction of f32, and ``total`` a wider type than that of the factors.
+    ``op`` is the f32 contraction that is replaced. ``total`` is the type in which products are
+    summed; it is wider than the factors' element type.
     """
     is_integer = isinstance(total, ir.IntegerType)
     shape = shape_of(op.op.operation.results[0])

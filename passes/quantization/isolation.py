@@ -15,9 +15,11 @@ from rammer_mlir.passes.quantization.taps import RegionTaps, Tap
 def isolate_candidates(
     module: ir.Module, copy: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
 ) -> list[Tap]:
-    """Reduce the program ``copy`` to calls of quantized regions; their results become its outputs.
+    """Reduce the program ``copy`` to calls of quantized regions, and return the taps of its inputs.
 
-    A tap identifies a value by the number of the input or output of the tapped f32 program.
+    The results of the calls become the outputs of ``copy``; their operands, except weights, become
+    additional inputs. Each tap is an input or output index of the f32 program that ``tap_regions``
+    has changed.
 
     Args:
         module: the module with the quantized regions; unchanged.
@@ -25,7 +27,7 @@ def isolate_candidates(
         chosen: the quantized regions, and the taps of the f32 regions' operands.
 
     Returns:
-        The taps whose values become additional inputs of the entry function, in order.
+        The tap for each additional input of the entry function, in order.
     """
     places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
     copied = [op.operation for op in entry_block(copy).operations]

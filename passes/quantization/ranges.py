@@ -88,7 +88,10 @@ class Histogram:
 
 
 def _percentile(histogram: Histogram) -> Range:
-    """Return the range that contains the share ``_KEPT`` of values and clips equal tails."""
+    """Return the range that keeps 99.99 % of the values, and clips equally many at both ends.
+
+    ``_KEPT`` is the kept share.
+    """
     share = np.cumsum(histogram.counts) / max(1.0, histogram.counts.sum())
     edges = np.linspace(-histogram.largest, histogram.largest, share.size + 1)
     cut = (1 - _KEPT) / 2
@@ -98,7 +101,10 @@ def _percentile(histogram: Histogram) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Return the range for which quantization to 8 bits diverges least (Migacz, 2017)."""
+    """Return the range whose 8-bit quantization diverges least from the histogram.
+
+    The measure is the Kullback-Leibler divergence (Migacz, 2017).
+    """
     counts = _absolute(histogram)
     one_sided = histogram.low >= 0 or histogram.high <= 0
     levels = _LEVELS if one_sided else _SIDE_LEVELS
@@ -110,9 +116,10 @@ def _entropy(histogram: Histogram) -> Range:
 
 
 def _absolute(histogram: Histogram) -> Counts:
-    """Return the counts of absolute values.
+    """Return a histogram of absolute values, with equally wide bins from 0 to the largest.
 
-    Bins are merged in pairs as long as the average bin has few values.
+    While there are more than 512 bins and fewer than 16 values per bin on average, adjacent bins
+    are merged in pairs.
     """
     sides = histogram.counts.reshape(2, _SIDE_BINS)
     counts = sides[0][::-1] + sides[1]
@@ -122,12 +129,12 @@ def _absolute(histogram: Histogram) -> Counts:
 
 
 def _divergence(counts: Counts, bins: int, levels: int) -> float:
-    """Return the Kullback-Leibler divergence between a histogram and its quantized form.
+    """Return the Kullback-Leibler divergence between a histogram and its quantization.
 
     Args:
         counts: the histogram of absolute values.
-        bins: the number of leading bins to keep; larger values are clipped to the last of them.
-        levels: the number of quantized levels for these bins.
+        bins: the number of leading bins to keep; larger values are clipped to the last kept bin.
+        levels: the number of quantized levels for the kept bins.
     """
     clipped = counts[:bins].copy()
     steps = np.arange(bins) * levels // bins

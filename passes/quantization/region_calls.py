@@ -91,7 +91,7 @@ def cloned_function(function: ir.OpView) -> ir.OpView:
 
 
 def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
-    """Rename a function to ``name``, or to a unique name that begins with it."""
+    """Rename a function to ``name``, or to a unique name that begins with ``name``."""
     function.operation.attributes["sym_name"] = ir.StringAttr.get(name)
     ir.SymbolTable(module.operation).insert(function.operation)
 

@@ -41,8 +41,8 @@ class Precision:
     """The precision of contractions.
 
     Attributes:
-        bits: 8 or 16.
-        is_dynamic: whether scales and zero points of 8 bits are computed from the data at run time.
+        bits: 8 for i8, 16 for f16 or bf16.
+        is_dynamic: whether scales and zero points for i8 are computed from the data at run time.
     """
 
     bits: int
@@ -51,7 +51,10 @@ class Precision:
 
 @dataclass(frozen=True)
 class Weight:
-    """A constant that becomes an additional input of a rewritten region, and its value."""
+    """A constant that becomes an additional input of a rewritten region.
+
+    ``value`` is the region's new block argument, ``array`` the elements of the constant.
+    """
 
     value: ir.Value
     array: Array
@@ -64,9 +67,9 @@ class RegionRewrite:
     Attributes:
         block: the function's block.
         precision: the precision of the contractions.
-        weight: a function that maps the number of an input to its array if the input is a weight,
+        weight: a function that maps the index of an input to its array if the input is a weight,
             else to None.
-        ranges: the ranges of the factors of each contraction, in order.
+        ranges: for each contraction in order, the value ranges of its two factors.
         added: the constants that become additional inputs of the region.
     """
 
@@ -115,11 +118,11 @@ class RegionRewrite:
     def _activation(
         self, factor: Factor, found: Range | None, *, is_symmetric: bool
     ) -> _Activation:
-        """Emit and return a factor in 8 bits, with its scale and zero point.
+        """Emit the quantization of a factor to i8; return its i8 tensor, scale and zero point.
 
-        ``found`` is the factor's range; None if scale and zero point are computed from the data. If
-        ``is_symmetric``, the zero point is 0. If the range is known, the tensor is quantized before
-        it is padded.
+        If the precision is dynamic, the scale and the zero point are computed at run time.
+        Otherwise, ``found`` is the factor's value range and must not be None; the factor's source
+        is then quantized before its pads and reshapes. If ``is_symmetric``, the zero point is 0.
         """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
@@ -152,12 +155,15 @@ class RegionRewrite:
         weight: QuantizedWeight,
         dims: Sequence[int],
     ) -> ir.Value:
-        """Emit and return ``(total - zero * sums) * scales``, the f32 value of a sum of products.
+        """Emit and return the f32 result of an integer contraction of an activation and a weight.
+
+        The result is ``(total - zero * sums) * scale * scales``, with the activation's ``zero`` and
+        ``scale``.
 
         Args:
-            total: the sums of integer products.
-            data: scale and zero point of the activation.
-            weight: the weight, which has ``scales`` and ``sums`` of its values for each channel.
+            total: the i32 result of the integer contraction.
+            data: ``scale`` and ``zero`` of the activation.
+            weight: the weight, with its ``scales`` and ``sums``, one per channel.
             dims: the dimension of the result for each channel dimension of the weight.
         """
         if isinstance(data, DynamicAffine):
@@ -188,10 +194,10 @@ class RegionRewrite:
     def _product_scaled(
         self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
     ) -> ir.Value:
-        """Emit and return the f32 values of the sums ``total`` of products of two activations.
+        """Emit and return the f32 result of an integer contraction of two activations.
 
-        The products are of integers; ``affines`` contains the scale of each activation. Both zero
-        points are 0.
+        ``total`` is the i32 result of this contraction, and is multiplied by the scales of both
+        activations, ``affines``. Both zero points are 0.
         """
         shape, f32 = shape_of(total), Types().f32
         known = [a.scale for a in affines if isinstance(a, Affine)]
@@ -216,7 +222,11 @@ class RegionRewrite:
 
 
 def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
-    """Return f16, or bf16 if a factor's range or the weight exceeds the range of f16."""
+    """Return f16, or bf16 if a factor has values beyond the largest finite f16.
+
+    ``ranges`` are the factors' value ranges; ``weight`` has the elements of a factor that is a
+    weight.
+    """
     largest = 0.0 if weight is None else float(np.abs(weight).max(initial=0.0))
     for found in ranges:
         if found is not None:
@@ -233,10 +243,11 @@ class _Activation:
 
 
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
-    """Return the number of the factor that is a weight, and its value in the factor's shape.
+    """Return the index, 0 or 1, of the factor that is a weight, and the weight's elements.
 
-    Return None if neither or both factors are weights, or if an index expression of the weight is
-    not a single loop. ``weight`` maps the number of a region's input to its array, or to None.
+    The array has the factor's shape. Return None if neither or both factors are weights, or if an
+    index expression of the weight is not a single loop. ``weight`` maps the index of a region's
+    input to its array, or to None if the input is no weight.
     """
     found = [
         (number, array)

@@ -33,7 +33,10 @@ ReadWeight = Callable[[int], Array | None]
 
 @dataclass(frozen=True)
 class Tap:
-    """Access to a value of the model: the number of an input or an output of the program."""
+    """The index of a program's input or output at which a value of the model can be observed.
+
+    ``is_input`` tells whether ``number`` is the index of an input or of an output.
+    """
 
     number: int
     is_input: bool
@@ -41,10 +44,10 @@ class Tap:
 
 @dataclass(frozen=True)
 class RegionTaps:
-    """Taps of the values of a call of a region.
+    """Taps of the values that a call of a region reads, computes and returns.
 
     Attributes:
-        factors: the taps of each contraction's factors; None for weights.
+        factors: for each contraction, the taps of its two factors; None for weights.
         operands: the taps of the call's operands; None for weights.
         results: the taps of the call's results.
     """
@@ -55,13 +58,13 @@ class RegionTaps:
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
-    """Return a function that maps the number of a call's operand to the array of the weight.
+    """Return a function that maps an operand's index to its array, if the operand is a weight.
 
     The function returns None for an operand that is no weight.
 
     Args:
         call: a call of a region, in the entry function.
-        arrays: the weights by the entry function's argument numbers.
+        arrays: the weights by index of the entry function's argument.
     """
 
     def read(number: int) -> Array | None:
@@ -83,8 +86,8 @@ class _Program:
 
     Attributes:
         module: the program.
-        arrays: the values of weights by the entry function's argument numbers.
-        outputs: maps each returned value to the number of its output.
+        arrays: the weights by index of the entry function's argument.
+        outputs: maps each returned value to the index of its output.
     """
 
     module: ir.Module
@@ -152,7 +155,7 @@ def tap_regions(
     Args:
         module: the module, which is changed and stays valid.
         codegens: the code generators whose regions are tapped.
-        arrays: the weights by the entry function's argument numbers.
+        arrays: the weights by index of the entry function's argument.
 
     Returns:
         The taps of each call of a region, in order.

@@ -40,12 +40,12 @@ class RegionFacts:
     """The readings and the size of a region.
 
     Attributes:
-        readings: the readings of its operations, in order.
+        readings: the readings (recognized meanings) of the region's operations, in order.
         operations: the number of operations; a composite counts as one.
         macs: the number of multiply-accumulates.
-        bytes: bytes of all tensors that it reads, writes and computes, each counted once.
-        transfer_bytes: bytes of the tensors that it reads from and writes to the outside.
-        values: the number of tensors that it reads from and writes to the outside.
+        bytes: bytes of all tensors that the region reads, writes and computes, each counted once.
+        transfer_bytes: bytes of the region's input and output tensors.
+        values: the number of the region's input and output tensors.
     """
 
     readings: tuple[Reading, ...]
@@ -59,17 +59,18 @@ class RegionFacts:
 class Codegen(Protocol):
     """The interface that a code generator needs for the formation of regions.
 
-    It may have these additional members; a similar name is refused as misspelt:
-    - ``generate(region)`` returns a ``RegionCode``, or None to let the host compile it;
+    A code generator may have these additional members; a similar name is refused as misspelt:
+    - ``generate(region)`` returns a ``RegionCode``, or None to let the host compile the region;
     - ``prepare(regions)`` is called with all regions before ``generate``;
-    - ``layouts(region)`` returns the layouts of a region's inputs and outputs that it supports;
-    - ``missing()`` names missing software that it needs, None if all is installed;
-    - ``version()`` identifies its version, for cache keys;
-    - ``min_macs`` replaces that option of `rtask-split-regions`;
-    - ``converted_bytes(region)`` returns the bytes of inputs and outputs that a run copies between
-      layouts, for reports;
-    - with ``pads_apart``, the host pads the inputs of regions;
-    - ``options``, a sequence of ``ModuleOption``, are options for users: ``Region.options``.
+    - ``layouts(region)`` returns the layouts of the region's inputs and outputs that are supported;
+    - ``missing()`` names required software that is missing; None if all is installed;
+    - ``version()`` identifies the code generator's version, for cache keys;
+    - ``min_macs`` overrides the option ``min-macs`` of `rtask-split-regions`;
+    - ``converted_bytes(region)`` returns the bytes of inputs and outputs that each run copies
+      between layouts, for reports;
+    - ``pads_apart``, if true, makes the host pad the inputs of regions;
+    - ``options`` is a sequence of ``ModuleOption``: options for users, with values in
+      ``Region.options``.
     """
 
     name: ClassVar[str]
@@ -91,7 +92,10 @@ class Codegen(Protocol):
         ...
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Whether the code generator, instead of the host ``device``, should compute a region."""
+        """Whether the code generator should compute a region, instead of this compiler's rKernels.
+
+        ``device`` describes the costs of these rKernels.
+        """
         ...
 
 
@@ -136,7 +140,7 @@ def register_codegen(codegen: Codegen) -> None:
     """Register a code generator under its name.
 
     Raises:
-        OptionError: if it is not a code generator, or its name is taken.
+        OptionError: if ``codegen`` is not a code generator, or its name is taken.
     """
     CODEGENS.register(getattr(codegen, "name", ""), codegen)
 
@@ -146,7 +150,7 @@ def find_codegen(name: str) -> Codegen:
 
     Raises:
         OptionError: if there is no code generator with this name.
-        TargetError: if software that it needs is missing.
+        TargetError: if software that the code generator needs is missing.
     """
     codegen = CODEGENS.get(name)
     missing: Callable[[], str | None] | None = getattr(codegen, "missing", None)

@@ -83,9 +83,9 @@ def _average_pool(
 
 
 def elements_in_windows(pool: Reading) -> NDArray[np.float64]:
-    """Return the number of elements of each window of a pooling, without padding.
+    """Return, for each window of a pooling, the count of its elements inside the image.
 
-    The array has the shape of the output.
+    Elements in the padding are not counted. The array has the shape of the output.
     """
     axes = {name: pool.attributes[name] for name in ("kernel", "strides", "dilations", "pads")}
     layout = str(pool.attributes["layout"])
@@ -133,7 +133,7 @@ def _divisor(
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
     """Return the value of a constant, a constant input, or a product of such values; else None.
 
-    Its shape broadcasts against the result of ``op``.
+    The array broadcasts against the result of ``op``.
     """
     if isinstance(expression, Apply):
         if expression.function != "mul":
@@ -153,8 +153,8 @@ def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[
 def read_softmax(op: Structured, weights: Weights) -> Reading | None:
     """Return the reading of a softmax that ends with ``op``, else None.
 
-    A softmax is ``exp(x - max) / sum`` with maximum and sum along the same dimensions, or a product
-    with ``1 / sum``.
+    A softmax is ``exp(x - max) / sum`` or ``exp(x - max) * (1 / sum)``. Maximum and sum are along
+    the same dimensions.
     """
     expression = body_expression(op) if len(op.inputs) == 2 else None
     if expression not in (_QUOTIENT, _PRODUCT):
@@ -187,7 +187,10 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _inverted(op: Structured) -> Structured | None:
-    """Return the generic that computes ``x`` if ``op`` is ``1 / x`` elementwise, else None."""
+    """Return the ``linalg.generic`` whose result ``op`` inverts elementwise.
+
+    Return None if ``op`` does not compute ``1 / x``, or another operation computes ``x``.
+    """
     whole = list(range(len(op.parallel)))
     if not op.is_elementwise or body_expression(op) != _INVERSE:
         return None

@@ -51,9 +51,9 @@ class _Roles:
 
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a matrix product or convolution that starts at zero, else None.
+    """Return the reading of a matrix product or convolution, else None.
 
-    ``weights`` count as constants.
+    The sums have to start at zero. ``weights`` count as constants.
     """
     if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) not in _PRODUCTS:
         return None
@@ -166,7 +166,7 @@ def _read_convolution(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _axes(op: Structured) -> tuple[int, list[Axis]] | None:
-    """Return the loop over images, and the spatial axes in the order of the image.
+    """Return the index of a convolution's batch loop, and the spatial axes in the image's order.
 
     Return None if the contraction is no convolution.
     """
@@ -194,10 +194,14 @@ def _letters(
 ) -> tuple[int, list[dict[int, str]]] | None:
     """Return the number of groups of a convolution, and the layout letters of its loops.
 
-    The list contains, for each operand, a map from the number of each loop that indexes it to the
-    letter of the loop. Letters are those of layouts such as NCHW. ``batch`` is the number of the
-    loop over images, ``axes`` are the spatial axes. Return None if the loops are not those of a
-    convolution.
+    The second result has, for each operand, a map from loop index to letter, for the loops that
+    index the operand. Letters are those of layouts such as NCHW. Return None if the loops are not
+    those of a convolution.
+
+    Args:
+        op: the contraction.
+        batch: the index of the batch loop.
+        axes: the spatial axes.
     """
     roles = _roles(op, axes)
     spatial = spatial_letters(axes)
@@ -219,7 +223,7 @@ def _letters(
 
 
 def _named(loops: Sequence[int], letter: str) -> dict[int, str]:
-    """Return the layout letter of each of up to two loops over a dimension, by the loop's number.
+    """Return a map from loop index to layout letter for the one or two loops over a dimension.
 
     A second loop runs within blocks of the dimension and gets the lower-case letter, as in NCHWc.
     """

@@ -59,10 +59,11 @@ def _check_text(names: Iterable[object]) -> None:
 def check_owners(names: Iterable[str], codegens: Sequence[str]) -> None:
     """Check that options are for the code generators that are used.
 
-    If one of ``codegens`` is not of this project, nothing is checked, since it may use any engine.
+    If one of ``codegens`` is not built in, nothing is checked, since it may use any engine.
 
     Raises:
-        OptionError: if one of the options ``names`` is for another code generator.
+        OptionError: if one of the option names ``names`` does not begin with a name in
+            ``codegens``.
     """
     if not all(map(CODEGENS.is_built_in, codegens)):
         return

@@ -89,10 +89,10 @@ def _dimensions(map_: ir.AffineMap, place: dict[int, int]) -> tuple[int, ...] | 
 def _moved(
     op: Structured, source: Operand, output: Operand, dims: tuple[int, ...]
 ) -> Reading | None:
-    """Return the reading of a copy of elements: a transpose or a broadcast.
+    """Return the reading of an operation that only copies elements: a transpose or a broadcast.
 
-    ``dims`` are the result dimensions that index ``source``: the reading is a transpose if these
-    are all dimensions of ``output``, else a broadcast.
+    ``dims`` has, for each dimension of ``source``, the dimension of the result that indexes it. The
+    reading is a transpose if ``dims`` contains all dimensions of ``output``, else a broadcast.
     """
     operations = (op.op.operation,)
     if sorted(dims) == list(range(output.rank)):
@@ -124,18 +124,17 @@ def _function(
 def _with_constants(
     op: Structured, expression: Apply, inputs: list[Operand], indexing: Indexing
 ) -> tuple[list[Operand], Indexing]:
-    """Return the operands of an elementwise function, and the indexing of each operand.
+    """Return the operands of an elementwise function, constants included, and their indexing.
 
-    An operand's indexing lists, for each dimension of the operand, the dimension of the result that
-    indexes it. Operands are in the order of the arguments of ``expression``, the call of the
-    function.
+    The operands are in the order of the arguments of the function call ``expression``. The indexing
+    has, for each operand and each of its dimensions, the dimension of the result that indexes it.
 
     Args:
         op: the operation.
         expression: the call of the function on constants and inputs; a constant becomes a scalar
             operand.
-        inputs: the operand for each input of the expression, by the input's number.
-        indexing: the indexing of each of these operands.
+        inputs: the operand for each input of the expression, by the input's index.
+        indexing: the indexing of each of ``inputs``.
     """
     operands: list[Operand] = []
     dims: list[tuple[int, ...]] = []

@@ -2,7 +2,8 @@
 
 Equal bodies have equal trees: operands of commutative functions are sorted, comparisons have
 constants on the right, and a select of the larger or smaller of a value and a constant is
-``maximum`` or ``minimum`` (which return NaN for NaN). Zeros of different sign are considered equal.
+``maximum`` or ``minimum`` (which return NaN for a NaN operand). Zeros of different sign are
+considered equal.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from rammer_mlir.passes.ir.structured import Structured
 
 @dataclass(frozen=True)
 class Input:
-    """An element of the operation's input number ``number``, as a leaf of an expression."""
+    """A leaf of an expression tree: an element of the operand of index ``number`` of the operation.
+
+    The operation is the elementwise operation whose body the tree describes.
+    """
 
     number: int
 
@@ -98,7 +102,7 @@ def body_expression(op: Structured) -> Expression | None:
 
     ``Input(n)`` stands for an element of operand ``n`` of ``op``; the last operand is the
     destination. Return None if the body yields several values, contains an unsupported operation,
-    or captures a value that is not a scalar constant.
+    or uses a value from outside of the body that is not a scalar constant.
     """
     if len(op.yielded) != 1:
         return None
@@ -124,7 +128,10 @@ def _operand(value: ir.Value, known: Mapping[ir.Value, Expression]) -> Expressio
 
 
 def scalar_constant(value: ir.Value) -> float | None:
-    """Return the number of an ``arith.constant``; None for any other value."""
+    """Return the value of a scalar ``arith.constant`` as a float; None for any other IR value.
+
+    A boolean constant is 0 or 1.
+    """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.constant":
         return None
@@ -173,10 +180,10 @@ def _rank(expression: Expression) -> tuple[int, str]:
 
 
 def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
-    """Return the ``maximum`` or ``minimum`` that a select with these operands computes.
+    """Return the ``maximum`` or ``minimum`` that a ``select`` with these three operands computes.
 
-    The select is ``select(a < c, c, a)`` or a variant of it, with a constant ``c``. Return None for
-    any other select.
+    An example is ``select(a < c, c, a)``, which is ``maximum(a, c)``; ``c`` must be a constant.
+    Return None for any select that is neither a maximum nor a minimum.
     """
     condition, chosen, other = operands
     if not isinstance(condition, Apply) or len(condition.operands) != 2:
@@ -196,7 +203,10 @@ def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
 
 
 def inputs_of(expression: Expression) -> Iterator[int]:
-    """Yield the numbers of the inputs of an expression from left to right, with repetitions."""
+    """Yield the operand index of each ``Input`` leaf of an expression, from left to right.
+
+    An operand with several leaves is yielded once for each leaf.
+    """
     if isinstance(expression, Input):
         yield expression.number
     elif isinstance(expression, Apply):

@@ -14,15 +14,17 @@ T = TypeVar("T")
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
     """Return the result of a plug-in's function; turn an exception into an error of one line.
 
-    The message is ``EXPECTED, found PROBLEM; ADVICE``.
+    The message is ``EXPECTED, found PROBLEM; ADVICE``, with the exception's text as ``PROBLEM``.
+    A `RammerError` passes through unchanged.
 
     Args:
-        expected: the beginning of the message, which names the failing part and the expectation.
-        call: the function.
-        advice: the end of the message, which tells the user how to proceed.
+        expected: start of the message: the name of the plug-in's function or table, and what it
+            is expected to do.
+        call: the plug-in's function.
+        advice: end of the message, which tells the user how to proceed.
 
     Raises:
-        PassError: if the call fails.
+        PassError: if ``call`` raises an exception or calls ``sys.exit``.
     """
     try:
         return call()

@@ -1,4 +1,7 @@
-"""Cuts a sequence of operations into intervals that fit a code generator's limits."""
+"""Cuts a sequence of operations into intervals of consecutive operations.
+
+An interval that fits a code generator's limits can become a region.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ class Limits:
     """A code generator's limits on the size of a region; 0 is no limit.
 
     Attributes:
-        operations: number of operations; a composite counts as one.
-        bytes: bytes of all tensors that it reads, writes and computes, each counted once.
-        values: number of tensors that it reads from and writes to the outside.
+        operations: largest count of operations; a composite counts as one operation.
+        bytes: largest total size of the tensors that the region reads, writes or computes, in
+            bytes; each tensor is counted once.
+        values: largest count of tensors that are inputs or outputs of the region.
     """
 
     operations: int = 0
@@ -34,7 +38,13 @@ class Limits:
                 )
 
     def hold(self, operations: int, num_bytes: int, values: int) -> bool:
-        """Whether a region of this size is within the limits; a limit of 0 allows any size."""
+        """Whether a region of the given size is within all limits.
+
+        Args:
+            operations: count of the region's operations.
+            num_bytes: bytes of the tensors that the region reads, writes or computes.
+            values: count of the region's inputs and outputs.
+        """
         pairs = ((operations, self.operations), (num_bytes, self.bytes), (values, self.values))
         return all(not limit or found <= limit for found, limit in pairs)
 
@@ -55,19 +65,20 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
-    """Cut ``count`` operations, given in a topological order, into intervals.
+    """Cut a sequence of ``count`` operations into intervals of minimal total cost.
 
-    An operation that no fitting interval contains becomes an interval by itself that does not fit.
-    Of all cuts, the result is one with the fewest intervals that do not fit; of these, the one with
-    the least sum of costs; of these, the one with the earliest cuts. The dynamic programming over
-    the begin of the last interval is exact for the given order.
+    The operations are in a topological order. An interval fits if its cost is finite. An operation
+    that is in no fitting interval of the cut is an interval alone, with ``fits`` False and no cost.
+    The cut has as few such operations as possible. Among these cuts, it has the least sum of costs;
+    on a tie, the last interval begins as early as possible. Dynamic programming over the begin of
+    the last interval finds the optimum for the given order of operations.
 
     Args:
-        count: number of operations.
-        costs: for each operation, an array (n,) of float64: the costs of the last ``n`` intervals
-            that end with this operation, in ascending order of their begins, so that the last
-            interval is the operation alone. The cost is infinite if the interval does not fit;
-            longer intervals than these do not fit.
+        count: count of the operations.
+        costs: for each operation, an array (n,) of float64 with the costs of the ``n`` shortest
+            intervals that end with this operation, the longest first. The last element is the
+            cost of the operation alone. The cost is infinite if the interval does not fit;
+            intervals of more than ``n`` operations do not fit.
     """
     # Per prefix: number of operations that do not fit, cost, and the last interval.
     alone, total = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
@@ -87,7 +98,8 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
 def _intervals(last: Sequence[Interval | None]) -> list[Interval]:
     """Return the intervals of the best cut of all operations, in order.
 
-    ``last`` lists the last interval of the best cut of each prefix of the operations.
+    ``last[n]`` is the last interval of the best cut of the first ``n`` operations; ``last[0]`` is
+    None.
     """
     intervals: list[Interval] = []
     end = len(last) - 1

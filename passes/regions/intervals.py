@@ -1,6 +1,7 @@
-"""Computes the sizes of all intervals of consecutive units, each of which may become a region.
+"""Computes the sizes of all intervals of consecutive units.
 
-A unit is a composite, or a single operation with the operations of its reading.
+Each interval is a candidate for a region. A unit is a composite, or a single operation with the
+operations of its reading.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IntervalSizes:
-    """The sizes of all intervals of units with a common end.
+    """The sizes of the intervals of consecutive units that end with the same unit.
 
-    Each array has an element for each interval, in ascending order of where intervals begin; the
-    last interval is a single unit.
+    Each array has an element for each interval, the longest interval first; the last element is
+    that of the interval with a single unit.
 
     Attributes:
         bytes: bytes of all tensors that the interval reads, writes and computes, each counted once.
-        transfer_bytes: bytes of the tensors that it reads from and writes to the outside.
-        values: the number of tensors that it reads from and writes to the outside.
+        transfer_bytes: bytes of the interval's inputs and outputs.
+        values: count of the interval's inputs and outputs.
     """
 
     bytes: Int64Array
@@ -53,14 +54,15 @@ class IntervalSizes:
 def interval_sizes(
     graph: RegionGraph, numbers: Sequence[int], limits: Limits
 ) -> Iterator[IntervalSizes]:
-    """Yield, for each unit in order, the sizes of the intervals that end after this unit.
+    """Yield, for each unit in order, the sizes of the intervals that end with this unit.
 
-    Intervals that exceed the limits are omitted, and so are all longer intervals, which have at
-    least as many operations and bytes.
+    Intervals above the limit on operations or bytes are omitted, except for the unit alone. The
+    limit on inputs and outputs omits no interval, because a longer interval may have fewer inputs
+    and outputs.
 
     Args:
         graph: the graph of the units.
-        numbers: the numbers of the units, in their order.
+        numbers: the indices in ``graph`` of the units of the sequence, in order.
         limits: the limits of a region.
     """
     intervals = _Intervals(len(numbers), graph)
@@ -76,13 +78,14 @@ def interval_sizes(
 class _Intervals:
     """The sizes of all intervals of consecutive units that end with the last appended unit.
 
-    Element ``b`` of ``bytes``, ``transfer_bytes`` and ``values`` belongs to the interval that
-    begins with unit ``b``.
+    Element ``b`` of the arrays ``bytes``, ``transfer_bytes`` and ``values`` belongs to the interval
+    that begins with unit ``b`` of the sequence.
 
     Attributes:
-        count: the number of units.
+        count: count of the units in the whole sequence.
         graph: the graph of the units.
-        first: the unit at which the longest interval within the limits begins.
+        first: index of the unit at which the longest interval within the limits on operations
+            and bytes begins.
     """
 
     count: int
@@ -97,9 +100,10 @@ class _Intervals:
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
-        """Extend all intervals by unit number ``at``.
+        """Extend all intervals by ``unit``, which has index ``at`` in the sequence.
 
-        ``first`` is raised until the interval that begins there is within ``limits``.
+        Raise ``first`` until the interval from ``first`` to ``at`` is within the limits on
+        operations and bytes, or contains only ``unit``.
         """
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():
@@ -119,10 +123,10 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Record that the last appended unit reads a value of ``size`` bytes.
+        """Record that the last appended unit reads ``value``, a tensor of ``size`` bytes.
 
-        If it is the last reader of a value that a unit of the sequence computes, the value is no
-        longer an output of the intervals that contain the value's producer.
+        If the unit is the last reader of ``value`` and a unit of the sequence computes ``value``,
+        then ``value`` is no longer an output of the intervals that contain its producer.
         """
         if value in self._readers:
             self._readers[value] -= 1
@@ -130,12 +134,12 @@ class _Intervals:
                 self._cross(slice(self.first, self._made[value] + 1), -size, -1)
 
     def _cross(self, begins: slice, size: int, values: int) -> None:
-        """Count tensors that cross the boundary of some intervals: their inputs or outputs.
+        """Add to the size and the count of the inputs and outputs of some intervals.
 
         Args:
-            begins: the range of the intervals' begins.
-            size: the bytes of all tensors together; negative to subtract.
-            values: the number of tensors; negative to subtract.
+            begins: the units at which these intervals begin.
+            size: bytes to add; negative to subtract.
+            values: count of inputs and outputs to add; negative to subtract.
         """
         self.transfer_bytes[begins] += size
         self.values[begins] += values

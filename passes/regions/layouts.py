@@ -1,10 +1,10 @@
-"""Chooses the layouts in which regions of code generators and the host exchange values.
+"""Chooses the layouts of the values that regions of code generators exchange with the host.
 
-A code generator states which of a region's inputs and outputs may be stored in blocks of channels,
-the host's layout of convolutions' activations (``channels/layout.py``). If the producer or a reader
-of such a value outside of the region can use blocks too, the conversion between layouts is hoisted
-from the region to the entry function. There it cancels with the opposite conversion of another
-region, or `rtask-block-channels` lets the host use the blocks directly.
+A code generator states which inputs and outputs of a region it can process in blocks of channels,
+the host's layout of convolutions' activations (``channels/layout.py``). If the producer of such an
+input, or a reader of such an output, can process blocks too, the conversion between layouts is
+hoisted from the region to the entry function. There it cancels with the opposite conversion of
+another region, or `rtask-block-channels` lets the host use the blocks directly.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ _PRODUCT = 2
 def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
     """Return the blocked layouts of a region's inputs and outputs that its code generator supports.
 
-    ``codegen`` is the name of the code generator. The result is empty if the code generator has no
-    method ``layouts``.
+    Return empty layouts if the code generator has no method ``layouts``.
+
+    Args:
+        function: the function of the region, which errors name.
+        codegen: name of the code generator.
+        region: description of the region.
 
     Raises:
-        PassError: if the method fails.
-        OperationError: if a returned layout is not possible for the value.
+        PassError: if the method ``layouts`` fails.
+        OperationError: if ``layouts`` returns a dimension that is not a multiple of 16, of a
+            tensor that is not f32, or of an input or output that does not exist.
     """
     found = CODEGENS.get(codegen)
     say: Callable[[Region], Layouts] | None = getattr(found, "layouts", None)
@@ -59,12 +64,12 @@ def _is_possible(kind: ir.Type, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """The values of an MLIR block that regions may exchange in blocks of channels.
+    """The values of an MLIR block that regions may exchange in a layout with blocks of channels.
 
     Attributes:
-        layouts: the possible layouts of the operands and results of region calls.
-        computed: values that may be computed in blocks.
-        read: values that may be read in blocks.
+        layouts: the blocked layouts that each region supports, by the call of the region.
+        computed: values that their producers can store in blocks of channels.
+        read: values that at least one reader can load in blocks of channels.
     """
 
     layouts: Mapping[ir.Operation, Layouts]
@@ -73,10 +78,14 @@ class Exchange:
 
     @staticmethod
     def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
-        """Return the values of a function that may be exchanged in blocks of channels.
+        """Return the values that regions may exchange in blocks of channels.
 
         Blocked layouts propagate from region calls and convolutions: forwards through the readers
         of their results, and backwards through the producers of their operands.
+
+        Args:
+            operations: the operations of an MLIR block, in order.
+            layouts: the blocked layouts that each region supports, by the call of the region.
         """
         computed, read = set[ir.Value](), set[ir.Value]()
         for view in operations:
@@ -96,9 +105,10 @@ class Exchange:
         return Exchange(layouts, frozenset(computed), frozenset(read))
 
     def of_call(self, call: ir.Operation) -> Layouts:
-        """Return the layouts of a call's operands and results that both sides support.
+        """Return the blocked layouts of a region call's operands and results.
 
-        The sides are the region, and the producer of an operand or a reader of a result.
+        An operand counts if the region supports blocks for it and its producer can store blocks. A
+        result counts if the region supports blocks for it and a reader can load blocks.
         """
         may = self.layouts[call]
         return Layouts(
@@ -108,7 +118,10 @@ class Exchange:
 
 
 def _image(value: ir.Value) -> ir.Value | None:
-    """Return ``value`` if it is a tensor of more dimensions than batch and channels, else None."""
+    """Return ``value`` if it is a tensor of rank 3 or higher, else None.
+
+    Such a tensor has more dimensions than batch and channels.
+    """
     is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
     return value if is_image else None
 
@@ -119,5 +132,5 @@ def _is_convolution(op: ir.OpView) -> bool:
 
 
 def _passes(op: ir.OpView) -> bool:
-    """Whether an operation can compute on blocks if its operands are in blocks."""
+    """Whether an operation can compute in blocks of channels if its operands are in blocks."""
     return op.operation.name != "func.call" and not is_cloned(op)

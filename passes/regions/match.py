@@ -17,9 +17,9 @@ class Match:
     """An accepted match of a pattern in a graph of readings.
 
     Attributes:
-        readings: the readings in the graph's order; the last is the root.
-        numbers: the numbers of the readings in the graph.
-        operands: the operands bound to the pattern's names, by name.
+        readings: the matched readings in the graph's order; the last reading is the root.
+        numbers: the index in the graph of each matched reading.
+        operands: the operand that the match binds to each named wildcard, by the wildcard's name.
     """
 
     readings: tuple[Reading, ...]
@@ -28,13 +28,16 @@ class Match:
 
     @property
     def root(self) -> Reading:
-        """The reading of the composite's result."""
+        """The reading whose output is the result of the composite."""
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:
-        """Return the operand that the pattern names ``name``."""
+        """Return the operand that is bound to the wildcards named ``name``."""
         return self.operands[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the match includes the part of the pattern that is named ``name``."""
+        """Whether the match binds a wildcard named ``name``.
+
+        A wildcard in an alternative that the match does not use is not bound.
+        """
         return name in self.operands

@@ -2,7 +2,8 @@
 
 The root of a match is the reading whose result the pattern describes. Matching proceeds from a root
 to its operands and backtracks over all alternatives of a pattern, so that it finds a match whenever
-there is one. A match is accepted if none of its values except the root's is used outside of it.
+there is one. A match is accepted only if the root's output is the only value of the match that is
+used outside of the match.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class ReadingGraph:
                 self._readers.setdefault(operand.value, set()).add(number)
 
     def producer(self, value: Hashable) -> int | None:
-        """Return the number of the reading that computes a value, None if there is none."""
+        """Return the index of the reading that computes ``value``; None if no reading does."""
         return self._producer.get(value)
 
     def escapes(self, number: int, inside: Collection[int]) -> bool:
-        """Whether the output of reading ``number`` is used outside of the readings ``inside``.
+        """Whether the output of reading ``number`` has a user that is not a reading in ``inside``.
 
-        A return, or a use by an operation without a reading, counts too.
+        A return, or an operation without a reading, is such a user.
         """
         value = self.readings[number].output.value
         return value in self._elsewhere or not self._readers.get(value, set()) <= set(inside)
@@ -61,13 +62,13 @@ class ReadingGraph:
 
 @dataclass(frozen=True)
 class _State:
-    """The state of a partial match: the bindings of its patterns and wildcards.
+    """A partial match: the values and operands that are bound so far.
 
     Attributes:
-        values: the value of each matched pattern.
-        names: the operand of each named wildcard.
-        outer: the values bound to wildcards, which are from outside of the match.
-        numbers: the numbers of the matched operations.
+        values: the value that each pattern object has matched.
+        names: the operand that is bound to each named wildcard.
+        outer: the values that are bound to wildcards; none may be computed inside the match.
+        numbers: the indices of the matched readings in the graph.
     """
 
     values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
@@ -91,15 +92,15 @@ class _State:
 def matches(
     graph: ReadingGraph, pattern: Pattern, root: int, taken: Collection[int] = ()
 ) -> Iterator[Match]:
-    """Yield the matches of a pattern at a root, in order of preference.
+    """Yield the matches of a pattern with a given root, preferred alternatives first.
 
-    No value inside a match except the root's output is used outside of it.
+    The root's output is the only value of a match that is used outside of the match.
 
     Args:
         graph: the graph of readings.
         pattern: the pattern of the root's result.
-        root: the number of a reading.
-        taken: the numbers of readings that no match may contain.
+        root: the index of the root in ``graph``.
+        taken: the indices of readings that no match may contain.
     """
     for state in _match(graph, pattern, graph.readings[root].output, _State(), taken):
         if root not in state.numbers or _is_inside(graph, state):
@@ -202,15 +203,19 @@ class Composite:
 def find_composites(
     graph: ReadingGraph, patterns: Sequence[CompositePattern], taken: Collection[int] = ()
 ) -> list[Composite]:
-    """Return matches that share no operation, in the order of their roots.
+    """Choose matches that share no reading; return them in the order of their roots.
 
-    If matches overlap, a higher priority wins, then more operations, a later root, an earlier
-    pattern.
+    These criteria choose among matches that overlap, the most important first:
+
+    - higher priority of the pattern
+    - larger count of readings
+    - later root
+    - earlier pattern in ``patterns``
 
     Args:
         graph: the graph of readings.
-        patterns: the patterns of all code generators, in the order of the code generators.
-        taken: the numbers of readings that already belong to composites.
+        patterns: the patterns of all code generators.
+        taken: the indices of readings that already belong to composites.
     """
     used = set(taken)
     kinds = [frozenset(root_kinds(pattern.pattern)) for pattern in patterns]
@@ -239,14 +244,15 @@ def _offer(
     at: tuple[int, int],
     used: Collection[int],
 ) -> None:
-    """Push the preferred match of a pattern at a root, if there is one, to the heap ``waiting``.
+    """Push the preferred match of a pattern at a root to the heap ``waiting``, if there is a match.
 
     Args:
-        waiting: the heap, whose keys order matches by preference.
+        waiting: the heap of matches; a smaller key is preferred.
         graph: the graph of readings.
         pattern: the pattern.
-        at: the number of the root, and the number of the pattern, which breaks ties.
-        used: the numbers of readings that the match may not contain.
+        at: the index of the root in ``graph``, and the index of the pattern in the list of all
+            patterns.
+        used: the indices of readings that the match may not contain.
     """
     root, place = at
     for match in matches(graph, pattern.pattern, root, used):

@@ -1,4 +1,4 @@
-"""Names expressions: activations, and single functions of inputs."""
+"""Recognizes expressions that have a name: activation functions, and single function calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """The name of an expression, such as an activation, and the values of its constants."""
+    """The name of an expression, such as ``clip``, and its constants by parameter name."""
 
     name: str
     parameters: Mapping[str, float]
@@ -25,7 +25,7 @@ class NamedExpression:
 def name_of(expression: Expression) -> NamedExpression | None:
     """Return the name of an expression, such as ``relu`` for ``maximum(x0, 0)``; None if unnamed.
 
-    The inputs of the expression are numbered in order of first use.
+    The inputs of ``expression`` must be numbered by first use, from left to right.
     """
     for name, template in _TEMPLATES:
         parameters: dict[str, float] = {}
@@ -37,7 +37,7 @@ def name_of(expression: Expression) -> NamedExpression | None:
 
 
 def _is_plain(operands: Sequence[Expression]) -> bool:
-    """Whether the operands are different inputs and at most one constant."""
+    """Whether the operands are one or more different inputs and at most one constant."""
     numbers = [operand.number for operand in operands if isinstance(operand, Input)]
     constants = sum(isinstance(operand, Constant) for operand in operands)
     is_leaf = len(numbers) + constants == len(operands)
@@ -64,15 +64,15 @@ def _fits(template: Expression, found: Expression, parameters: dict[str, float])
 
 
 def _is_rounded(exact: float, found: float) -> bool:
-    """Whether ``found`` equals ``exact``, rounded to 32 or 16 bits."""
+    """Whether ``found`` is the constant ``exact`` after rounding to f32 or f16."""
     return math.isclose(exact, found, rel_tol=_TOLERANCE) or float(np.float16(exact)) == found
 
 
 @dataclass(frozen=True)
 class _Parameter(Constant):
-    """A placeholder in the template of an expression that matches any constant.
+    """A placeholder in the template of an expression, which matches any constant.
 
-    After a match, the value of the constant is known by the placeholder's name.
+    A match records the constant's value as the parameter ``name``.
     """
 
     name: str = ""
@@ -110,9 +110,9 @@ def _gelu(x: Expression) -> Expression:
 
 
 def _quantize(x: Expression, scale: Expression, zero: Expression) -> Expression:
-    """Return the expression that quantizes ``x`` to 8 bits with a scale and a zero point.
+    """Return the expression that quantizes ``x`` to signed 8-bit integers.
 
-    The quantization is that of ONNX's QuantizeLinear.
+    The quantization is that of ONNX's QuantizeLinear, with a scale and a zero point.
     """
     rounded = _call("roundeven", _call("div", x, scale))
     return _call("cast_i8", _clip(_call("add", rounded, zero), -128, 127))

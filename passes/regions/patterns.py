@@ -23,24 +23,32 @@ Step = Callable[["Pattern"], "Pattern"]
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """A pattern of a value; all uses of a pattern object must match the same value."""
+    """A pattern of an IR value.
+
+    If a pattern object occurs several times in a larger pattern, all occurrences must match the
+    same value.
+    """
 
     def optional(self, step: Step) -> Pattern:
-        """Return a pattern of an optional operation after this pattern.
+        """Return a pattern of this pattern's value, or of an optional operation on the value.
 
-        ``step`` makes the pattern of the operation from the pattern of its operand. The result
-        matches the operation on a match of this pattern, or else this pattern alone.
+        Args:
+            step: function from the pattern of the operation's operand to the pattern of the
+                operation. The result prefers a match with the operation.
         """
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Return a pattern that allows any number of operations after this pattern, or none.
+        """Return a pattern of the result of a chain of operations on this pattern's value.
 
-        ``step`` makes the pattern of such an operation from the pattern of its operand. Matches
-        with more operations are preferred.
+        The chain has zero or more operations; longer chains are preferred.
+
+        Args:
+            step: function from the pattern of an operation's operand to the pattern of the
+                operation; it describes each operation of the chain.
 
         Raises:
-            OptionError: if ``step`` does not make an operation.
+            OptionError: if ``step`` does not return an ``op(...)`` pattern.
         """
         made = step(self)
         if not isinstance(made, Op) or made is self:
@@ -54,9 +62,10 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class Wildcard(Pattern):
-    """A pattern of any value from outside of the match; if ``is_constant``, of any constant.
+    """A pattern of any value that is not computed inside the match.
 
-    Wildcards with equal names match the same value; an empty name binds nothing.
+    If ``is_constant``, the value must be a weight or a constant in the IR. Wildcards with equal
+    names match the same value; a wildcard with an empty name is independent, and binds no operand.
     """
 
     name: str = ""
@@ -80,14 +89,17 @@ class Op(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Alternatives(Pattern):
-    """A pattern that tries several patterns in order; the first that leads to a match is taken."""
+    """A pattern that matches any of the patterns ``options``; earlier options are preferred."""
 
     options: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """The pattern ``pattern`` for tensors of element type ``name``, such as ``f32``, only."""
+    """A pattern of a tensor that matches ``pattern`` and has element type ``name``.
+
+    An example of ``name`` is ``f32``.
+    """
 
     pattern: Pattern
     name: str
@@ -95,21 +107,21 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Pattern):
-    """A pattern followed by any number of operations.
+    """A pattern of the result of a chain of zero or more operations on a value of ``pattern``.
 
-    ``step`` makes the pattern of such an operation from the pattern of its operand.
+    ``step`` returns the pattern of an operation of the chain, given the pattern of its operand.
     """
 
     pattern: Pattern
     step: Step
 
     def options(self) -> tuple[Pattern, Pattern]:
-        """The two alternatives: one more operation after the pattern, or the pattern alone."""
+        """Return two alternatives: a chain with at least one operation, and ``pattern`` alone."""
         return self.step(Repeated(self.pattern, self.step)), self.pattern
 
 
 def wildcard(name: str = "") -> Pattern:
-    """Return a pattern of any value from outside of the match.
+    """Return a pattern of any value that is not computed inside the match.
 
     Wildcards with equal names match the same value; wildcards without a name are independent.
     """
@@ -122,17 +134,17 @@ def constant(name: str = "") -> Pattern:
 
 
 def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute) -> Pattern:
-    """Return a pattern of an operation of a kind, or of any of several kinds.
+    """Return a pattern of an operation of the given kind, or of one of several kinds.
 
     Args:
-        kind: the kind or kinds of the reading.
-        operands: a pattern for each input, in any order if the kind is commutative; none for any
-            inputs.
+        kind: the kind or kinds of the operation's reading.
+        operands: a pattern for each input, in any order if the kind is commutative. Without
+            operands, the pattern matches any inputs.
         attributes: required values of the reading's attributes.
 
     Raises:
-        OptionError: if no reading has such a kind, or readings of these kinds have no such
-            attributes or another number of inputs.
+        OptionError: if no reading has such a kind, or if readings of these kinds lack one of the
+            attributes or have a different count of inputs.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
     for name in kinds:
@@ -142,7 +154,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Return a pattern that tries ``options`` in order; the first that leads to a match is taken.
+    """Return a pattern that matches one of the patterns ``options``; earlier ones are preferred.
 
     Raises:
         OptionError: if no pattern is given.
@@ -185,7 +197,7 @@ class CompositePattern:
 
 
 def root_kinds(pattern: Pattern) -> Iterator[str]:
-    """Yield the kinds of operations that can be the last operation of a match of the pattern."""
+    """Yield the kinds of readings that can be the root of a match of ``pattern``."""
     if isinstance(pattern, Op):
         yield from pattern.kinds
     elif isinstance(pattern, Typed):

@@ -1,10 +1,11 @@
 """Contracts nodes of a directed acyclic graph, and maintains its topological order.
 
-Two nodes may be contracted if and only if no path through a third node connects them. The order
-bounds the search for such a path, and a contraction updates only the part of the order between both
-nodes (Pearce and Kelly, *A dynamic topological sort algorithm for directed acyclic graphs*, 2006).
-An alternative, a set of dependences per node, would have to be updated for all direct and indirect
-readers at each contraction; otherwise, later contractions could create a cycle.
+Two nodes may be contracted if and only if no path through a third node connects them. The search
+for such a path visits only nodes whose positions in the topological order are between those of the
+two nodes, and a contraction changes no other positions (Pearce and Kelly, *A dynamic topological
+sort algorithm for directed acyclic graphs*, 2006). A set of all direct and indirect sources per
+node would answer the same question, but each contraction would have to update these sets in all
+direct and indirect readers.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Quotient:
         return sorted(self._readers[self.find(node)])
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether the different nodes ``a`` and ``b`` can be contracted without a cycle."""
+        """Whether ``a`` and ``b`` are different nodes that can be contracted without a cycle."""
         first, last = self._by_rank(a, b)
         return first != last and last not in self._reached(first, last)
 
@@ -104,10 +105,10 @@ class Quotient:
         return (x, y) if self._rank[x] <= self._rank[y] else (y, x)
 
     def _reached(self, first: int, last: int) -> set[int]:
-        """Return the nodes that can be reached from ``first`` without its edge to ``last``.
+        """Return the nodes that ``first`` reaches without its direct edge to ``last``.
 
-        ``last`` is among them if a path through a third node leads to it. Nodes after the position
-        of ``last`` in the topological order are left out.
+        The result contains ``last`` if a path through a third node connects ``first`` and ``last``.
+        Nodes after ``last`` in the topological order are left out.
         """
         limit = self._rank[last]
         pending = [node for node in self._readers[first] if node != last]
@@ -121,9 +122,10 @@ class Quotient:
         return seen
 
     def _reorder(self, first: int, last: int) -> None:
-        """Move the node that contracts ``first`` and ``last`` to a valid place in the order.
+        """Move the contraction of ``first`` and ``last`` to a valid position in the order.
 
-        The place is after all sources of ``last`` and before all readers of ``first``.
+        The order stays topological: the position is after all sources of ``last`` and before all
+        readers of ``first``.
         """
         begin, end = self._rank[first], self._rank[last]
         reached = self._reached(first, last)
@@ -172,9 +174,9 @@ def merge_regions(
 
 
 def _pairs(graph: Quotient, node: int, *, siblings: bool) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of neighbours around a node: first the node with each of its sources.
+    """Yield pairs of neighbours around ``node``: first ``node`` with each of its sources.
 
-    With ``siblings``, pairs of its readers and pairs of its sources follow.
+    With ``siblings``, all pairs of readers of ``node`` follow, then all pairs of its sources.
     """
     if graph.find(node) != node:
         return

@@ -38,18 +38,19 @@ class Operand:
 
 @dataclass(frozen=True)
 class Reading:
-    """The meaning of an operation and of operations that only it uses, such as an image's padding.
+    """The meaning of one or several operations that together compute a single result.
 
-    ``docs/ir.md`` lists all kinds with their attributes.
+    Several operations have one reading if all results except the last are used only among these
+    operations, as an image's padding that only a convolution uses. ``docs/ir.md`` lists all kinds
+    with their attributes.
 
     Attributes:
         kind: for example ``conv2d`` or ``relu``.
         inputs: the inputs in the order of the kind's definition.
         output: the only result.
-        attributes: the attributes of the kind.
-        operations: the operations in the IR's order, the last computes the output; values between
-            them are not used elsewhere.
-        macs: the number of multiply-accumulates.
+        attributes: the attributes of the kind, by name.
+        operations: the operations in the IR's order; the last operation computes ``output``.
+        macs: count of multiply-accumulates.
     """
 
     kind: str

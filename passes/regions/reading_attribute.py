@@ -9,10 +9,11 @@ from rammer_mlir.passes.regions.reading import Attribute, Reading
 
 
 def reading_attribute(readings: Sequence[Reading]) -> ir.DictAttr:
-    """Return the attribute that describes a composite by its readings, in order.
+    """Return the attribute that describes a composite by its readings, given in order.
 
-    It contains the main operation (the one with the most multiply-accumulates; of several, the
-    first) and the kinds of the operations before and after it.
+    The main reading is the one with the most multiply-accumulates; on a tie, the first. The result
+    contains the main reading's kind and attributes, and the kinds of the readings before and after
+    the main reading, as ``before`` and ``after``.
     """
     main = max(readings, key=lambda reading: reading.macs)
     place = list(readings).index(main)

@@ -59,12 +59,12 @@ def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[
 
     Args:
         kinds: known kinds of readings.
-        num_operands: number of operands of the pattern; 0 for any operands.
-        attributes: names of attributes of the pattern.
+        num_operands: count of the pattern's operands; 0 if the pattern accepts any operands.
+        attributes: names of the attributes that the pattern requires.
 
     Raises:
-        OptionError: if readings of all these kinds have another number of inputs, or lack an
-            attribute.
+        OptionError: if none of ``kinds`` has ``num_operands`` inputs, or if none of ``kinds`` has
+            one of the attributes.
     """
     numbers = {_NUM_INPUTS.get(kind, num_operands) for kind in kinds}
     if num_operands and num_operands not in numbers:
@@ -85,10 +85,11 @@ def _names(kinds: Sequence[str]) -> str:
 
 
 def check_kind(kind: str) -> None:
-    """Check that a kind of reading exists.
+    """Check that ``kind`` is a kind of reading.
 
     Raises:
-        OptionError: if it does not; the message names the most similar kind, if any is similar.
+        OptionError: if ``kind`` is unknown; the message suggests a kind with a similar name, if
+            any.
     """
     if kind in KINDS or kind.startswith("cast_"):
         return

@@ -1,7 +1,8 @@
 """Finds the meaning of operations at the `linalg` stage, as readings.
 
-A reading is derived from loops, maps and bodies, not from names, so that it does not depend on the
-producer of the IR. An operation without a reading matches no pattern of a code generator.
+A reading is derived from loops, indexing maps and bodies, not from names, so that it does not
+depend on the producer of the IR. An operation without a reading matches no pattern of a code
+generator.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from rammer_mlir.passes.regions.weights import Weights
 
 
 def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
-    """Return the meaning of an operation and of preceding operations that only it uses.
+    """Return the reading whose last operation is ``op``.
 
-    Return None if no kind of reading describes the operation.
+    The reading may include preceding operations whose results only this reading uses. Return None
+    if no kind of reading describes ``op``.
 
     Args:
         op: an operation in a block of static tensors.
@@ -44,7 +46,10 @@ def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
 
 
 def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) -> list[Reading]:
-    """Return the readings of a block's operations, in order; each operation is in at most one."""
+    """Return the readings of a block's operations, in order of their last operations.
+
+    An operation is in at most one reading.
+    """
     given = list(operations)
     free: set[object] = {op.operation for op in given}
     found: list[Reading] = []
@@ -63,9 +68,9 @@ _REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = Co
 
 @contextmanager
 def remembered_readings() -> Generator[None]:
-    """Return a context in which the readings of ``read_all`` are memoized.
+    """Return a context manager inside which `read_all` memoizes readings.
 
-    ``forget_readings`` discards them.
+    `forget_readings` discards the memoized readings.
     """
     token = _REMEMBERED.set({})
     try:
@@ -75,7 +80,10 @@ def remembered_readings() -> Generator[None]:
 
 
 def forget_readings() -> None:
-    """Discard memoized readings; call it after any change of operations except of attributes."""
+    """Discard memoized readings.
+
+    Call this function after every change to operations; a change of attributes alone needs no call.
+    """
     known = _REMEMBERED.get()
     if known is not None:
         known.clear()

@@ -1,4 +1,4 @@
-"""Recognizes reductions of an input: along whole dimensions, and over windows."""
+"""Recognizes reductions of one input: along whole dimensions, and over windows (pooling)."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def starts_at(op: Structured, number: float) -> bool:
 
 
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
-    """Return the reading of a reduction of an input, along dimensions or over windows.
+    """Return the reading of a reduction of one input, along whole dimensions or over windows.
 
-    Return None for any other operation. A second input only gives the size of windows. ``weights``
-    count as constants.
+    Return None for any other operation. A reduction over windows has a second input; only its shape
+    is used, as the size of the windows. ``weights`` count as constants.
     """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
@@ -129,9 +129,9 @@ def _read_windows(op: Structured, name: str, border: float, weights: Weights) ->
 
 
 def _axes(op: Structured) -> list[Axis] | None:
-    """Return the spatial axes of a reduction over windows; None for any other iteration space.
+    """Return the spatial axes of a reduction over windows; None for any other operation.
 
-    The batch is the first dimension; channels are the second or the last.
+    The first dimension must be the batch; channels must be the second or the last dimension.
     """
     exprs = list(op.maps[0].results)
     window = op.operand_dims(1)
@@ -147,7 +147,7 @@ def _axes(op: Structured) -> list[Axis] | None:
 def _spatial(exprs: list[ir.AffineExpr]) -> list[ir.AffineExpr]:
     """Return the index expressions of an image's spatial dimensions.
 
-    Those of batch and channels, and of channels within a block, are left out.
+    The dimensions of batch, channels, and channels within a block are left out.
     """
     channels_last = plain_dim(exprs[1]) is None
     if channels_last:

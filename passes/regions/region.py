@@ -1,4 +1,4 @@
-"""Describes an outlined region for its code generator, and defines the generator's result."""
+"""Defines the description of a region for its code generator, and the generated code."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ class RegionOperation:
     operations.
 
     Attributes:
-        name: the composite's name, or the reading's kind.
-        readings: the meaning of the operation or composite; empty if an operation has no reading.
-        values: the number in the region of each operand and result that ``readings`` names, by
-            value; values inside a composite have no number.
+        name: the composite's name, or the kind of the operation's reading; MLIR's name of the
+            operation if it has no reading.
+        readings: the readings of the operation or composite; empty if an operation has no reading.
+        values: from the values of the readings' operands and results to their numbers in the
+            region; values inside a composite have no number.
         inputs: the numbers of the operands of the operation or composite.
-        outputs: the numbers of its results.
+        outputs: the numbers of the results of the operation or composite.
     """
 
     name: str
@@ -45,18 +46,20 @@ class RegionOperation:
 
 @dataclass(frozen=True)
 class Region:
-    """A region. Its values have numbers: its inputs first, then the results of its operations.
+    """The description of a region for its code generator.
+
+    The region's values have numbers: first the inputs, then the results of the operations.
 
     Attributes:
-        name: the name of its function.
-        inputs: the types of its inputs.
-        outputs: the types of its results.
-        operations: its operations in topological order.
-        results: the numbers of the values that it returns.
+        name: name of the region's function.
+        inputs: types of the region's inputs.
+        outputs: types of the region's results.
+        operations: the region's composites and single operations in topological order.
+        results: the numbers of the values that the region returns.
         text: a module of MLIR's own dialects with one public function of the region's name, which
             computes the results from the inputs.
         target: the target of the code, as ``--target`` names it: ``cpu`` is this machine.
-        options: values of the options that the code generator declares.
+        options: values of the options that the code generator declares, by name.
     """
 
     name: str
@@ -70,20 +73,20 @@ class Region:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates."""
+        """The count of multiply-accumulates of the whole region."""
         return sum(reading.macs for each in self.operations for reading in each.readings)
 
 
 @dataclass(frozen=True)
 class Layouts:
-    """Additional layouts that a code generator supports for a region's values.
+    """Blocked layouts that a code generator supports for a region's inputs and outputs.
 
-    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Each of these
-    values may be stored in blocks of 16 elements of that dimension, with the elements of a block
-    innermost: ``[N, C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a
-    multiple of 16 and the elements are f32. `rtask-layout-regions` chooses among them: the region
-    then has a ``linalg.unpack`` of a blocked input, and a ``linalg.pack`` produces a blocked
-    output.
+    ``inputs`` and ``outputs`` map the index of an input or output to one of its dimensions. The
+    value may then be stored in blocks of 16 elements of that dimension, with the elements of a
+    block innermost: ``[N, C, H, W]`` with dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension
+    is a multiple of 16 and the elements are f32. `rtask-layout-regions` decides which of these
+    values are blocked: the region then has a ``linalg.unpack`` of a blocked input, and a
+    ``linalg.pack`` produces a blocked output.
     """
 
     inputs: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -111,34 +114,39 @@ def _are_dimensions(given: object) -> bool:
 
 @dataclass(frozen=True)
 class RegionCode:
-    """A code generator's result for a region: the code of an external rKernel.
+    """The code that a code generator returns for a region, as an external rKernel.
 
     Attributes:
-        code: source or an object; a graph or other bytes for an engine.
-        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; on a GPU
+        code: text of source code or bytes of an object; for an engine, a graph or binary.
+        symbol: name of the function
+            ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; on a GPU of the function
             ``void symbol(int64_t rtask, int32_t thread, int32_t threads, inputs..., outputs...)``,
-            which all threads of a block call; for code with state the prefix to which ``_open``,
-            ``_run`` and ``_close`` are appended, or the name that the engine gets.
+            which all threads of a block call. For code with a state, the prefix of the names of
+            three functions, which end with ``_open``, ``_run`` and ``_close``. For an engine, the
+            name that the engine gets.
         form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine; on a GPU
             ``llvm``, and on an NVIDIA GPU ``ptx`` or ``cuda``.
-        num_rtasks: the number of rTasks.
-        reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
-        writes: the box of each output, by its number, if not all of it.
+        num_rtasks: count of the rTasks.
+        reads: the box that rTask ``d0`` reads of an input, by the input's index; an input without
+            an entry is read whole.
+        writes: the box that rTask ``d0`` writes of an output, by the output's index; an output
+            without an entry is written whole.
         has_state: whether the function has a state, which is opened before the first run; see
-            ``rammer_mlir.engines.native``. Functions of graphs and binaries always have.
+            ``rammer_mlir.engines.native``. Graphs and binaries always have a state.
         holds_weights: whether the state depends on the region's weights: then regions that differ
             only in their weights have separate states, and so separate rKernels.
-        engine: the name of the engine that runs a graph or binary.
+        engine: name of the engine that runs a graph or binary.
         needs: packages that must be installed where the code runs.
         objects: relocatable objects that the code calls.
         alignment: alignment of inputs and outputs in bytes, a power of two up to 64.
-        efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
-        scratch_bytes: scratch memory of each rTask, which is dead after it: an additional buffer
-            after the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where ``n`` is
-            this number rounded up to a multiple of 64. 0 for no such buffer.
+        efficiency: estimated arithmetic throughput of the code, divided by that of the host's
+            rKernels.
+        scratch_bytes: bytes ``n`` of scratch memory that an rTask uses only while it runs; 0 for
+            none. The function gets a buffer for it after the outputs; rTask ``i`` uses the bytes
+            from ``i * m`` on, where ``m`` is ``n`` rounded up to a multiple of 64.
         grain: ``region``: the code computes on the thread of the calling vEU, and other rTasks run
-            at the same time; ``device``: on its own threads, as many as there are vEUs, and no
-            other rTask runs at the same time. Such code has a single rTask, and is for CPUs.
+            at the same time. ``device``: the code computes on its own threads, as many as there are
+            vEUs, and no other rTask runs at the same time; it has a single rTask, and is for CPUs.
     """
 
     code: str | bytes
@@ -194,7 +202,7 @@ def region_of(
 def _agreed_weights(module: ir.Module, function: ir.OpView) -> Weights:
     """Return the weights among the arguments of a region's function, by argument.
 
-    An argument counts if all calls pass it equal weights whose content is in the IR.
+    An argument is a weight if all calls pass equal weights to it and the IR stores their content.
     """
     entry = weights_of(module)
     name = symbol_name(function)

@@ -29,7 +29,12 @@ On buffers, both are operands of the region's rOperator, and so is the scratch m
 
 @dataclass(frozen=True)
 class RegionGraph:
-    """The units of a module's entry function, and the regions that their attributes describe."""
+    """The graph of the units of a module's entry function, with their assignment to regions.
+
+    Attributes:
+        units: the units in topological order; other attributes and methods name a unit by its index
+            in ``units``.
+    """
 
     units: Sequence[Unit]
 
@@ -38,13 +43,14 @@ class RegionGraph:
         """Return the graph of a module's entry function.
 
         Raises:
-            OperationError: if attributes are malformed or contradict each other.
+            OperationError: if ``rtask.composite`` or ``rtask.region`` attributes are malformed or
+                contradict each other.
         """
         return RegionGraph(units_of(entry_block(module), weights_of(module)))
 
     @cached_property
     def sources(self) -> Sequence[Sequence[int]]:
-        """For each unit, the numbers of the units that it reads from."""
+        """For each unit, the indices of the units whose results it reads, in ascending order."""
         number = {op: n for n, unit in enumerate(self.units) for op in unit.operations}
         return [
             sorted(
@@ -63,7 +69,9 @@ class RegionGraph:
         return [None if unit.region is None else unit.region.name for unit in self.units]
 
     def regions(self) -> dict[Mark, list[int]]:
-        """Return the numbers of each region's units in order, by the region's mark.
+        """Return the indices of each region's units, in ascending order.
+
+        A key is the region's mark: the code generator's name and the region's number.
 
         Raises:
             OperationError: if a region number has several code generators.
@@ -106,7 +114,7 @@ class RegionGraph:
         return graph
 
     def facts(self, numbers: Sequence[int]) -> RegionFacts:
-        """Return the size of a region that consists of the units ``numbers``."""
+        """Return readings, sizes and costs of a region that consists of the units ``numbers``."""
         units = [self.units[number] for number in numbers]
         sizes = {value: size for unit in units for value, size in unit.num_bytes.items()}
         boundary = [*self.inputs(numbers), *self.outputs(numbers)]
@@ -121,16 +129,19 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """The number of units that read each value, plus 1 if it is used outside of all units."""
+        """For each value, the count of units that read it.
+
+        A use outside of all units, such as a return, counts as one more unit.
+        """
         inside = {op for unit in self.units for op in unit.operations}
         found = Counter(value for unit in self.units for value in unit.inputs)
         found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))
         return found
 
     def inputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values that any unit in ``numbers`` reads and none of them computes.
+        """Return the values that the units ``numbers`` read but do not compute.
 
-        The order is that of first use.
+        The values are in the order of first use.
         """
         inside = {op for number in numbers for op in self.units[number].operations}
         values = dict.fromkeys(v for number in numbers for v in self.units[number].inputs)
@@ -139,16 +150,20 @@ class RegionGraph:
         ]
 
     def outputs(self, numbers: Sequence[int]) -> list[ir.Value]:
-        """Return the values of the units ``numbers`` that are used outside of them, in order."""
+        """Return the results of the units ``numbers`` that operations outside of these units use.
+
+        The results are in the order of the units.
+        """
         inside = {op for number in numbers for op in self.units[number].operations}
         values = (v for number in numbers for v in self.units[number].outputs)
         return [value for value in values if is_used_outside(value, inside)]
 
     def write(self, regions: Iterable[tuple[str, Sequence[int]]]) -> None:
-        """Mark the operations of ``regions`` with the region's number; remove all older marks.
+        """Replace the ``rtask.region`` attributes of all operations by those of ``regions``.
 
-        Each region is the name of a code generator and the numbers of its units. Regions are
-        numbered in the order of their first units.
+        Args:
+            regions: for each region, the name of its code generator and the indices of its units.
+                Regions are numbered in the order of their first units.
         """
         for unit in self.units:
             remove_mark(unit.operations, REGION)

@@ -31,7 +31,7 @@ def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
 
 
 def region_text(alone: ir.Module) -> str:
-    """Return the text of a module from `standalone`, without locations."""
+    """Return the MLIR text of ``alone``, a module from `standalone`, without source locations."""
     return alone.operation.get_asm(enable_debug_info=False, use_local_scope=True)
 
 

@@ -18,13 +18,15 @@ _MAIN = "__transform_main"
 def apply_script(module: ir.Module, path: Path) -> None:
     """Run a script's ``@__transform_main`` on a module; number the composites that it annotates.
 
-    The script sets ``rtask.composite`` on operations: either a string, the composite's name, or the
-    whole attribute, which groups operations into one match. With only a name, an operation and its
-    reading's operations form a separate match.
+    The script sets the attribute ``rtask.composite`` of operations. Its value is one of these:
+
+    - a string, the composite's name: the operation and the preceding operations of its reading form
+      a separate match
+    - the whole attribute, with name and match number: operations with equal attributes form a match
 
     Raises:
         OptionError: if the file cannot be read.
-        PassError: if it is not a script, or the script fails.
+        PassError: if the file is not a script, or the script fails.
         OperationError: if an annotation has no name.
     """
     script = _parse(module.context, path)

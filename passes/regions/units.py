@@ -22,14 +22,16 @@ from rammer_mlir.passes.regions.weights import Weights
 
 @dataclass(frozen=True)
 class Unit:
-    """Operations that are never separated: a composite, or a reading's operations.
+    """Operations that are never separated: a composite, or the operations of a reading.
+
+    An operation that belongs to no composite and has no reading is a unit alone.
 
     Attributes:
-        operations: the operations in the block's order; only results of the last are used
-            elsewhere.
-        readings: the readings of the operations; empty if any of them has no reading.
-        composite: the mark of the composite that they form; None for a single reading.
-        region: the mark of the region that contains them; None outside of regions.
+        operations: the operations in the block's order; operations outside of the unit use only
+            results of the last operation.
+        readings: the readings of the operations in order; an operation without a reading adds none.
+        composite: the mark of the composite; None if the unit is no composite.
+        region: the mark of the region that contains the unit; None outside of regions.
     """
 
     operations: tuple[ir.Operation, ...]
@@ -49,7 +51,10 @@ class Unit:
 
     @cached_property
     def inputs(self) -> tuple[ir.Value, ...]:
-        """The values from outside that the unit reads, except values cloned for every user."""
+        """The values that the unit reads but does not compute.
+
+        Values that are cloned for every user, such as constants, are left out.
+        """
         inside = set(self.operations)
         return tuple(value for value in used_values(self.operations) if not _is_in(value, inside))
 
@@ -91,7 +96,7 @@ def _is_in(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
 
 
 def is_used_outside(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
-    """Whether an operation that is neither in ``inside`` nor nested in one of them uses a value."""
+    """Whether ``value`` has a user that is neither in ``inside`` nor nested in a member of it."""
     return any(_enclosing(use.owner.operation, value) not in inside for use in value.uses)
 
 
@@ -108,8 +113,13 @@ def units_of(block: ir.Block, weights: Weights) -> list[Unit]:
     """Return the units of a block in topological order.
 
     Raises:
-        OperationError: if an attribute is malformed, or the operations of a match are not a valid
-            unit: one result, one region, no clonable operations.
+        OperationError: in these cases:
+            - An ``rtask.composite`` or ``rtask.region`` attribute is malformed.
+            - An operation with one of these attributes is cloned for every user, as a constant.
+            - An operation of a region has a result that is not a static tensor.
+            - The operations of a unit are in different regions.
+            - A composite's last operation has no user outside of the composite, or a preceding
+              operation of the composite has one.
     """
     order = {op.operation: place for place, op in enumerate(block.operations)}
     single: list[ir.OpView] = []
@@ -176,7 +186,7 @@ def _reading(reading: Reading) -> Unit:
 
 
 def _region(ops: Sequence[ir.Operation]) -> Mark | None:
-    """Return the region of the operations of a unit; None outside of regions.
+    """Return the mark of the region that contains all of ``ops``; None if no region contains them.
 
     Raises:
         OperationError: if the operations are in different regions.

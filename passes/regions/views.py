@@ -11,9 +11,9 @@ from rammer_mlir.passes.regions.weights import Weights, operand_of
 
 
 def read_view(op: ir.OpView, weights: Weights) -> Reading | None:
-    """Return the reading of a reshape, slice, concatenation or padding; None for any other.
+    """Return the reading of a reshape, slice, concatenation or padding.
 
-    ``weights`` count as constants.
+    Return None for any other operation. ``weights`` count as constants.
     """
     operation = op.operation
     if operation.name in RESHAPES and len(operation.operands) == 1:

@@ -20,7 +20,7 @@ Weights = Mapping[ir.Value, ConstantArgument]
 
 
 def weights_of(module: ir.Module) -> Weights:
-    """Return the weights of a module's entry function."""
+    """Return the weights among the arguments of a module's entry function, by argument."""
     return {weight.value: weight for weight in constant_arguments(entry_function(module))}
 
 
@@ -42,7 +42,7 @@ def _is_known(value: ir.Value, weights: Weights) -> bool:
 
 
 def number_of(operand: Operand) -> float | None:
-    """Return the number of a 0-D constant operand, None for any other operand."""
+    """Return the value of a scalar constant in the IR as a float; None for any other operand."""
     if operand.shape or not isinstance(operand.value, ir.Value):
         return None
     value: ir.Value = operand.value
@@ -50,7 +50,10 @@ def number_of(operand: Operand) -> float | None:
 
 
 def splat_of(operand: Operand) -> float | None:
-    """Return the number in all elements of a splat constant in the IR, else None."""
+    """Return the common value of all elements of a splat constant in the IR.
+
+    Return None for any other operand.
+    """
     owner = operand.value.owner if isinstance(operand.value, ir.Value) else None
     if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
         return None
@@ -62,13 +65,19 @@ def splat_of(operand: Operand) -> float | None:
 
 
 def uniform_of(operand: Operand) -> float | None:
-    """Return the number of a 0-D constant, or in all elements of a splat constant; else None."""
+    """Return the value of a scalar constant, or the common value of a splat constant's elements.
+
+    The constant must be in the IR. Return None for any other operand, such as a weight.
+    """
     number = number_of(operand)
     return splat_of(operand) if number is None else number
 
 
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
-    """Return the content of a constant as an array if it is stored in the IR, else None."""
+    """Return the content of a scalar constant or of a weight as an array.
+
+    Return None if ``value`` is neither, or if the IR does not store the weight's final content.
+    """
     number = scalar_constant(value)
     if number is not None:
         return np.asarray(number)

@@ -19,13 +19,13 @@ _SPATIAL = "DHW"
 
 @dataclass(frozen=True)
 class Axis:
-    """A spatial dimension of an image that is read at ``loop * stride + window * dilation``.
+    """A spatial dimension of an image, indexed by ``loop * stride + window * dilation``.
 
     Attributes:
-        loop: the number of the loop over the result.
-        stride: the distance of adjacent windows in elements.
-        window: the number of the loop over the window; None for windows of one element.
-        dilation: the distance of adjacent elements of a window; 1 for windows of one element.
+        loop: index of the loop over the result.
+        stride: distance of adjacent windows, in elements.
+        window: index of the loop over the window; None for windows of one element.
+        dilation: distance of adjacent elements of a window; 1 for windows of one element.
     """
 
     loop: int
@@ -53,9 +53,10 @@ def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
 
 
 def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
-    """Return the layout letter, D, H or W, of each loop over the result and over a window.
+    """Return the layout letter, D, H or W, of each loop along a spatial axis.
 
-    The keys are the numbers of the loops. The result is empty for more than three axes.
+    The keys are the indices of the loops over the result and of the loops over a window. The result
+    is empty for more than three axes.
     """
     letters: dict[int, str] = {}
     if len(axes) > len(_SPATIAL):
@@ -68,11 +69,14 @@ def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
 
 
 def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
-    """Return the layout of an operand, such as ``NCHW``, the letters of its dimensions in order.
+    """Return the layout of an operand, such as ``NCHW``: the letter of each dimension in order.
 
-    ``letters`` maps each loop to its letter, ``axes`` are the spatial axes, and ``map_`` is the
-    operand's indexing map. Return None if a dimension has no letter, or two dimensions have the
-    same.
+    Return None if a dimension has no letter, or if two dimensions have the same letter.
+
+    Args:
+        map_: the operand's indexing map.
+        letters: from the index of each loop to its letter.
+        axes: the spatial axes.
     """
     spatial = {axis.loop: letters[axis.loop] for axis in axes}
     found: list[str] = []
@@ -99,13 +103,14 @@ def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribu
 
 @dataclass(frozen=True)
 class Image:
-    """The image that windows read, before padding and the split of its channels into groups.
+    """The original image of a windowed operation: before padding and before grouping of channels.
 
     Attributes:
-        value: the tensor before padding and split.
-        layout: the layout of the value, such as ``NCHW``.
+        value: the original image.
+        layout: the layout of ``value``, such as ``NCHW``.
         pads: padding before each spatial dimension, then after each, in elements.
-        operations: the padding, and the reshape that splits channels into groups.
+        operations: the operations between ``value`` and the windowed operation, if any: a padding,
+            and a reshape that splits channels into groups.
     """
 
     value: ir.Value
@@ -115,13 +120,16 @@ class Image:
 
 
 def source_image(value: ir.Value, layout: str, border: float) -> Image:
-    """Return the image of windows before its padding and before the split of its channels.
+    """Return the original image of a windowed operation: before padding and grouping of channels.
+
+    A padding or a reshape counts as part of the windowed operation only if its result has a single
+    use.
 
     Args:
-        value: the image that the windows read.
+        value: the image that the windowed operation reads.
         layout: the layout of ``value``; ``GC`` stands for channels that are split into groups.
-        border: the required padding value; only spatial dimensions may be padded. A padding or a
-            split that has other uses is kept.
+        border: the padding value that the windowed operation requires. A padding with another
+            value, or of dimensions that are not spatial, is part of the original image.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_only_use(value) or "GC" not in layout:
@@ -135,7 +143,7 @@ def source_image(value: ir.Value, layout: str, border: float) -> Image:
 
 
 def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
-    """Whether a reshape merges or splits dimension ``dim`` and the next, and nothing else."""
+    """Whether a reshape only merges or only splits the dimensions ``dim`` and ``dim + 1``."""
     groups = [len(group) for group in reassociation(reshape)]
     return groups == [2 if at == dim else 1 for at in range(len(groups))]
 

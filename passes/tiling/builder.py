@@ -19,10 +19,9 @@ Size = int | ir.Value
 
 
 def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
-    """Emit the function of an rKernel that computes a tile of a computation, and return it.
+    """Emit and return the function ``name`` of an rKernel that computes one tile of a computation.
 
-    The function is called ``name`` and stands before the computation's function. ``domain`` is the
-    tiling.
+    The function is inserted before the computation's function. ``domain`` is the tiling.
     """
     return _TileBuilder(computation, domain).build(name)
 
@@ -30,8 +29,9 @@ def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.
 def build_whole(computation: Computation, name: str) -> ir.OpView:
     """Emit and return the function ``name`` of an rKernel that has only one rTask.
 
-    It computes everything and copies the results into the outputs. A loop that updates a copy of an
-    input element by element updates the output in place.
+    The function performs the whole computation and copies the results into the outputs. An
+    ``scf.for`` that starts with an input and updates it element by element instead updates a copy
+    of the input in the output.
     """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -51,10 +51,11 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 
 
 def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
-    """Make the ``scf.for`` that computes ``value`` update ``out`` instead of a function's argument.
+    """Let the loop that computes ``value`` work in ``out``; return whether that is possible.
 
-    The loop then starts with a copy of the argument in ``out``. Return False, and change nothing,
-    if no such loop computes ``value``, or if the argument is ``out`` itself.
+    The loop must be an ``scf.for`` that starts with an argument of the function. It is changed to
+    start with a copy of the argument in ``out``. Return False, and change nothing, if no such loop
+    computes ``value``, or if the argument is ``out`` itself.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":
@@ -85,7 +86,7 @@ def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value
 
 
 def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
-    """Emit a copy of ``value`` into ``out`` that canonicalization does not remove; return it."""
+    """Emit and return a copy of ``value`` into ``out`` that canonicalization does not remove."""
     return bufferization.MaterializeInDestinationOp(out.type, value, out).result
 
 
@@ -133,10 +134,10 @@ class _TileBuilder:
         return sizes
 
     def _offset(self, expr: ir.AffineExpr) -> Size:
-        """Return the value of an offset, which is a function of the rTask id.
+        """Return an offset: an integer if ``expr`` is constant, else an SSA value of type index.
 
-        It is an integer if ``expr`` is constant, else an SSA value of type index. Its computation
-        is emitted only at the first request.
+        ``expr`` is an expression of the rTask id ``d0``. The SSA value is emitted once for each
+        expression.
         """
         if isinstance(expr, ir.AffineConstantExpr):
             return expr.value
@@ -149,10 +150,14 @@ class _TileBuilder:
     def _box(
         self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
     ) -> tuple[list[Size], list[Size]]:
-        """Return the offsets and the sizes of the box of an operand that an rTask accesses.
+        """Return the offsets and sizes of the box of an operand that an rTask accesses.
 
-        Sizes are clipped at the edges of the operand. ``map_`` is the indexing map of the operand,
-        which has the shape ``shape``, in operation number ``operation``.
+        Both are in elements. Sizes are clipped at the edges of the operand.
+
+        Args:
+            map_: the indexing map of the operand.
+            operation: index of the operation that has the operand.
+            shape: the shape of the operand.
         """
         spans = self._domain.spans(operation)
         sizes = self._loop_sizes(operation)
@@ -210,10 +215,11 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the destination operand of the tiled operation for result number ``result``.
+        """Return the destination operand for result number ``result`` of the tiled operation.
 
-        Its elements are the initial values if the body reads them. ``reused`` maps the number of a
-        result to the input whose tile the result overwrites.
+        If the body of ``op`` reads the destination, the returned tensor contains the initial
+        values. ``reused`` maps the number of a result to the input whose tile the result
+        overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -240,9 +246,10 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the tensor in which a result's tile is computed.
+        """Return the tensor into which the tile of result number ``result`` of ``op`` is computed.
 
-        It is a slice of an output of the function, or an empty tensor if the tile is a temporary.
+        The tensor is a slice of an output of the function, or an empty tensor if the tile is a
+        temporary.
         """
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
@@ -264,10 +271,15 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Add the tile's offset to each ``linalg.index``, which is relative to the tile.
+        """Add the tile's offset to each ``linalg.index`` of a tiled operation.
 
-        Gathers from a tile of the same rTask keep indices that are relative to the tile. ``copy``
-        is the tiled operation, ``number`` its number in the computation.
+        A ``linalg.index`` of the tiled operation counts from the tile's begin, but the body expects
+        indices of the whole operation. Gathers from a value that the same rTask computes keep the
+        indices from the tile's begin.
+
+        Args:
+            copy: the tiled operation.
+            number: index of the operation in the computation.
         """
         spans = self._domain.spans(number)
         gathers = gathers_of(Structured(copy.opview))
@@ -293,10 +305,7 @@ class _TileBuilder:
 
 
 def _num_panels(size: Size, width: int) -> Size:
-    """Return the number of panels that contain ``size`` iterations of a loop, rounded up.
-
-    A panel has ``width`` iterations.
-    """
+    """Return the count of panels of ``width`` iterations that cover ``size`` iterations."""
     if isinstance(size, int):
         return -(-size // width)
     points = ir.AffineExpr.get_dim(0)
@@ -326,10 +335,10 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Return the inputs of an elementwise operation whose tiles its results can overwrite.
+    """Return, by result number, an input that a result of an elementwise operation can overwrite.
 
-    The keys are the numbers of the results. The tile of an input can be overwritten if it is a
-    temporary of the rTask, has the type and index expressions of the result, and has no other use.
+    A result's tile can overwrite an input's tile if the input is a temporary of the rTask, has the
+    type and the indexing map of the result, and has no other use.
     """
     if not op.is_elementwise:
         return {}
@@ -356,9 +365,9 @@ def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Val
 def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
     """Return the function's result in whose buffer ``value`` is computed; None for a temporary.
 
-    For a value that the function returns, this is the value itself. Any other value is computed in
-    the buffer of a result if each subsequent operation, up to the one that computes the result,
-    overwrites its input in place.
+    If the function returns ``value``, the result is ``value`` itself. Else follow the only user of
+    ``value``, and of each next value, as long as the user overwrites its input in place; if this
+    chain ends with a result of the function, return that result.
     """
     while value not in computation.returned:
         use = _single_use(value)
@@ -376,10 +385,10 @@ def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
 
 
 def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
-    """Return offsets or sizes as the operands and the static attribute of a slice operation.
+    """Return offsets or sizes as the two lists that MLIR's slice operations need.
 
-    The first result lists the values that are known at run time only; the second lists an integer
-    for each value, which is MLIR's marker if the value is dynamic.
+    The first list has only the values that are known at run time, as operands. The second list has
+    an integer for each offset or size: the static value, or MLIR's marker for a dynamic value.
     """
     dynamic = [value for value in values if not isinstance(value, int)]
     marker = ir.ShapedType.get_dynamic_size()

@@ -1,10 +1,10 @@
 """Chooses the tile sizes of an rOperator greedily.
 
-Starting from one rTask, halve the tiles of the loop for which all rTasks together then access the
-fewest bytes, until the work of an rTask is at most a target. For devices with many vEUs, predicted
-times select one of these tilings (``device_tiles``). Several targets give several candidate
-rKernels: few large rTasks are the most efficient, many small rTasks the fastest on an idle device
-(RAMMER paper, section 3.3).
+The search starts with one rTask. Each step halves the tiles of one loop: the loop for which all
+rTasks together then access the fewest bytes. The search ends when the work of an rTask is at most a
+target. Each of several targets gives a candidate rKernel: few large rTasks are the most efficient,
+many small rTasks the fastest on an idle device (RAMMER paper, section 3.3). For devices with many
+vEUs, predicted times select one of the search's tilings instead (``device_tiles``).
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ size.
 class Aim:
     """The target of an rTask's work: tiles are cut until the work is at most the target.
 
-    Tiles are cut again until an rTask reaches both targets, ``operations`` and ``num_bytes``. If it
-    has reached only one of them, cutting may stop early: before a cut that increases the bytes
-    moved by all rTasks together by more than the factor ``_MUCH_MORE`` for each doubling of the
-    number of rTasks.
+    An rTask meets a target if it has at most that many operations, or accesses at most that many
+    bytes. Tiles are cut until rTasks meet both targets, ``operations`` and ``num_bytes``. Cutting
+    stops early if rTasks meet only one target and the next cut would increase the bytes moved by
+    all rTasks together too much: by more than the factor ``_MUCH_MORE`` for each doubling of the
+    count of rTasks.
 
     Attributes:
-        operations: the target of scalar operations of an rTask.
-        num_bytes: the target of bytes that an rTask accesses.
-        enough: the least number of rTasks with which cutting may stop early if only ``num_bytes``
-            is reached; ``_PLENTY`` times as many rTasks suffice even if neither target is reached.
-        memory: maximum bytes that an rTask may access; cutting does not stop early before rTasks
-            meet it. 0 for no maximum.
+        operations: target for the scalar operations of an rTask.
+        num_bytes: target for the bytes that an rTask accesses.
+        enough: least count of rTasks with which cutting may stop early if only ``num_bytes`` is
+            met. ``is_partly_met`` tells when cutting may stop early with neither target met.
+        memory: maximum bytes that an rTask may access; cutting does not stop early above this
+            maximum. 0 for no maximum.
     """
 
     operations: int
@@ -45,11 +46,11 @@ class Aim:
     memory: int = 0
 
     def is_met(self, cost: TileCost) -> bool:
-        """Whether an rTask of this cost reaches the targets of both operations and bytes."""
+        """Whether an rTask of this cost meets all targets: operations, bytes and memory."""
         return cost.operations <= self.operations and self.fits_bytes_and_memory(cost)
 
     def fits_bytes_and_memory(self, cost: TileCost) -> bool:
-        """Whether an rTask of this cost accesses at most ``num_bytes`` and ``memory`` bytes."""
+        """Whether an rTask of this cost meets the targets ``num_bytes`` and ``memory``."""
         return cost.num_bytes <= self.num_bytes and self.fits_memory(cost)
 
     def fits_memory(self, cost: TileCost) -> bool:
@@ -57,13 +58,16 @@ class Aim:
         return cost.num_bytes <= (self.memory or cost.num_bytes)
 
     def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
-        """Whether an rTask reaches so much of the targets that cutting may stop early.
+        """Whether cutting may stop early with ``num_rtasks`` rTasks of this cost.
 
-        That is the case if the rTask accesses at most ``memory`` bytes, and reaches the target of
-        operations or, if there are at least ``enough`` rTasks, the target of bytes. With ``_PLENTY
-        * enough`` rTasks, at most ``_PLENTY`` times the target of operations suffices: the weights
-        of a product with long rows exceed ``num_bytes`` in tiles of any size. ``cost`` is the cost
-        of each of the ``num_rtasks`` rTasks.
+        An rTask must access at most ``memory`` bytes. In addition, one of these conditions must
+        hold:
+
+        - An rTask meets the target of operations.
+        - An rTask meets the target of bytes, and there are at least ``enough`` rTasks.
+        - An rTask has at most ``_PLENTY`` times the target of operations, and there are at least
+          ``_PLENTY * enough`` rTasks. This is for products with long rows: their weights exceed
+          ``num_bytes`` in tiles of any size.
         """
         enough = (
             cost.operations <= self.operations
@@ -76,12 +80,14 @@ class Aim:
 
 
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
-    """Return the targets of candidate rKernels, from coarse to fine.
+    """Return the targets of the candidate rKernels of an rOperator, from coarse to fine.
 
-    The first target is ``work`` scalar operations per rTask, with ``enough`` as ``Aim.enough`` (0
-    stands for infinity). The other targets are fractions of ``work``. The last target gives small
-    rTasks, which fill gaps of a schedule; such rKernels are compiled only for functions that many
-    rOperators call.
+    The last target gives small rTasks, which fill gaps of a schedule; such rKernels are compiled
+    only for functions that many rOperators call.
+
+    Args:
+        work: scalar operations per rTask of the first target; finer targets have a fraction of it.
+        enough: ``Aim.enough`` of the first target; 0 for infinity.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
@@ -155,10 +161,10 @@ def choose(
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
-    """Return the coarsest tiling whose rTasks reach the target ``aim``.
+    """Return the coarsest tiling whose rTasks meet the target ``aim``.
 
     The tilings are those of ``refinements``, from coarse to fine. If a cut increases the bytes
-    moved by more than ``aim`` allows, return the tiling before this cut. If no tiling reaches the
+    moved by more than ``aim`` allows, return the tiling before this cut. If no tiling meets the
     target, return the finest.
 
     Args:
@@ -194,10 +200,13 @@ def refinements(
     """Yield ever finer tilings, from one rTask to the smallest tiles.
 
     A tiling has a tile size for each loop class: loops of several operations that are tiled
-    together. Each tiling is its predecessor with smaller tiles of a single class: the class for
-    which all rTasks together then move the fewest bytes. ``extents`` lists the trip count of each
-    class, ``limits`` the limits on its tile sizes; ``cost`` is called with a tiling and returns the
-    operations and bytes of one rTask.
+    together. Each refinement reduces the tile size of one class. The chosen class is the one that
+    gives the fewest bytes moved by all rTasks together.
+
+    Args:
+        extents: the trip count of each class.
+        limits: the limits on each class's tile sizes.
+        cost: called with a tiling; returns the operations and bytes of one rTask.
     """
     tiling = tuple(extents)
     while True:
@@ -264,13 +273,18 @@ def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
 def _cut(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Iterator[Tiling]:
-    """Yield one or two tilings with smaller tiles of loop class number ``loop``.
+    """Yield at most two tilings with smaller tiles of loop class ``loop``.
 
-    The first tiling has tiles of about half the size. If this half size does not divide the trip
-    count, the second tiling has the largest smaller size that divides it and is at least a quarter
-    of the half size, if there is one. There is no second tiling for loops over contiguous memory,
-    and no tiling if the tiles cannot be smaller. ``extents`` lists the trip count of each loop
-    class, ``limits`` the limits on its tile sizes.
+    The first tiling has tiles of about half the size; there is none if tiles cannot be smaller.
+    The second tiling exists only if the half size does not divide the trip count and the loops do
+    not run over contiguous memory. Its tile size is the largest divisor of the trip count from a
+    quarter of the half size up to the half size, if there is one.
+
+    Args:
+        tiling: the tile size of each loop class.
+        loop: index of the loop class to cut.
+        extents: the trip count of each loop class.
+        limits: the limits on each loop class's tile sizes.
     """
     size = _halve(tiling, loop, extents, limits)
     if size is None:
@@ -298,10 +312,10 @@ def _halve(
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
     """Return a suitable tile size near ``size`` for a loop with trip count ``extent``.
 
-    On a loop over contiguous memory, it is ``size`` rounded up to whole vectors, or the most whole
-    vectors within ``largest``. On another loop, it is the least divisor of ``extent`` from ``size``
-    to 1.5 times ``size`` that is at most ``largest``, or ``size`` if there is none. The result is
-    at least ``smallest``, even if that exceeds ``largest``.
+    If the loop is ``contiguous``, round ``size`` up to whole vectors, but to at most ``largest``.
+    Else return the least divisor of ``extent`` from ``size`` to 1.5 times ``size`` and at most
+    ``largest``; without such a divisor, return ``size``. The result is at least ``smallest``, even
+    if ``smallest`` exceeds ``largest``.
     """
     if contiguous:
         vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)

@@ -1,10 +1,11 @@
 """Chooses tile sizes for a device with many vEUs, such as a GPU's multiprocessors.
 
-On such a device, an rOperator alone should occupy all vEUs, and tile sizes follow from the time
-that the device description predicts. Of all ``refinements`` from one rTask on, the candidates are
-the fastest tiling (the least time for the rOperator alone) and the most efficient (the least time
-summed over all rTasks, among tilings that take at most twice the fastest time; RAMMER paper,
-section 3.3).
+On such a device, a single rOperator should occupy all vEUs. The candidates are two tilings among
+all ``refinements``, by times that the device description predicts (RAMMER paper, section 3.3):
+
+- the fastest tiling: the least time of the rOperator, with its rTasks on all vEUs
+- the most efficient tiling: the least sum of the times of all rTasks, among the tilings with at
+  most twice the time of the fastest
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ def tiles_for(
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
-    """Return the most efficient and the fastest tiling on a device, or one if they are equal.
+    """Return the most efficient and the fastest tiling on a device; only one if they are equal.
 
-    The most efficient tiling minimizes the sum of the times of all rTasks. The fastest tiling
-    minimizes the time of the rOperator if all vEUs run its rTasks.
+    The fastest tiling minimizes the time of the rOperator, with its rTasks on all vEUs. The most
+    efficient tiling minimizes the sum of the times of all rTasks, among the tilings with at most
+    twice the time of the fastest.
 
     Args:
         device: the device.
@@ -43,7 +45,7 @@ def tiles_for(
         limits: the limits on each class's tile sizes.
         cost: called with the tile size of each class; returns the operations and bytes of one
             rTask.
-        candidates: maximum number of tilings to return; 1 for the fastest only.
+        candidates: maximum count of tilings to return; 1 for the fastest tiling only.
     """
     if 0 in extents:  # an empty iteration space is one rTask
         return [tuple(extents)]
@@ -72,7 +74,9 @@ def estimated_kernel(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> RKernel:
-    """Return an rKernel with the costs of the fastest tiling on a device, without boxes.
+    """Return an rKernel for cost estimates: the costs of the fastest tiling on a device.
+
+    The rKernel has no boxes, and so no data dependencies.
 
     Args:
         device: the device.

@@ -31,7 +31,7 @@ def external_rkernel(
     """Return a provider's offer for an rOperator: an rKernel whose function is in ``code``.
 
     The function is ``int32_t symbol(int64_t rtask, const T *input0, ..., T *output0, ...)``: it
-    computes one rTask, accesses only its boxes, and returns 0 if it succeeds.
+    computes one rTask, accesses only the boxes of this rTask, and returns 0 if it succeeds.
     On a GPU, all threads of the block that runs the rTask call
     ``void symbol(int64_t rtask, int32_t thread, int32_t threads, const T *input0, ...)``.
     Arrays are dense in row-major order. They are aligned to 64 bytes, except for inputs and outputs
@@ -43,17 +43,17 @@ def external_rkernel(
         symbol: the function's name in ``code``.
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
-        num_rtasks: the number of rTasks; each may run on a different vEU.
-        reads: the box that rTask ``d0`` reads, by the input's number; omitted inputs are read
-            whole.
-        writes: the box that rTask ``d0`` writes, by the output's number from 0; omitted outputs are
-            written whole, which allows only a single rTask.
+        num_rtasks: count of rTasks; each may run on a different vEU.
+        reads: the box that rTask ``d0`` reads of an input, by the input's index; an input without
+            an entry is read whole.
+        writes: the box that rTask ``d0`` writes of an output, by the output's index from 0; an
+            output without an entry is written whole, which allows only a single rTask.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.
 
     Raises:
-        OptionError: if the form is not known, the code is neither text nor bytes, a number is not
-            an integer, or a box is not one of an input or output.
+        OptionError: if ``form`` is unknown, ``code`` is neither text nor bytes, a number is not
+            an integer, or a box does not fit an input or output.
 
     Example::
 

@@ -32,10 +32,15 @@ def generated_alignment(function: ir.OpView) -> int | None:
 
 
 def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
-    """Return the dictionary attribute ``GENERATED`` of a region's function; empty if it has none.
+    """Return the entries of the attribute ``GENERATED`` of a region's function, by key.
 
-    It describes the generated rKernel: ``reads``, ``writes``, ``num_rtasks``, ``operations`` and
-    ``bytes`` per rTask, ``external``, and perhaps ``scratch``.
+    Return an empty dictionary if the function has no generated rKernel. The keys are:
+
+    - ``reads``, ``writes``: the boxes that an rTask accesses
+    - ``num_rtasks``: count of rTasks
+    - ``operations``, ``bytes``: arithmetic operations and accessed bytes per rTask
+    - ``external``: the reference to the foreign code
+    - ``scratch``: bytes of scratch memory per rTask; only if the rKernel needs scratch memory
     """
     if GENERATED not in function.operation.attributes:
         return {}
@@ -43,7 +48,10 @@ def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
 
 
 def generated_module(function: ir.OpView) -> str | None:
-    """Return the name of the ``rtask.module`` with a region's generated code; None if none."""
+    """Return the name of the ``rtask.module`` with a region's generated code.
+
+    Return None if there is no generated rKernel.
+    """
     found = generated_entries(function)
     if not found:
         return None
@@ -51,7 +59,7 @@ def generated_module(function: ir.OpView) -> str | None:
 
 
 def generated_operations(function: ir.OpView) -> int:
-    """Return the number of arithmetic operations of all rTasks of a region's generated rKernel.
+    """Return the arithmetic operations of a region's generated rKernel, summed over its rTasks.
 
     Return 0 if there is no generated rKernel.
     """
@@ -63,7 +71,7 @@ def generated_operations(function: ir.OpView) -> int:
 def generated_kernel(function: ir.OpView) -> str | None:
     """Emit a declaration and an ``rtask.kernel`` for a region's generated rKernel; return its name.
 
-    They are emitted before the region's function. Return None if there is no generated rKernel.
+    Both are inserted before the region's function. Return None if there is no generated rKernel.
 
     Raises:
         OperationError: if the code generator's numbers or boxes are invalid.
@@ -100,7 +108,10 @@ def generated_kernel(function: ir.OpView) -> str | None:
 
 
 def scratch_of(function: ir.OpView) -> Scratch | None:
-    """Return the scratch memory of a region's generated rKernel; None if it needs none."""
+    """Return the scratch memory of a region's generated rKernel.
+
+    Return None if there is no generated rKernel, or if it needs no scratch memory.
+    """
     found = generated_entries(function)
     if SCRATCH not in found:
         return None

@@ -1,4 +1,7 @@
-"""Tiles a function into rTasks: computes tiles as functions of the rTask id, boxes and costs."""
+"""Describes how a function is tiled into rTasks: tiles, boxes and costs.
+
+Tiles and boxes are functions of the rTask id.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
 class Touch:
     """The box of an rKernel's argument that an rTask accesses.
 
-    ``argument`` is the argument's number without the rTask id: inputs first, then outputs.
+    ``argument`` is the index of the argument: inputs first, then outputs. The rTask id does not
+    count.
     """
 
     argument: int
@@ -69,14 +73,14 @@ class Computation:
 
     @cached_property
     def generics(self) -> list[Structured]:
-        """The structured operations of the function in order."""
+        """The ``linalg.generic`` operations of the function, in order."""
         return [Structured(op) for op in self.operations if is_generic(op)]
 
     @cached_property
     def reads_again(self) -> bool:
         """Whether a reduction and another operation read the same value, as in a softmax.
 
-        It is False if any operation is a contraction that reads each operand's elements several
+        False if an operation is a contraction that reads the elements of all its inputs several
         times.
         """
         readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
@@ -157,10 +161,10 @@ class TiledDomain:
         return tuple(reversed(spans))
 
     def filled(self, operation: int) -> Fraction:
-        """Return the share of an operation's iterations that are not padding.
+        """Return the average iterations of an rTask, divided by those of an rTask of full size.
 
-        ``operation`` is the number of the operation. Tiles consist of whole panels: the share is
-        below 1 if the trip count of a loop over panels is no multiple of the panel width.
+        Both are iterations of operation number ``operation``. Only loops over panels count: the
+        result is below 1 if the trip count of such a loop is no multiple of its tile size.
         """
         return prod(
             (
@@ -174,7 +178,7 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the number of the class that contains loop ``loop`` of operation ``operation``.
+        """Return the index of the loop class with loop ``loop`` of operation ``operation``.
 
         The loops of a class are tiled together. Return None if the loop cannot be tiled.
         """
@@ -184,7 +188,11 @@ class TiledDomain:
         return None
 
     def spans(self, operation: int) -> list[Span]:
-        """Return the part of each loop of operation number ``operation`` that an rTask covers."""
+        """Return the iterations of an rTask along each loop of operation number ``operation``.
+
+        Offsets are functions of the rTask id. An rTask covers all iterations of a loop that is not
+        tiled.
+        """
         spans: list[Span] = []
         for loop, extent in enumerate(self.space.operations[operation].extents):
             index = self.class_of(operation, loop)
@@ -196,13 +204,17 @@ class TiledDomain:
 
 
 def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
-    """Return the limits on each loop class's tile sizes; the loops of a class are tiled together.
+    """Return the limits on the tile sizes of each loop class.
 
-    Tiles of loops over contiguous memory of an argument or result consist of whole vectors. The
-    loop over the channels of a block is too short to be tiled: tiles of a contraction have several
-    blocks instead, so that each load of the other operand is used for whole vectors. If a transform
-    (as Winograd's) in the same rTask computes an input of a contraction, the loop along the rows of
-    this input is not cut, because the other operand is loaded again for each tile of the loop.
+    The loops of a class are tiled together. There are three kinds of limits:
+
+    - Tiles of a loop over contiguous memory of an argument or result consist of whole vectors.
+    - A loop over blocks of channels has tiles of several blocks in a contraction, because the loop
+      over the channels of a block is too short to be tiled. Each load of the other operand is then
+      used for whole vectors.
+    - If a transform (as Winograd's) in the same rTask computes an input of a contraction, the loop
+      along the rows of this input is not cut, because each of its tiles would load the other
+      operand again.
 
     Args:
         outside: the arguments and results of the function.
@@ -225,11 +237,17 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
 
 
 def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the number of the loop class along the last tileable dimension of a transformed input.
+    """Return the index of the loop class along the rows of a transformed input of ``op``.
 
-    The input is number ``position`` of ``op``; ``index`` is the number of ``op`` in ``space``.
-    Return None if the input is not computed by a transform, which is a multiplication by constants
-    as in Winograd's filtering, or if no loop along the input can be tiled.
+    A transform is a multiplication by constants, as in Winograd's filtering. The rows are along the
+    last dimension of the input that can be tiled. Return None if no transform computes the input,
+    or if none of its dimensions can be tiled.
+
+    Args:
+        op: the operation that reads the input.
+        position: index of the input among the inputs of ``op``.
+        space: the loop classes.
+        index: index of ``op`` in ``space``.
     """
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
@@ -242,14 +260,19 @@ def _transformed_row(op: Structured, position: int, space: TileSpace, index: int
 
 
 def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
-    """Return the possible pairs of loop classes over the blocks and the points of an input.
+    """Return pairs of loop classes that may run over the blocks and within a block of an input.
 
-    Input number ``position`` of ``op`` may be stored in blocks of channels; the points of a block
-    are then its last dimension. The result maps the class of each dimension that may be the
-    dimension of blocks to the class of the last dimension. The dimension of blocks is a tileable
-    dimension whose loop indexes no other input. The result is empty if the loop of the last
-    dimension indexes another input or cannot be tiled. ``index`` is the number of ``op`` in
-    ``space``.
+    The input may be stored in blocks of channels; its last dimension is then within a block. A key
+    of the result is the index of the loop class of a dimension that may count the blocks: a
+    tileable dimension whose loop indexes no other input. The value is the index of the loop class
+    of the last dimension. The result is empty if the loop of the last dimension indexes another
+    input or cannot be tiled.
+
+    Args:
+        op: the operation that reads the input.
+        position: index of the input among the inputs of ``op``.
+        space: the loop classes.
+        index: index of ``op`` in ``space``.
     """
     of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]
@@ -264,9 +287,12 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
     """Return for each loop class whether one of its loops runs over contiguous memory.
 
-    Such a loop indexes the last dimension of an argument or result of the function, which
-    ``outside`` contains, or of a value from which a body gathers. Loops over panels count too,
-    because tiles have to consist of whole panels. The loops of a class are tiled together.
+    The loops of a class are tiled together. A loop runs over contiguous memory in these cases:
+
+    - It indexes the last dimension of a value in ``outside``: an argument or result of the
+      function.
+    - It indexes the last dimension of a value from which a body gathers.
+    - It runs over panels, because tiles have to consist of whole panels.
     """
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
@@ -316,7 +342,8 @@ def whole(value: ir.Value) -> Box:
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
     """Return the scalar operations of an rTask of full size, and the bytes that it accesses.
 
-    If the last panel along a loop is partly padding, operations are the average over all rTasks.
+    With a loop over panels whose trip count is no multiple of the tile size, operations are the
+    average over all rTasks.
     """
     operations = 0
     for index, op in enumerate(domain.space.operations):
@@ -331,7 +358,10 @@ def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
 
 
 def whole_cost(computation: Computation) -> TileCost:
-    """Return the scalar operations and accessed bytes of an rTask that is the whole computation."""
+    """Return the scalar operations and accessed bytes of an rTask that is the whole computation.
+
+    Operations are at least one for each 4 bytes accessed, because moving data is work too.
+    """
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)
     moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)

@@ -1,4 +1,7 @@
-"""Strip-mines a loop class of a function into loops over blocks and loops within a block."""
+"""Strip-mines the loops of a loop class into loops over blocks and loops within a block.
+
+A loop class is a set of loops of several operations that are tiled together.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,13 @@ _Of = TypeVar("_Of")
 class Panels:
     """The layout of a weight in panels, after one of its dimensions is split.
 
-    The split dimension becomes two: the number of the panel, and the column within the panel.
+    The split dimension becomes two dimensions: one counts panels, one counts columns within a
+    panel.
 
     Attributes:
-        argument: the number of the function's argument that is the weight.
-        leading: the number of dimensions before the dimension of panels.
-        trailing: the number of dimensions after the dimension of columns.
+        argument: index of the function's argument that is the weight.
+        leading: count of dimensions before the dimension of panels.
+        trailing: count of dimensions after the dimension of columns.
     """
 
     argument: int
@@ -34,27 +38,31 @@ class Panels:
     trailing: int = 0
 
     def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
-        """Return items of a weight's dimensions, such as sizes, in the order of the panel layout.
+        """Return items, one per dimension of the weight, in the order of the panel layout.
 
-        ``dims`` lists the items of the dimensions that are not split; ``blocks`` and ``points`` are
-        the items of the two parts of the split dimension: ``blocks`` follows the leading ``dims``,
-        ``points`` precedes the trailing ``dims``.
+        An item is, for example, the size of a dimension.
+
+        Args:
+            dims: the items of the dimensions that are not split.
+            blocks: the item of the dimension of panels, which follows the leading dimensions.
+            points: the item of the dimension of columns, which precedes the trailing dimensions.
         """
         end = len(dims) - self.trailing
         return [*dims[: self.leading], blocks, *dims[self.leading : end], points, *dims[end:]]
 
     def place(self, rank: int) -> int:
-        """Return the number of the split dimension of the weight, which has ``rank`` dimensions."""
+        """Return the index of the dimension to split.
+
+        ``rank`` is the rank of the weight before the split.
+        """
         return rank - 1 - self.trailing
 
 
 @dataclass(frozen=True)
 class LoopSplit:
-    """The split dimension of each argument and of each result of a function.
+    """The split dimensions of the arguments and results of a function.
 
-    The keys are the numbers of arguments or results, the values the numbers of their split
-    dimensions.
-
+    Keys are the indices of arguments or results, values the indices of their split dimensions.
     Arguments and results without a split dimension are left out.
     """
 
@@ -67,10 +75,17 @@ def split_class(
 ) -> LoopSplit | None:
     """Split each loop of a class in place into a loop over blocks and a loop within a block.
 
-    A class is a set of loops that are tiled together. Loop ``l`` becomes loop ``l`` over blocks and
-    loop ``l + 1`` with the trip count ``width``. A dimension along a split loop becomes two, which
-    are adjacent except in the weight that ``panels`` describes. Return the split dimensions of
-    arguments and results. If an operation does not allow the split, change nothing and return None.
+    Loop ``l`` becomes loop ``l`` over blocks and loop ``l + 1``, with trip count ``width``, within
+    a block. A tensor dimension along a split loop becomes two adjacent dimensions; in the weight
+    that ``panels`` describes, they have the places of the panel layout. Return the split dimensions
+    of arguments and results. If an operation does not allow the split, change nothing and return
+    None.
+
+    Args:
+        computation: the function whose loops are split.
+        loops: the class: loops of several operations that are tiled together.
+        width: count of iterations in a block.
+        panels: the panel layout of a weight.
     """
     space = computation.space
     assert space is not None
@@ -97,11 +112,14 @@ def split_class(
 
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
-    """Add to ``found``, for each operand and result of an operation, its dimension along ``loop``.
+    """Record in ``found`` the dimension along ``loop`` of each operand and result of ``op``.
 
     The dimension is None if the loop does not index the value. Return False if the loop cannot be
-    split: the body uses its index, or it indexes several dimensions of a value, or different
-    dimensions in two operations.
+    split, for one of these reasons:
+
+    - The body uses the index of the loop.
+    - The loop indexes several dimensions of a value, or indexes one together with other loops.
+    - ``found`` has another dimension of the same value, from another operation.
     """
     if loop is not None and op.uses_index:
         return False

@@ -1,10 +1,10 @@
 """Inserts foreign rKernels: candidates that a provider offers for an rOperator.
 
 An offer is a module with a function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
-tensors and its description, an ``rtask.kernel``. The function may be a declaration if an
-``rtask.module`` defines it and the description refers to that. The description is verified like any
-other: the boxes have to fit the arguments and cover each output exactly once. It is not verified
-that the function accesses only its boxes.
+tensors and its description, an ``rtask.kernel``. If the function is only a declaration, an
+``rtask.module`` must define it, and the description must refer to this ``rtask.module``. The
+description is verified like that of the compiler's own rKernels: the boxes have to fit the
+arguments and cover each output exactly once. Accesses outside of the boxes are not detected.
 """
 
 from __future__ import annotations
@@ -101,11 +101,15 @@ def offered_kernels(
 ) -> list[ir.OpView]:
     """Insert the rKernels that a provider offers, and return the ``rtask.kernel`` of each.
 
-    They are inserted before the function of ``computation``, which computes the rOperator on whole
-    tensors. ``target`` is the target of the rKernels.
+    The rKernels are inserted before the function of ``computation``.
+
+    Args:
+        computation: the rOperator on whole tensors.
+        provider: the provider.
+        target: the target of the rKernels, as ``--target`` names it.
 
     Raises:
-        OperationError: if the provider fails, or an offer is not an rKernel of this rOperator.
+        OperationError: if the provider fails, or an offer is not an rKernel of the rOperator.
     """
     function = computation.function
     operator = OfferedOperator(

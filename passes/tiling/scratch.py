@@ -1,8 +1,8 @@
 """Adds scratch memory for external rKernels: an additional, unused result of their rOperators.
 
-All candidate rKernels of an rOperator have the same signature, so the compiler's own candidates get
-the result too, but do not access it. If the policy chooses such a candidate, the operand is removed
-again, and no memory is planned for it.
+All candidate rKernels of an rOperator have the same signature. The compiler's own candidates
+therefore get the result too, but do not access it. If the policy chooses such a candidate, the
+result's buffer is removed from the candidate's arguments again, and no memory is planned for it.
 """
 
 from __future__ import annotations
@@ -65,11 +65,14 @@ def add_scratch(
 
 
 def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
-    """Remove the last argument of the rKernels that got it as scratch memory and do not use it.
+    """Remove the scratch argument of rKernels that do not use it; return their names.
 
-    Only rKernels with a body are changed. ``module`` is at the `buffers` stage, ``kernels``
-    contains the names of the rKernels. Return the names of the changed rKernels: the caller has to
-    drop the last operand of their calls.
+    The caller has to drop the last operand of the calls of these rKernels. Only rKernels with a
+    body are changed.
+
+    Args:
+        module: a module at the `buffers` stage.
+        kernels: the names of the rKernels to examine.
     """
     table, described = ir.SymbolTable(module.operation), described_kernels(module)
     found = {name for name in kernels if _has_untouched(table[name], described[name].operation)}
@@ -79,7 +82,11 @@ def drop_scratch(module: ir.Module, kernels: Iterable[str]) -> set[str]:
 
 
 def _has_untouched(function: ir.Operation | ir.OpView, description: ir.Operation) -> bool:
-    """Whether the last argument is an i8 memref that neither body nor description accesses."""
+    """Whether the last argument is an i8 memref that an rKernel does not access.
+
+    Neither the body of ``function`` nor the boxes of ``description``, its ``rtask.kernel``, may
+    refer to the argument.
+    """
     blocks = list(function.operation.regions[0].blocks)
     last = blocks[0].arguments[-1] if blocks else None
     if last is None or not isinstance(last.type, ir.MemRefType) or list(last.uses):

@@ -36,10 +36,11 @@ def check_tensor_sizes(op: ir.OpView) -> None:
 def check_number_of_rtasks(op: ir.OpView, fewest: int) -> None:
     """Check that an rOperator needs no more than ``MOST_RTASKS`` rTasks.
 
-    ``fewest`` is the least number of rTasks that it needs, over its candidate rKernels.
+    ``fewest`` is the least count of rTasks among the candidate rKernels of ``op``.
 
     Raises:
-        OperationError: if it needs more rTasks; the message contains their number.
+        OperationError: if ``fewest`` is larger than ``MOST_RTASKS``; the message contains
+            ``fewest``.
     """
     if fewest > MOST_RTASKS:
         raise OperationError(

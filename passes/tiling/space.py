@@ -55,7 +55,7 @@ class TileClass:
 
     Attributes:
         extent: the common trip count.
-        loops: by an operation's number in the group, the number of its loop in the class.
+        loops: from the index of an operation in the group to the index of its loop in this class.
         in_panels: whether an operand is stored in panels along a loop of the class, so that tiles
             have to consist of whole panels.
     """
@@ -155,18 +155,18 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Put the loops that index a gather into the classes of loops that compute the gathered value.
+    """Merge the classes of the loops that index a gathered value and that compute the value.
 
-    Loops that index the same dimension of the value are put into the same class of ``classes``, to
-    be tiled together. Where the body computes an index, the loop that computes the dimension is
-    marked as not tileable. Return False if the body uses a captured value of the group other than
-    by gathers.
+    If a loop of ``op`` directly indexes a dimension of the value, it joins the class of the loop
+    that computes this dimension. If the body of ``op`` computes the index, the loop that computes
+    the dimension is marked as not tileable. Return False if the body uses a value of the group in
+    another way than a gather.
 
     Args:
-        index: the number of the operation ``op`` in the group.
+        index: index of ``op`` in the group.
         op: the operation whose body gathers.
         operations: the group.
-        producers: for each value that the group computes, the numbers of its operation and result.
+        producers: for each value that the group computes, the indices of its operation and result.
         classes: the loop classes, which are changed.
     """
     found = gathers_of(op)

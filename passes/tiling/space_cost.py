@@ -1,7 +1,8 @@
 """Computes an rTask's operations and bytes from tile sizes, without affine expressions.
 
-``kernel.tile_cost`` computes the same from the boxes of an rKernel, which are expressions of the
-rTask's id. Fusion needs only the costs of thousands of units, before rKernels are built.
+``kernel.tile_cost`` computes the same costs from the boxes of an rKernel, which are expressions of
+the rTask's id. This module is faster: fusion needs the costs of thousands of candidate rOperators,
+for which no rKernels exist yet.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 class _Index:
     """The index expression of a tensor's dimension: the sum of its terms, plus a constant.
 
-    ``parts`` lists the terms; it is None if the whole dimension is accessed. ``extent`` is the size
-    of the dimension.
+    Attributes:
+        extent: size of the dimension, in elements.
+        parts: the terms; None if the whole dimension is accessed.
+        constant: the constant.
     """
 
     extent: int
@@ -38,11 +41,14 @@ class _Index:
     constant: int = 0
 
     def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return how the offset of an rTask's box changes along this dimension, and the box's size.
+        """Return the variable part of the offset of an rTask's box in this dimension, and its size.
 
-        The first result has a pair for each loop on which the offset depends: the number of the
-        loop's class and the coefficient of the loop. The size is in elements. ``tiling`` lists the
-        tile size of each loop class, ``cut`` is True for each loop class with several tiles.
+        The variable part has a pair for each loop on which the offset depends: the index of the
+        loop's class and the coefficient of the loop. The box's size is in elements.
+
+        Args:
+            tiling: the tile size of each loop class.
+            cut: for each loop class, whether it has several tiles.
         """
         parts = self.parts
         if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
@@ -99,9 +105,9 @@ class SpaceCost:
         ]
 
     def _loops(self, number: int) -> list[tuple[int | None, int]]:
-        """Return the loop class and the trip count of each loop of operation ``number``.
+        """Return the index of the class, and the trip count, of each loop of operation ``number``.
 
-        A class is the number of a set of loops that are tiled together; None for a loop that cannot
+        A class is a set of loops that are tiled together. The index is None for a loop that cannot
         be tiled.
         """
         of_loop = {

@@ -30,7 +30,7 @@ def search_tiling(
     greedy: Tiling,
     num_bytes: int,
 ) -> Tiling:
-    """Return the tiling whose rTasks together access the fewest bytes; ``greedy`` if it is as good.
+    """Return the tiling whose rTasks together access the fewest bytes; on a tie, ``greedy``.
 
     Args:
         extents: the trip count of each loop class (loops of several operations that are tiled
@@ -38,8 +38,9 @@ def search_tiling(
         limits: the limits on each class's tile sizes.
         cost: called with the tile size of each class; returns the operations and bytes of one
             rTask.
-        greedy: the initial tiling; its operations per rTask are the maximum for any tiling.
-        num_bytes: maximum bytes of an rTask; if the greedy tiling has more, these are the maximum.
+        greedy: the initial tiling. No other tiling may have more operations per rTask.
+        num_bytes: maximum bytes that an rTask may access; at least as many bytes as an rTask of
+            ``greedy`` accesses are always allowed.
     """
     if 0 in extents:
         return greedy
@@ -52,17 +53,18 @@ def search_tiling(
 
 @dataclass(frozen=True)
 class _TileSpace:
-    """The search space of tilings: a variable, the tile size, for each loop class, outermost first.
+    """The search space of tilings, with one variable for each loop class, outermost first.
 
-    A loop class is a set of loops that are tiled together. A choice of a variable is an index into
-    its possible tile sizes.
+    A loop class is a set of loops that are tiled together. The variable is the index of a tile size
+    in the list of the possible tile sizes of the class.
 
     Attributes:
         extents: the trip count of each loop class.
         limits: the limits on tile sizes of each loop class.
         cost: called with a tiling; returns the operations and bytes of one rTask.
-        greedy: the initial tiling; its operations per rTask are the maximum for any tiling.
-        num_bytes: maximum bytes of an rTask; if ``greedy`` has more, these are the maximum.
+        greedy: the initial tiling. No other tiling may have more operations per rTask.
+        num_bytes: maximum bytes that an rTask may access; at least as many bytes as an rTask of
+            ``greedy`` accesses are always allowed.
     """
 
     extents: tuple[int, ...]
@@ -108,13 +110,16 @@ class _TileSpace:
         return TileCost(greedy.operations, max(greedy.num_bytes, self.num_bytes))
 
     def bound(self, prefix: Prefix) -> float:
-        """Return a lower bound on the bytes that all rTasks access, for the tilings with a prefix.
+        """Return a lower bound on the bytes that all rTasks access, for all tilings with a prefix.
 
-        ``prefix`` lists the choices of tile sizes for the first loop classes (loops that are tiled
-        together). The bound multiplies the bytes of an rTask, in which the other loop classes have
-        their smallest tiles, by the number of tiles of the first loop classes. If all have a
-        choice, it is ``bytes_moved``. It is infinite if such an rTask exceeds the maximum of
-        operations or bytes.
+        The bound is the bytes of one rTask times the count of tiles along the loop classes in
+        ``prefix``. For the rTask, loop classes outside of ``prefix`` have their smallest tiles. The
+        bound is infinite if this rTask exceeds the maximum of operations or bytes. If ``prefix``
+        has all loop classes, the result is exact: ``bytes_moved``.
+
+        Args:
+            prefix: for each of the first loop classes (loops that are tiled together), the index of
+                its tile size among the possible tile sizes.
         """
         smallest = self.tiling(prefix)
         each = self.cost(smallest)

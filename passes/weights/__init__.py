@@ -1,1 +1,1 @@
-"""Derives weights from the model's weights."""
+"""Computes additional weights from the model's weights at compile time."""

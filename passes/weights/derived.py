@@ -23,9 +23,10 @@ from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
 
 
 class DerivedWeights:
-    """The weights of an entry function, and arguments that are added for weights derived from them.
+    """The weights of an entry function, and further weights that are derived from them.
 
-    Equal derivations share an argument, except those of ``join``. Call ``finish`` last.
+    Each derived weight is a new argument of the entry function. Equal derivations share an
+    argument, except by ``join``, which always adds one. Call ``finish`` after all other methods.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -43,7 +44,10 @@ class DerivedWeights:
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
-        """Return an argument that is ``matrix @ weight``, along the weight's first dimension."""
+        """Return an argument that is ``matrix @ weight``.
+
+        The product sums over the first dimension of ``weight``.
+        """
         before = shape_of(weight)
         return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
@@ -69,7 +73,10 @@ class DerivedWeights:
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return an argument that concatenates ``parts``, padded with zeros, along dimension 0."""
+        """Return an argument that concatenates weights along dimension 0.
+
+        Each of ``parts`` describes a weight, and the zeros with which the weight is padded first.
+        """
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type
@@ -87,7 +94,7 @@ class DerivedWeights:
         return self._derived[key]
 
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
-        """Return the constant argument, with its name and attributes, whose value is ``value``."""
+        """Return the description of the weight ``value``, with its name and attributes."""
         return self._weights[value]
 
     def finish(self) -> None:
@@ -103,8 +110,13 @@ class DerivedWeights:
     ) -> ir.Value:
         """Return the argument that is ``weight`` after the compile-time steps ``steps``.
 
-        The argument is added if there is none. ``shape`` is its shape, ``element`` its element
-        type; None for the element type of ``weight``.
+        Add the argument if it does not exist yet.
+
+        Args:
+            weight: a weight.
+            steps: the steps, as in the attribute ``rtask.pack``.
+            shape: the shape of the result.
+            element: the element type of the result; None for that of ``weight``.
         """
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:
@@ -124,9 +136,10 @@ class DerivedWeights:
 
 
 def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
-    """Return two consecutive lists of steps of ``rtask.pack`` as a single list.
+    """Return a single list of ``rtask.pack`` steps: first ``before``, then ``after``.
 
-    A reshape at the end of the first list is dropped if the next reshape makes it redundant.
+    A reshape at the end of ``before`` is dropped if the reshape at the start of ``after`` makes it
+    redundant.
     """
     last = next((n for n, s in enumerate(reversed(before)) if not isinstance(s, list)), None)
     turns = len(before) if last is None else last

@@ -11,13 +11,13 @@ from rammer_mlir.passes.ir.constants import CONSTANT, PACK, PARTS, VALUE, Consta
 
 @dataclass(frozen=True)
 class WeightPart:
-    """A weight as part of a larger weight.
+    """A weight that becomes a part of a larger weight, after padding with zeros.
 
     Attributes:
         weight: the weight.
-        shape: its shape, with the rank of the larger weight.
-        low: the number of zeros before it in each dimension.
-        size: its shape including the zeros.
+        shape: the weight's shape, with the rank of the larger weight.
+        low: the count of zeros before the weight in each dimension.
+        size: the shape after padding.
     """
 
     weight: ConstantArgument

@@ -43,14 +43,14 @@ class BlockedConvolution:
 
     Attributes:
         computation: the function on whole tensors.
-        image, weight: the numbers of the arguments [N, C / L, H + window - 1, W + window - 1, L]
-            and [K / L, C / L, window, window, L, L], in blocks of L channels. A grouped convolution
-            has a group dimension, the second of the image and the first of the weight; K and C are
-            then counts per group.
+        image: index of the argument [N, C / L, H + window - 1, W + window - 1, L], in blocks of L
+            channels. A grouped convolution has the group dimension second; C is then per group.
+        weight: index of the argument [K / L, C / L, window, window, L, L]. A grouped convolution
+            has the group dimension first; K and C are then per group.
         result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
         epilogue: elementwise operations over the result's iteration space.
-        transposes: for each returned value that is transposed for readers of another layout, the
-            operation that transposes a value of the epilogue, or the result.
+        transposes: for each returned value in another layout, the operation that transposes it. The
+            operation's input is ``result`` or a value of the epilogue.
         expanded: the arguments of the epilogue with a dimension for rows or columns.
         window: rows and columns of the window.
     """
@@ -66,12 +66,16 @@ class BlockedConvolution:
 
     @property
     def shape(self) -> list[int]:
-        """The shape of the result."""
+        """The shape of the convolution's result."""
         return shape_of(self.result)
 
     @property
     def returned(self) -> list[ir.Value]:
-        """The values to compute: those that are returned as they are, or transposed."""
+        """The values to compute in blocks of channels.
+
+        These are the values that the function returns; for a transposed value, the value before the
+        transpose.
+        """
         sources = {value: op.inputs[0] for value, op in self.transposes.items()}
         return list(dict.fromkeys(sources.get(v, v) for v in self.computation.returned))
 

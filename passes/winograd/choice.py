@@ -58,8 +58,9 @@ class Form:
 
     Attributes:
         filtering: the matrices of F(m, 3).
-        strips: True for a single rOperator that transforms strips of the image, multiplies them and
-            transforms them back; False for a separate rOperator for each of these three steps.
+        strips: True for a single rOperator, whose rTasks each transform a strip of the image (a row
+            of tiles), multiply it by the weights and transform it back; False for a separate
+            rOperator for each of these three steps.
     """
 
     filtering: Filtering
@@ -71,11 +72,13 @@ class Sizes:
     """The sizes that determine a convolution's cost.
 
     Attributes:
-        images, channels, filters: the numbers of images, of channels per group and of filters per
-            group.
-        rows, columns: the numbers of rows and columns of the result.
-        groups: the number of groups.
-        transposes: the number of transposed results, each written by an additional rOperator.
+        images: count of images.
+        channels: count of input channels per group.
+        filters: count of filters per group.
+        rows: count of rows of the result.
+        columns: count of columns of the result.
+        groups: count of groups.
+        transposes: count of transposed results, each written by an additional rOperator.
     """
 
     images: int
@@ -99,8 +102,9 @@ class Sizes:
 def forms(convolution: BlockedConvolution) -> list[Form]:
     """Return the possible variants for a convolution; empty if it has no 3 x 3 window.
 
-    An epilogue with operands that have rows and columns, such as the addition of another image, is
-    split into tiles too: tiles then have to divide the result.
+    If an operand of the epilogue has rows and columns, as in the addition of another image, the
+    operand is split into tiles too. Then only tile sizes that divide the result's rows and columns
+    are possible.
     """
     if convolution.window != (TAPS, TAPS):
         return []
@@ -156,9 +160,10 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of the transformed tiles and their sums in a strip, one row of tiles.
+    """Return the bytes of a strip, a row of tiles: of its transformed tiles and of its sums.
 
-    A tile has ``outputs`` rows and columns of results.
+    Sums are the products of transformed tiles and weights, summed over the channels. A tile has
+    ``outputs`` rows and columns of results.
     """
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)

@@ -1,10 +1,11 @@
 """Computes the three matrices of Winograd's minimal filtering F(m, r).
 
-Minimal filtering computes m results of a filter of r taps by m + r - 1 multiplications instead of
-m * r. It is the transpose of a product of two polynomials: the filter, with r coefficients, and
-another with m coefficients. That product is interpolated from the values of both polynomials at
-m + r - 2 points and at infinity (Winograd, *Arithmetic Complexity of Computations*, 1980; Lavin and
-Gray, *Fast Algorithms for Convolutional Neural Networks*, CVPR 2016).
+Minimal filtering computes m results of a filter of r taps by m + r - 1 multiplications, where the
+direct computation has m * r. As a linear map, filtering is the transpose of a product of two
+polynomials: the filter, with r coefficients, and a polynomial with m coefficients. The product is
+interpolated from the values of both polynomials at m + r - 2 points and at infinity (Winograd,
+*Arithmetic Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional
+Neural Networks*, CVPR 2016).
 """
 
 from __future__ import annotations
@@ -42,15 +43,14 @@ class Filtering:
 
     @property
     def size(self) -> int:
-        """The number of multiplications, and of inputs, of a tile along one dimension."""
+        """The count of inputs of a tile along one dimension; as many multiplications are needed."""
         return self.outputs + self.taps - 1
 
 
 def minimal_filtering(outputs: int, taps: int) -> Filtering:
     """Return the matrices of F(outputs, taps), for ``outputs + taps`` of at most 7.
 
-    The product of a filter's polynomial and a polynomial with ``outputs`` coefficients is
-    interpolated from their values; filtering is the transpose of that product.
+    The module lists interpolation points for such small tiles only.
     """
     points = [Fraction(point) for point in _POINTS[: outputs + taps - 2]]
     assert len(points) == outputs + taps - 2, "points are listed for small tiles only"

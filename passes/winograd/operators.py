@@ -27,7 +27,7 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """The replacement of a convolution's calls by the rOperators of Winograd's filtering.
+    """Replaces the calls of a convolution by the rOperators of Winograd's filtering.
 
     Attributes:
         convolution: the convolution.
@@ -42,7 +42,7 @@ class WinogradOperators:
     outliner: Outliner
 
     def replace(self, call: ir.Operation) -> None:
-        """Emit Winograd's rOperators before a call, and replace the call's results by theirs."""
+        """Emit Winograd's rOperators before ``call``; replace the uses of the call's results."""
         convolution, filtering = self.convolution, self.form.filtering
         operands = list(call.operands)
         with ir.InsertionPoint(call), call.location:
@@ -116,9 +116,11 @@ class WinogradOperators:
         return list(new.results)
 
     def _finish(self, sums: ir.Value, others: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the inverse transform of the sums, and the epilogue; return the epilogue's results.
+        """Emit the inverse transform of ``sums``, and the epilogue; return the epilogue's results.
 
-        ``others`` are the epilogue's operands; those with rows and columns are in tiles.
+        Args:
+            sums: the products of transformed tiles and weights, summed over the channels.
+            others: the epilogue's operands; operands with rows and columns are in tiles.
         """
         convolution = self.convolution
         result = transform_sums(sums, self.form.filtering)
@@ -152,11 +154,15 @@ class WinogradOperators:
 
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
-    """Return the transformed weights [r, r, K, C, L, L] of windows of taps x taps elements.
+    """Return the transformed weights [r, r, K, C, L, L] of a convolution.
 
-    They are derived at compile time from ``weight``, [K, C, taps, taps, L, L], for C input and K
-    output blocks of L channels. ``filtering`` defines the number of taps and r, its size. If there
-    are groups, a group dimension precedes K in both shapes.
+    The weights are transformed at compile time. K and C count output and input blocks of L
+    channels. A grouped convolution has a group dimension before K in both shapes.
+
+    Args:
+        weight: the weight [K, C, taps, taps, L, L].
+        filtering: the matrices of F(m, taps); r is ``filtering.size``.
+        weights: the module's weights, to which the transformed weight is added.
     """
     *around, row, column, lanes, lane = range(len(shape_of(weight)))
     first, second, *others = range(len(shape_of(weight)))

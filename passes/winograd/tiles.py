@@ -15,8 +15,8 @@ EXPAND = "tensor.expand_shape"
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
     """Return a view of an image [N, K, H, W, L] as tiles [N, K, H / m, m, W / m, m, L].
 
-    K is the number of channel blocks, L the channels of a block; m is ``outputs``. More dimensions
-    before the rows, such as groups, are unchanged.
+    K is the count of channel blocks, L the channels of a block; m is ``outputs``. Further
+    dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, columns, lanes = shape_of(value)
     shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
@@ -27,8 +27,8 @@ def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
 def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """Return a view of tiles [N, K, T, m, S, m, L] as an image [N, K, H, W, L].
 
-    There are T rows and S columns of tiles of m x m elements; K blocks of L channels. The image is
-    cropped to ``shape``. More dimensions before the rows, such as groups, are unchanged.
+    There are T rows and S columns of tiles of m x m elements, and K blocks of L channels. The image
+    is cropped to ``shape``. Further dimensions before the rows, such as groups, are unchanged.
     """
     *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type
@@ -52,17 +52,21 @@ def _tiles(around: int) -> list[list[int]]:
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Return an image with zeros after its rows and columns, for whole tiles of m x m results.
+    """Return an image, padded so that the convolution's result is divisible into whole tiles.
 
-    ``shape`` is that of the convolution's result in channel blocks, [N, K, H, W, L]; m is
-    ``outputs``. An existing zero padding is extended.
+    Zeros are appended to the image's rows and columns. An existing zero padding is extended.
+
+    Args:
+        image: the image.
+        shape: the shape [N, K, H, W, L] of the convolution's result, in channel blocks.
+        outputs: count of rows, and of columns, of a tile of results.
     """
     more = [-extent % outputs for extent in shape[-3:-1]]
     return _with_zeros(image, more) if any(more) else image
 
 
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
-    """Return an image with ``more`` zeros after its rows and columns.
+    """Return an image with ``more[0]`` rows and ``more[1]`` columns of zeros appended.
 
     If a reshape that splits channels into groups computes the image, the padding is inserted before
     the reshape.

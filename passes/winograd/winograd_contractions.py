@@ -1,11 +1,13 @@
 """Emits the steps of a convolution by Winograd's minimal filtering as contractions on tensors.
 
-A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
-summed over the channels separately for each of the r x r elements, and sums are transformed to
-results. The tiles of each of the r x r elements are contiguous, so that products have one long row
-of them. In shapes, N is the number of images, C and K are blocks of input and output channels, L
-the channels of a block, T rows and S columns of tiles. If channels have groups G, that is the
-second dimension of images, tiles, sums and results.
+A tile of m x m results reads r x r elements of the image. There are three steps: transform the rows
+and columns of each tile; multiply tiles by weights and sum over the channels, separately for each
+of the r x r elements; transform the sums to results. For each of the r x r elements, the values of
+all tiles of an image are contiguous, so that the multiplication reads long rows.
+
+In shapes, N is the count of images, C and K are counts of input and output channel blocks, L is the
+count of channels in a block, T and S are the counts of rows and columns of tiles. A grouped
+convolution has the count of groups, G, as second dimension of images, tiles, sums and results.
 """
 
 from __future__ import annotations
@@ -67,10 +69,11 @@ def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
 
 
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
-    """Emit and return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L].
+    """Emit the inverse transform of sums; return the results.
 
-    There are T rows and S columns of tiles, each of m x m results from r x r sums, for N images and
-    K blocks of L channels; ``filtering`` determines m and r.
+    Sums are [N, K, r, r, T, S, L], results are [N, K, T, m, S, m, L], for N images and K blocks of
+    L channels. There are T rows and S columns of tiles, each of m x m results from r x r sums;
+    ``filtering`` determines m and r.
     """
     outputs = filtering.outputs
     *around, filters, _, _, rows, columns, lanes = shape_of(sums)
@@ -88,7 +91,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return ``"g, "``, the index of the loop over groups for ``contract``; empty without groups.
+    """Return ``"g, "``, the subscript of the loop over groups for `contract`; empty without groups.
 
     ``around`` lists the sizes of the dimensions before the channels: images, and groups if any.
     """
@@ -127,16 +130,17 @@ def contract(
 def follow(
     op: Structured, operands: Sequence[ir.Value], shape: Sequence[int], mapping: ValueMap
 ) -> list[ir.Value]:
-    """Emit an elementwise operation after a convolution on tiles [n, k, t, i, s, j, l].
+    """Emit an operation of a convolution's epilogue in tiles; return its results.
 
-    The convolution has results [n, k, h, w, l] in blocks of channels; row h is row i of the tiles
-    in row t, column w is column j of the tiles in column s. Return the results, of shape ``shape``.
+    The original operation has the loops [n, k, h, w, l], in blocks of channels. The emitted
+    operation has the loops [n, k, t, i, s, j, l]: h is row i of the tiles in row t, and w is column
+    j of the tiles in column s.
 
     Args:
-        op: the operation on loops n, k, h, w, l.
-        operands: its new inputs; those with rows and columns are in tiles like the result.
+        op: the original elementwise operation.
+        operands: the inputs of the emitted operation; inputs with rows and columns are in tiles.
         shape: the shape of the result in tiles.
-        mapping: replaces the values that its body captures.
+        mapping: the new value for each value that the body of ``op`` captures.
     """
     outputs = [
         tensor.EmptyOp(list(shape), ir.RankedTensorType(value.type).element_type).result

@@ -1,1 +1,1 @@
-"""Benchmark the compiler: models, other implementations to compare with, and measurements."""
+"""Measures the compiler and other inference runtimes on benchmark models."""

@@ -211,11 +211,11 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the requests to reproduce figure 21 of the RAMMER paper, a request per model size.
+    """Return the requests to reproduce figure 21 of the RAMMER paper, one request per model size.
 
-    At the scale "small", there is a request for the small size. At the scale "full", the reduced
-    size is predicted and measured; the published size is too large to run here, and is only
-    predicted.
+    At the scale "small", only the model's small size is requested. At the scale "full", two sizes
+    are requested: the reduced size is predicted and measured; the published size needs too much
+    memory for a measurement, and is only predicted.
     """
     threads, seconds = max(options.threads), options.seconds
     if options.scale == "small":

@@ -33,9 +33,9 @@ class Request:
         model: name of a benchmark model.
         scale: "full", or "small" for a model of reduced sizes.
         batch: number of samples in an input.
-        threads: numbers of threads (of vEUs, for this compiler) that are measured.
-        policies: policies of this compiler that are measured.
-        contenders: names in ``CONTENDERS`` of the other implementations that are measured.
+        threads: the thread counts to measure with; for this compiler, the vEU counts.
+        policies: policies of this compiler to measure.
+        contenders: names in ``CONTENDERS`` of the other implementations to measure.
     """
 
     model: str
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Timing:
-    """Latency of a contender, or of a policy of ours, with a number of threads or vEUs."""
+    """Latency of a contender, or of this compiler with a policy, for a count of threads or vEUs."""
 
     name: str
     threads: int
@@ -74,7 +74,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Result:
-    """All measurements of a model: latencies of contenders, compile cost, and work of programs.
+    """All measurements of a model: latencies, compile cost, and counts of the programs' operations.
 
     ``missing`` lists the contenders without a latency; ``error`` is the message of an error that
     ended the measurement.
@@ -105,9 +105,9 @@ class Result:
 
 
 def openers(request: Request) -> dict[str, Open]:
-    """Return the functions that open a model, by name.
+    """Return, for each contender by name, the function that loads a model into this contender.
 
-    The keys are the names of the requested contenders, and of the policies of this compiler.
+    A key is the name of a requested contender, or of a policy of this compiler.
     """
     others = dict.fromkeys((REFERENCE, *request.contenders))
     found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
@@ -115,15 +115,16 @@ def openers(request: Request) -> dict[str, Open]:
 
 
 def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
-    """Measure a model with every contender and number of threads; return all measurements.
+    """Measure a model with every contender and each count of threads; return all measurements.
 
-    If this compiler or the reference fails, the measurement ends, and the message is stored in
-    ``Result.error``. If another contender fails, the reason is stored in ``Result.missing``, and
-    the measurement continues without it.
+    If this compiler or the reference (ONNX Runtime) fails, the measurement ends, and the message is
+    stored in ``Result.error``. If another contender fails, the reason is stored in
+    ``Result.missing``, and the measurement continues without this contender.
 
     Args:
         request: the model, the contenders and the settings.
-        opens: a function that opens a model, for each contender; by default ``openers(request)``.
+        opens: for each contender by name, a function that loads a model into it; by default
+            ``openers(request)``.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
         path = Path(folder) / "model.onnx"
@@ -158,10 +159,7 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
 
 
 class _Measuring:
-    """The measurement of a model in progress: times all contenders and stores the results.
-
-    The contenders are timed with each number of threads in turn.
-    """
+    """Measures one model: times all contenders with each count of threads, and stores results."""
 
     def __init__(
         self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
@@ -197,10 +195,12 @@ class _Measuring:
                 self._works += filter(None, [lanes[policy].call(_work)])
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
-        """Start the contenders' processes; return those that could open the model, by name.
+        """Start a process per contender, and load the model; return the processes by contender.
 
-        The first policy is opened alone, because the cost of its compilation is reported; then all
-        other contenders are opened in parallel. The processes end when ``stack`` is closed.
+        While this compiler compiles the model with the first policy, no other contender loads it,
+        because this compile time is reported. Then all other contenders load the model in parallel.
+        A contender that cannot load the model is left out of the result. The processes end when
+        ``stack`` is closed.
         """
         # Started by this thread: a lane ends with the thread that started it, and the pool's
         # threads end early.
@@ -225,10 +225,10 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise ``error``, an error of contender ``name``, unless the measurement can continue.
+        """Raise ``error``, an error of contender ``name``, if the contender is indispensable.
 
-        It can continue if the contender is neither the reference nor this compiler and the error is
-        a RammerError.
+        The measurement continues without the contender if the contender is neither the reference
+        nor this compiler, and the error is a RammerError.
         """
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
@@ -237,10 +237,11 @@ class _Measuring:
         return name in (REFERENCE, *self._request.policies)
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
-        """Run each contender once and return the largest error of its outputs, by contender.
+        """Run each contender once and return the largest error of its outputs, by contender name.
 
-        Errors are relative to the reference's outputs, as in ``worst_error``. A contender that
-        cannot run the model is not in the result; the reason is stored.
+        Outputs are compared with those of the reference (ONNX Runtime) by ``worst_error``. A
+        contender that cannot run the model is left out of the result, and added to ``missing`` with
+        the reason.
         """
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}

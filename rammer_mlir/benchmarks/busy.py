@@ -1,7 +1,8 @@
 """Measure latency while other processes keep cores busy: ``--parts busy``.
 
-Contenders take turns, each in a separate process that is stopped between its turns, while other
-processes spin on the cores. The slowest runs matter here, so quantiles of all runs are reported.
+Each contender has its own process, which is stopped while another contender is timed. Meanwhile,
+further processes spin on the cores. The slowest runs are of interest, so quantiles over all runs
+are reported.
 """
 
 from __future__ import annotations
@@ -56,13 +57,14 @@ class BusyRequest:
     Attributes:
         model: name of a benchmark model.
         scale: "full", or "small" for a model of reduced sizes.
-        threads: threads of each contender, and vEUs of our program; our program is also measured
-            with a single vEU.
-        busy: numbers of spinning processes to measure with, one after the other.
+        threads: number of threads of each contender, and of vEUs of this compiler's program; this
+            program is also measured with a single vEU.
+        busy: the numbers of spinning processes to measure with, one after the other.
         budget: seconds of timing for each number in ``busy``.
-        patience: seconds within which any other contender than those of ``timeout`` must be ready
+        patience: seconds within which contenders must be ready to run, except this compiler and the
+            reference.
+        timeout: seconds within which this compiler and the reference (ONNX Runtime) must be ready
             to run.
-        timeout: seconds within which this compiler and the reference must be ready to run.
     """
 
     model: str
@@ -121,7 +123,7 @@ class BusyResult:
     def tail(self, name: str, busy: int) -> Tail | None:
         """Return the quantiles of contender ``name`` with ``busy`` spinning processes.
 
-        The result is None if they were not measured.
+        The result is None if this contender was not measured with ``busy`` processes.
         """
         found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
         return found[0] if found else None
@@ -140,7 +142,10 @@ def spinning(count: int) -> Generator[None]:
 
 
 def openers() -> dict[str, Open]:
-    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
+    """Return, for each contender by name, the function that loads a model into this contender.
+
+    The first contender is ONNX Runtime.
+    """
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, ALONE: ours}
 
@@ -148,8 +153,12 @@ def openers() -> dict[str, Open]:
 def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
     """Time all contenders with each number of spinning processes; return all measurements.
 
-    An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
-    default those of ``openers``.
+    A RammerError that ends the measurement is stored in the result.
+
+    Args:
+        request: the model and the settings.
+        opens: for each contender by name, a function that loads a model into it; by default
+            ``openers()``.
     """
     found = BusyResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:
@@ -185,7 +194,7 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
 
 
 def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
-    """Return each contender's largest error against ONNX Runtime divided by the tolerance."""
+    """Return each contender's largest error against ONNX Runtime, divided by the tolerance."""
     expected = lanes[REFERENCE].call(outputs)
     return {n: worst_error(expected, lane.call(outputs)) for n, lane in lanes.items()}
 

@@ -1,9 +1,10 @@
 """Measure a cache's largest working set without misses, and the smallest with only misses.
 
-A byte is lost if the cache evicts it before it is read again. As the working set grows, the share
-of lost bytes rises gradually, not in a step at the nominal size, because the cache's sets get
-unequal shares of the memory. Working sets of several sizes are read repeatedly; the two ends are
-the size where the time per byte begins to grow, and the size where it stops growing.
+A byte is lost if the cache evicts it before it is read again. As the working set grows, the
+fraction of lost bytes rises gradually, not in a step at the cache's nominal size, because the
+working set's bytes are distributed unevenly over the cache's sets. Working sets of several sizes
+are read repeatedly. The time per byte begins to grow at the largest size without misses, and stops
+growing at the smallest size with only misses.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ _BEGUN, _DONE = 0.1, 0.9
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
-    """Return the largest working set that a cache keeps and the smallest it loses, in bytes.
+    """Return the largest working set that a cache keeps and the smallest that it loses, in bytes.
 
-    A working set is kept if no byte of it misses the cache when it is read repeatedly, and lost if
-    every byte misses. Both sizes are medians over ``_ALLOCATIONS`` allocations of memory, since the
-    physical pages of an allocation decide how evenly it is distributed over the cache's sets. If
-    larger working sets take no longer to read, both sizes are ``cache_bytes``.
+    A working set is kept if no byte of it misses the cache when the working set is read repeatedly,
+    and lost if every byte misses. Both sizes are medians over ``_ALLOCATIONS`` allocations of
+    memory, because an allocation's physical pages determine how evenly its bytes are distributed
+    over the cache's sets. If larger working sets take no longer to read per byte, both sizes are
+    ``cache_bytes``.
 
     Args:
-        cache_bytes: nominal size of the cache.
-        repeats: number of times that the reading of each working set is timed.
+        cache_bytes: nominal size of the cache in bytes.
+        repeats: number of samples for each working set.
     """
     found = [_ends(cache_bytes, repeats) for _ in range(_ALLOCATIONS)]
     kept, lost = (int(statistics.median(ends)) for ends in zip(*found, strict=True))
@@ -59,10 +61,11 @@ def _ends(cache_bytes: int, repeats: int) -> tuple[int, int]:
 def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
     """Return the working-set sizes in bytes at which no data, and all data, is lost.
 
-    A line through the points of 10 % and 90 % lost data is extrapolated to 0 and 100 %.
+    The two sizes are extrapolated linearly from the sizes at which 10 % and 90 % of the data are
+    lost.
 
     Args:
-        sizes: working sets in bytes, in ascending order.
+        sizes: working-set sizes in bytes, in ascending order.
         lost: for each size, the fraction of the data that the cache evicts before it is read again.
     """
     grown = np.maximum.accumulate(np.array(lost))
@@ -72,10 +75,10 @@ def ends_of(sizes: list[int], lost: list[float]) -> tuple[int, int]:
 
 
 def _seconds(memory: NDArray[np.float32], num_bytes: int, repeats: int) -> float:
-    """Return this thread's processor seconds for each byte of a repeatedly read working set.
+    """Read a working set repeatedly; return this thread's processor time in seconds per byte read.
 
-    The working set is the first ``num_bytes`` bytes of ``memory``. A sample reads ``_BYTES`` bytes;
-    the result is the median of the faster half of ``repeats`` samples.
+    The working set is the first ``num_bytes`` bytes of ``memory``. A sample reads about ``_BYTES``
+    bytes; the result is the median of the faster half of ``repeats`` samples.
     """
     part = memory[: num_bytes // memory.itemsize]
     circles = max(_BYTES // num_bytes, 1)

@@ -1,10 +1,10 @@
 """Measure the cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
 
-The program is a matrix product, ``[M, N]`` times ``[N, N]``, computed by foreign code in each of
-its forms: linked with the program, a function of oneDNN, or an engine's inference. A loop in native
-code launches the program, so that no interpreter runs between launches. Another native loop calls
-the library without the program, which gives the library's own time; the difference of the two times
-is the cost of the call.
+The program is a matrix product, ``[M, N]`` times ``[N, N]``, which foreign code computes. The
+foreign code is linked with the program, a function of oneDNN, or an engine's inference. A loop in
+native code launches the program, so that no interpreter runs between launches. Another native loop
+calls the foreign code without the program, which gives the foreign code's own time. The difference
+of the two times is the cost of the call.
 """
 
 from __future__ import annotations
@@ -88,14 +88,18 @@ void NAME_loop(int64_t count, void *const *buffers) {
 
 @dataclass(frozen=True)
 class CallTime:
-    """Mean processor seconds of the calling thread for a product in one form, over many launches.
+    """Mean times of a matrix product with one kind of foreign code, over many launches.
+
+    All times are processor seconds of the calling thread.
 
     Attributes:
-        form: "host" for the compiler's own rKernel, a key of ``LINKED``, "onednn", or an engine.
-        fixed: a launch with the same arrays as the launch before.
-        moving: a launch with other input and output arrays than the launch before.
-        own: a call of the library without a program, on the same arrays; None if not measured.
-        run: a call of ``Executable.run``.
+        form: the kind of code: "host" for the compiler's own rKernel, a key of ``LINKED``,
+            "onednn", or an engine's name.
+        fixed: time of a launch with the same arrays as the previous launch.
+        moving: time of a launch with other input and output arrays than the previous launch.
+        own: time of a direct call of the foreign code on the same arrays, without a program; None
+            if not measured.
+        run: time of a call of ``Executable.run``.
     """
 
     form: str
@@ -110,9 +114,11 @@ class _Products:
     """A code generator of C functions for matrix products ``[rows, size]`` times ``[size, size]``.
 
     Attributes:
-        name: name under which it is registered.
-        form: "c" to hand over C source, "object" to hand over object code.
-        has_state: whether the code has a state, with functions that open and close it.
+        name: name under which the code generator is registered.
+        form: form of the generated code: "c" for C source, "object" for object code.
+        has_state: whether the code has a state, with functions that open and close the state.
+        rows: rows of the product.
+        size: columns and reduction dimension of the product.
     """
 
     name: str
@@ -162,7 +168,7 @@ The values are the form of the code's module, and whether the code has a state.
 class _Memory:
     """Arrays of the product ``y = x @ w``.
 
-    Launches with moving arrays use x0 and y0, then x1 and y1, in turns.
+    The measurement with moving arrays alternates between launches on x0 and y0 and on x1 and y1.
     """
 
     x0: Any
@@ -179,10 +185,10 @@ class _Memory:
 
     @property
     def steps(self) -> int:
-        """Number of launches that are timed together; the sample is their mean time.
+        """Number of consecutive launches per sample; the sample's value is their mean time.
 
-        Many launches hide Python's overhead of tens of microseconds for each sample. The number is
-        smaller for larger products.
+        Many launches hide Python's overhead of tens of microseconds per sample. Larger products
+        have fewer launches per sample.
         """
         return max(500, min(5000, (1 << 18) // (len(self.x0) * self.w.size)))
 
@@ -193,12 +199,12 @@ class _Memory:
 
 
 def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
-    """Time all forms of calls in turns; return the times of each form.
+    """Time a matrix product with each kind of foreign code, interleaved; return the times of each.
 
     Args:
         rows: rows of the product.
         size: columns and reduction dimension of the product.
-        budget: seconds for all forms together.
+        budget: seconds for all kinds together.
     """
     memory = _Memory.of(rows, size)
     with ExitStack() as stack:
@@ -225,10 +231,10 @@ def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> l
 
 @contextmanager
 def _registered(form: str, rows: int, size: int) -> Generator[str]:
-    """Register a code generator for ``form`` while the context is open, and yield its name.
+    """Yield the name of the code generator for ``form``, registered while the context is open.
 
-    Only forms in ``LINKED`` need this. Any other form is the name of an existing code generator;
-    for it, nothing is registered and ``form`` is yielded.
+    A ``form`` in ``LINKED`` gets a new code generator. Any other ``form`` is the name of a
+    registered code generator, and is yielded unchanged.
     """
     if form not in LINKED:
         yield form
@@ -274,8 +280,8 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
 def _turn(launch: Callable[[], object], steps: int) -> list[float]:
     """Return the mean seconds of a launch, as the only element of a list.
 
-    A call of ``launch`` makes ``steps`` launches. The first call is not timed. The result is a list
-    because ``take_turns`` expects the times of several runs.
+    A call of ``launch`` makes ``steps`` launches. ``launch`` is called twice, and only the second
+    call is timed. The result is a list because ``take_turns`` expects a list of samples.
     """
     launch()
     begin = time.thread_time()
@@ -284,10 +290,10 @@ def _turn(launch: Callable[[], object], steps: int) -> list[float]:
 
 
 def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return a function that calls the library of ``form`` directly, without a compiled program.
+    """Return a function that calls the foreign code of kind ``form`` without a compiled program.
 
-    Each call of the function makes ``memory.steps`` calls of the library. The result is None if the
-    library cannot be called directly.
+    Each call of the function makes ``memory.steps`` calls of the foreign code. The result is None
+    if the foreign code cannot be called without a program.
     """
     if form in LINKED:
         return _loop_in_c(memory)
@@ -339,10 +345,10 @@ def _call_lists() -> Library:
 
 
 def call_table(times: Sequence[CallTime]) -> str:
-    """Return a Markdown table of times in microseconds, with a row for each form of code.
+    """Return a Markdown table of times in microseconds, with a row for each kind of foreign code.
 
-    A row has the times of a launch of the program and of a direct call of the library, and their
-    difference.
+    A row has the time of a launch of the program, the time of a direct call of the foreign code,
+    and the difference of the two times.
     """
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
     for each in times:
@@ -361,7 +367,7 @@ def _microseconds(time: Latency | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the time of a call of external code in each form; return 0."""
+    """Print the time of a matrix product with each kind of foreign code; return exit code 0."""
     options = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.calls")
     options.add_argument("--rows", type=int, default=ROWS, metavar="M")
     options.add_argument("--size", type=int, default=SIZE, metavar="N")

@@ -31,7 +31,7 @@ def in_child(
 ) -> _Result | Failure:
     """Return ``work(argument)``, computed in a new process within ``timeout`` seconds.
 
-    A crash, a RammerError or a time-out becomes a ``Failure``.
+    If the process crashes, raises an exception or exceeds the time, the result is a ``Failure``.
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)

@@ -18,9 +18,9 @@ ABSOLUTE = 1e-4
 
 @dataclass(frozen=True)
 class Worst:
-    """The element of an output with the largest error, with the expected and the found value.
+    """The output element with the largest error, with the expected and the found value.
 
-    Errors are divided by the element's tolerance.
+    The error of an element is divided by the tolerance of this element.
     """
 
     output: str
@@ -46,7 +46,7 @@ class Comparison:
         return not self.mismatches and (self.worst is None or self.worst.excess <= 1)
 
     def __str__(self) -> str:
-        """Return a line with all mismatches, or with the largest error if there are none."""
+        """Return a line with the mismatches, or with the largest error if nothing mismatches."""
         if self.mismatches:
             return "; ".join(self.mismatches)
         if self.worst is None:
@@ -66,9 +66,9 @@ def compare(
 ) -> Comparison:
     """Compare outputs by name; return the largest error and all mismatches.
 
-    A float is right within ``relative * |expected| + absolute * scale``, where the scale is the
-    largest finite magnitude of that output. NaN matches NaN, an infinity the same infinity;
-    integers and booleans must be equal.
+    A float is correct if its error is at most ``relative * |expected| + absolute * scale``, where
+    ``scale`` is the largest finite magnitude in the expected output. NaN is correct only for NaN,
+    and an infinity only for an infinity of the same sign. Integers and booleans must be equal.
     """
     names = list(dict.fromkeys([*expected, *found]))
     mismatches = [text for name in names if (text := _mismatch(name, expected, found))]
@@ -102,9 +102,10 @@ def _worst(name: str, expected: Array, found: Array, relative: float, absolute: 
 def _excess(
     expected: Array, found: Array, relative: float, absolute: float
 ) -> npt.NDArray[np.float64]:
-    """Return the error of each element divided by its tolerance.
+    """Return each element's error divided by the element's tolerance.
 
-    It is 0 for equal elements; infinity for unequal integers, and if only one of the two is finite.
+    The quotient is 0 for equal elements. It is infinite for unequal integers, and for a finite
+    value where the other array has NaN or an infinity.
     """
     # Exact for integers of any width, for NaNs in the same place and for equal infinities.
     same = (expected == found) | ((expected != expected) & (found != found))

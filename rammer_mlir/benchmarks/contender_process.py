@@ -1,8 +1,8 @@
 """Run a contender in a separate process that is stopped while other contenders are timed.
 
-Two thread pools in one process disturb each other: idle workers of either pool spin on cores that
-the other pool needs, and pin threads. A stopped process (SIGSTOP) does neither. Therefore each
-contender keeps the settings that serve it best.
+Two thread pools in one process disturb each other: idle workers of one pool spin on cores that the
+other pool needs, and the pools may pin threads to the same cores. A stopped process (SIGSTOP) does
+not use a core. With separate processes, each contender can therefore keep its best settings.
 """
 
 from __future__ import annotations
@@ -45,20 +45,23 @@ _END_WITH_PARENT = 1
 
 
 class Lane:
-    """A process that runs a contender; it is stopped except during ``open`` and ``call``."""
+    """A child process that runs one contender, and is stopped (SIGSTOP) while others are timed.
+
+    The process runs only during ``open`` and ``call``.
+    """
 
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
-        """Start the process; it ends when the calling thread ends, even if that is killed.
+        """Start the process; it ends when the calling thread ends, even if this thread is killed.
 
         Args:
             name: name of the contender in error messages.
-            open_contender: called in the process with ``model`` and ``threads`` to open the
-                contender; it is pickled by its name.
-            model: ONNX file.
+            open_contender: called in the process with ``model`` and ``threads`` to load the model
+                into the contender. It is pickled by its name.
+            model: path of the ONNX file.
             threads: number of threads of the contender.
-            feeds: inputs of all runs by name.
+            feeds: inputs of all runs, by name.
         """
         self._name = name
         self._pipe, far = Pipe()
@@ -82,10 +85,10 @@ class Lane:
         return self._process.pid
 
     def open(self, timeout: float) -> None:
-        """Open the contender in the process, run it once, and wait until that is done.
+        """Load the model into the contender, run the model once, and wait until the run has ended.
 
         Raises:
-            TargetError: if opening fails, or takes longer than ``timeout`` seconds.
+            TargetError: if loading or running fails, or both take longer than ``timeout`` seconds.
         """
         with contextlib.suppress(OSError):  # it has ended: the missing answer reports that
             self._pipe.send(self._job)
@@ -149,7 +152,7 @@ class Lane:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """End the process of the contender, whether or not the block raised an error."""
+        """End the contender's process, whether or not the ``with`` body raised an error."""
         self.close()
 
 
@@ -161,7 +164,8 @@ def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
 def turn(contender: Contender, feeds: Feeds) -> list[float]:
     """Run a contender repeatedly for a short time, and return the seconds of each timed run.
 
-    Untimed runs come first, since the runs of other contenders have emptied the caches.
+    Untimed runs precede the timed runs, because other contenders have evicted this contender's data
+    from the caches.
     """
     run = partial(contender.run, feeds)
     first = _seconds(run)
@@ -190,11 +194,11 @@ def _reason(error: Exception) -> str:
 
 
 def _serve(pipe: Connection) -> None:
-    """Open the contender that the first message on ``pipe`` describes, then answer calls.
+    """Load a model into a contender, both given by the first message on ``pipe``; answer calls.
 
-    Each later message is a function, which is called with the contender and its inputs. The answer
-    is a pair: an error message, or None; and the function's result. The process ends when the other
-    end of the pipe is closed.
+    Each later message is a function. It is called with the contender and the inputs, and its result
+    is the answer. An answer is a pair (error message or None, result). The process ends when the
+    other end of the pipe is closed.
     """
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()

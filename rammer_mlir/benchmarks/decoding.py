@@ -11,9 +11,10 @@ _Kind = TypeVar("_Kind")
 
 
 def decode(kind: type[_Kind], value: object) -> _Kind:
-    """Return ``value``, parsed from JSON, as an object of the dataclass or other type ``kind``.
+    """Return ``value``, parsed from JSON, as an object of type ``kind``, usually a dataclass.
 
-    It reverses ``dataclasses.asdict`` followed by JSON: field annotations give the types.
+    This is the inverse of ``dataclasses.asdict`` followed by JSON. The annotations of the dataclass
+    fields give the types of the parts.
 
     Raises:
         TypeError: if the value does not fit the annotations.
@@ -57,10 +58,10 @@ def _entries(value: object) -> Mapping[str, object]:
 
 
 def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
-    """Return the type in the union ``kinds`` as which ``value`` is decoded.
+    """Return the member of the union ``kinds`` that ``value`` is converted to.
 
-    It is the first plain class in ``kinds`` that ``value`` is an instance of. If there is none, it
-    is the first type in ``kinds`` other than None.
+    The result is the first class in ``kinds`` of which ``value`` is an instance. If no class fits,
+    the result is the first member other than None.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])

@@ -1,7 +1,7 @@
 """Measure the import of large ONNX models: ``python -m rammer_mlir.benchmarks.imports``.
 
-Each model is imported from a file in a separate process. The table has the time, and the growth of
-that process's peak memory next to the bytes of the weights.
+Each model is imported from a file in a separate process. The table has the time, the growth of the
+importing process's peak memory, and the bytes of the weights.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Weights = dict[str, np.ndarray]
 def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
     """Return a chain of ``count`` nodes and their weights.
 
-    The operators are MatMul, Add, Relu and Tanh in turn.
+    The operators are MatMul, Add, Relu and Tanh, repeated in this order.
     """
     nodes: Nodes = []
     weights: Weights = {}
@@ -50,8 +50,8 @@ def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
 def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
     """Return the nodes of a binary tree, and no weights.
 
-    Leaves are elementwise functions of the input; each inner node adds two results, so that the
-    root adds up all leaves. There are about ``count`` nodes.
+    Leaves are elementwise functions of the input. Each inner node adds the results of its two
+    children, so that the root is the sum of all leaves. There are about ``count`` nodes.
     """
     leaves = (count + 1) // 2
     kinds = ("Relu", "Tanh", "Sigmoid")
@@ -64,9 +64,9 @@ def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
 
 
 def weights(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
-    """Return about ``count`` nodes, and large weights for a third of them.
+    """Return about ``count`` nodes, a third of which have a large weight each.
 
-    The nodes are MatMul with a large weight, ReduceMean and Add, in turn.
+    The operators are MatMul with a large weight, ReduceMean and Add, repeated in this order.
     """
     nodes: Nodes = []
     values: Weights = {"axes": np.array([1])}
@@ -92,7 +92,7 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = 
 def large_model(kind: str, count: int) -> onnx.ModelProto:
     """Return a model of about ``count`` nodes of the kind "chain", "tree" or "weights".
 
-    Its input is ``v0``; its output has the same shape.
+    The model's input is ``v0``; its output has the same shape.
     """
     nodes, values = KINDS[kind](count, np.random.default_rng(0))
     ends = [
@@ -108,9 +108,12 @@ def measure_here(path: str) -> dict[str, float]:
     """Import the ONNX model in the file ``path``, and return the cost.
 
     Returns:
-        A dictionary: ``seconds`` and ``cpu_seconds``, the wall-clock and processor time of the
-        import; ``bytes``, the growth of the process's peak memory; ``weights``, the bytes of all
-        weights.
+        A dictionary:
+
+        - ``seconds``: wall-clock time of the import.
+        - ``cpu_seconds``: processor time of the import.
+        - ``bytes``: growth of the process's peak memory.
+        - ``weights``: bytes of all weights.
     """
     from rammer_mlir.frontends.onnx import import_model
 

@@ -1,4 +1,4 @@
-"""Open contenders one after the other, and list the failures in a report."""
+"""Start contenders in processes, one after the other, and format failures for a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.errors import TargetError
 
 @dataclass(frozen=True)
 class Entrant:
-    """A contender to open: its name, the function that opens it, its model and its threads."""
+    """A contender to start: name, function that loads the model, ONNX file and thread count."""
 
     name: str
     opener: Open
@@ -31,22 +31,21 @@ def open_lanes(
     timeout: float,
     patience: float,
 ) -> tuple[dict[str, Lane], list[str]]:
-    """Open contenders one after the other, each in a process that ends with ``stack``.
+    """Start contenders one after the other, each in its own process.
 
     Args:
         stack: ends the processes when it is closed.
         entrants: the contenders.
         feeds: inputs of all runs by name.
-        needed: names of the contenders that must open.
+        needed: names of the contenders that must be able to run.
         timeout: seconds within which a contender in ``needed`` must be ready to run.
         patience: seconds within which any other contender must be ready to run.
 
     Returns:
-        The processes by the contender's name, and a line for each missing contender with the
-        reason.
+        The processes by contender name, and a line with the reason for each missing contender.
 
     Raises:
-        TargetError: if a ``needed`` contender cannot open its model.
+        TargetError: if a ``needed`` contender cannot load its model.
     """
     lanes: dict[str, Lane] = {}
     missing: list[str] = []
@@ -67,8 +66,8 @@ def open_lanes(
 def gaps(results: Iterable[tuple[str, Sequence[str], str | None]]) -> list[str]:
     """Return Markdown lists of missing contenders and of failed models, without empty lists.
 
-    ``results`` has for each model its name, the reasons why contenders are missing, and its error
-    message or None.
+    ``results`` has a tuple per model: the model's name, a reason for each missing contender, and
+    the model's error message or None.
     """
     missing: list[str] = []
     failed: list[str] = []

@@ -17,7 +17,7 @@ ACCEPTABLE = 0.9
 
 @dataclass(frozen=True)
 class Ratio:
-    """A contender's median latency divided by ours: above 1, we are faster."""
+    """A contender's median latency divided by this compiler's: above 1, this compiler is faster."""
 
     model: str
     threads: int
@@ -27,10 +27,10 @@ class Ratio:
 
 
 def ratios(results: Iterable[Result]) -> list[Ratio]:
-    """Return a ratio for each model, number of threads, policy of ours and contender.
+    """Return a ratio for each model, count of threads, policy of this compiler, and contender.
 
-    Pairs without both latencies are left out. The order is that of the results, then of threads,
-    policies and contenders.
+    A ratio is left out if one of its two latencies was not measured. The results are in the order
+    of ``results``, then of the requests' threads and policies, then of the contenders.
     """
     return [
         Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
@@ -55,10 +55,11 @@ def measured_contenders(results: Sequence[Result]) -> list[str]:
 
 
 def latency_table(results: Sequence[Result]) -> str:
-    """Return a Markdown table of latencies with a row per model and number of threads.
+    """Return a Markdown table of latencies with a row per model and count of threads.
 
-    A row has the median and the quartiles in ms of each contender and of each policy of ours, and
-    the largest error of our outputs divided by the tolerance.
+    A row has the median and the quartiles in ms for each contender and for each policy of this
+    compiler. The last cell is the largest error of this compiler's outputs, divided by the
+    tolerance.
     """
     others, policies = measured_contenders(results), policies_of(results)
     rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
@@ -75,10 +76,10 @@ def latency_table(results: Sequence[Result]) -> str:
 
 
 def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
-    """Return a Markdown table of median latencies and ratios, per model and number of threads.
+    """Return a Markdown table of median latencies and ratios, per model and count of threads.
 
-    Latencies are in ms. A ratio is a contender's latency divided by ours; above 1, we are faster.
-    ``threads`` selects numbers of threads; if empty, all are shown.
+    Latencies are in ms. A ratio is a contender's latency divided by this compiler's; above 1, this
+    compiler is faster. Only the counts in ``threads`` are shown, or all if ``threads`` is empty.
     """
     found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
     others = [name for name in RIVALS if name in measured_contenders(results)]
@@ -102,10 +103,14 @@ def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
 def summary_table(results: Sequence[Result]) -> str:
     """Return a Markdown table that compares this compiler with other contenders over all models.
 
-    A ratio is a contender's median latency divided by ours; above 1, we are faster. Each row is for
-    a number of threads, a contender and a policy of ours. Its cells are the number of models, the
-    geometric mean of the models' ratios, the smallest ratio followed by the name of its model, and
-    the number of models with a ratio below ``ACCEPTABLE``.
+    A ratio is a contender's median latency divided by this compiler's; above 1, this compiler is
+    faster. There is a row for each combination of thread count, contender and policy, with these
+    cells:
+
+    - the number of models,
+    - the geometric mean of the models' ratios,
+    - the smallest ratio, followed by its model's name,
+    - the number of models with a ratio below ``ACCEPTABLE``.
     """
     groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
     for ratio in ratios(results):
@@ -123,9 +128,10 @@ def summary_table(results: Sequence[Result]) -> str:
 
 
 def missing_lines(results: Iterable[Result]) -> list[str]:
-    """Return a line for each reason why contenders have no latency.
+    """Return a line for each distinct reason why a contender has no latency.
 
-    A line names all models and numbers of threads with that reason.
+    A line names the models and thread counts that have this reason, or only their number if there
+    are five or more.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:

@@ -1,7 +1,8 @@
 """Measure the cost of a launch: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
 
-A program without rTasks is launched through ctypes alone, and through ``Executable.run``, which
-checks the arrays, points the program to them, and allocates the output.
+A program without rTasks is launched in two ways: through ctypes alone, and through
+``Executable.run``, which also checks the arrays, passes their addresses to the program, and
+allocates the output.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class LaunchTime:
 def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     """Compile a program without rTasks for ``num_veus`` vEUs.
 
-    Returns its image, its native functions, and its object file's content.
+    Returns:
+        The program's image, its native functions, and the content of its object file.
     """
     buffer = "memref<1xf32>"
     veus = "".join(
@@ -87,10 +89,10 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
 
 
 def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Return the time of launching an empty program, natively and by ``Executable.run``.
+    """Return the time of launching an empty program through ctypes and ``Executable.run``.
 
     Args:
-        num_veus: number of vEUs, each with a thread and without rTasks.
+        num_veus: number of vEUs; each vEU has a thread and no rTasks.
         samples: number of samples of each of the two times.
     """
     image, code, object_file = empty_program(num_veus)

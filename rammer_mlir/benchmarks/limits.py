@@ -16,19 +16,22 @@ WORST = 3
 
 @dataclass(frozen=True)
 class Limit:
-    """Lower bounds of a model's time on a number of threads, and its measured time, in seconds.
+    """Lower bounds of a model's time on a number of threads, and the measured time, in seconds.
 
     Attributes:
+        model: name of the model.
+        threads: number of threads.
         flops: floating-point operations of the model.
-        num_bytes: bytes of its weights, inputs and outputs, plus twice the bytes of its
-            intermediates.
-        arithmetic: time of ``flops`` at the processor's peak rate. Algorithms that save
-            multiplications (Winograd's) can be faster.
-        memory: time of ``num_bytes`` at the bandwidth measured for a working set of that size.
-        launch: time to start a program without rTasks.
+        num_bytes: bytes of the model's weights, inputs and outputs, plus twice the bytes of its
+            intermediates, which are written and read.
+        arithmetic: bound: time of ``flops`` at the processor's peak rate. Algorithms that save
+            multiplications (Winograd's) can be faster than this bound.
+        memory: bound: time of ``num_bytes`` at the bandwidth measured for a working set as large as
+            the program's weights, inputs, outputs and arena.
+        launch: bound: time to launch a program without rTasks.
         measured: median latency.
         waiting: fraction of the vEUs' time spent waiting at barriers.
-        worst: rKernels whose times exceed their own lower bounds most, worst first.
+        worst: rKernels whose times exceed their own lower bounds by the most seconds, worst first.
     """
 
     model: str
@@ -56,10 +59,10 @@ class Limit:
 
 @dataclass(frozen=True)
 class KernelLimit:
-    """A lower bound of the time of an rKernel's rOperators, and their measured time.
+    """A lower bound of the time of all rOperators with the same rKernel, and their measured time.
 
-    ``count`` is the number of rOperators; ``floor`` is the bound and ``seconds`` the measured time,
-    both in seconds as if a single vEU ran all their rTasks.
+    ``count`` is the number of these rOperators. ``floor`` is the bound and ``seconds`` the measured
+    time. Both are seconds of a single vEU, which means that times on different vEUs are added.
     """
 
     operator: str
@@ -101,7 +104,7 @@ def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
 
 
 def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
-    """Return the rKernels whose measured time exceeds their lower bound most, worst first.
+    """Return the rKernels that exceed their lower bounds by the most seconds, worst first.
 
     The result has at most ``WORST`` elements. ``work`` describes the program's rKernels;
     ``roofline`` has the processor's peak rates.

@@ -2,12 +2,13 @@
 
 ``python -m rammer_mlir.benchmarks.loops`` has two kinds of models:
 
-- A Scan that runs a small recurrent cell for 100 and for 10,000 steps; for comparison, a model of a
-  single step of the cell, without a loop.
-- Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
-  as PyTorch exports them. ONNX Runtime has its graph optimizations on.
+- A Scan over a small recurrent cell, with 100 and with 10,000 iterations; for comparison, a model
+  of a single iteration, without a loop.
+- Selective state space models (Mamba) with a Loop in each layer for the recurrence, written by hand
+  and as PyTorch exports them.
 
-Each contender runs in a separate process; times are medians of runs, with the extremes.
+ONNX Runtime has its graph optimizations on. Each contender runs in a separate process. The table
+has the median, the shortest and the longest time of the runs.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _WIDTH = 128
 
 
 def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model and its inputs: a Scan that runs a recurrent cell for ``steps`` steps.
+    """Return a model that is a Scan with ``steps`` iterations of a recurrent cell, and its inputs.
 
-    A step is ``s = tanh(s @ w + x @ u)`` for a state ``s`` and an input ``x``.
+    An iteration computes ``s = tanh(s @ w + x @ u)`` for a state ``s`` and an input ``x``.
     """
     d = _WIDTH
     text = f"""(float[{steps},1,{d}] xs, float[1,{d}] h0)
@@ -48,7 +49,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model of a single step of the cell that ``cell`` repeats, and its inputs."""
+    """Return a model of a single iteration of ``cell``, without a loop, and its inputs."""
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
@@ -151,7 +152,7 @@ def _row(case: str, threads: int, seconds: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure all cases of the command line, and print a table; return 0."""
+    """Measure the cases that the command line selects, and print a table; return exit code 0."""
     parser = argparse.ArgumentParser(prog="loops", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=2, help="vEUs, or ONNX Runtime's threads")
     parser.add_argument("--seconds", type=float, default=3, help="of each contender and case")

@@ -1,4 +1,4 @@
-"""Collect facts about this machine for reports, and format Markdown tables."""
+"""Collect properties of this machine for reports, and format Markdown tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxrunti
 
 
 def machine() -> dict[str, str | int | None]:
-    """Return facts about this machine by name: date, processor, cores, system, package versions.
+    """Return properties of this machine by name: date, processor, cores, system, package versions.
 
-    A fact is None if it is unknown, or if the package is not installed.
+    The version of a package that is not installed is None, as is an unknown number of cores.
     """
     return {
         "date": datetime.date.today().isoformat(),

@@ -1,9 +1,11 @@
 """Build selective state space models (Mamba); their recurrences are loops over frames.
 
-- ``written``: written by hand, with a Loop that reads and stacks single frames.
-- ``exported``: a speech enhancement model, node for node as PyTorch's TorchScript exporter writes
-  it. Its scan is ``selective_scan_ref`` of state-spaces/mamba as a scripted function: each step
-  slices tensors such as ``deltaA[:, :, i]``, and appends its result to a sequence.
+- ``written``: written by hand. An iteration of its Loop reads a single frame, and the results of
+  all iterations are stacked.
+- ``exported``: a speech enhancement model with exactly the nodes that PyTorch's TorchScript
+  exporter writes. The recurrence is the scripted function ``selective_scan_ref`` of
+  state-spaces/mamba: each iteration slices tensors such as ``deltaA[:, :, i]``, and appends its
+  result to a sequence.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def written(
 ) -> tuple[onnx.ModelProto, Feeds]:
     """Return a model with ``layers`` layers, and its input ``x`` [1, steps, width].
 
-    Each layer has a recurrence over the steps, with ``states`` states for each channel.
+    Each layer has a recurrence of ``steps`` iterations. The recurrence has a state of ``states``
+    elements for each channel.
     """
     inner, rank = 2 * width, width // 16
     nodes = ["v0 = Identity(x)"]
@@ -81,17 +84,17 @@ def exported(
 ) -> tuple[onnx.ModelProto, Feeds]:
     """Return a speech enhancement model of audio [1, 1, samples], and its inputs.
 
-    It has a learned filterbank of stride 8. With 22 layers it has 9.7 million parameters; 0.1 s at
-    16 kHz are 200 frames.
+    The model has a learned filterbank of stride 8: 0.1 s of audio at 16 kHz are 200 frames. With 22
+    layers the model has 9.7 million parameters.
 
     Args:
         layers: number of selective state space layers.
         samples: number of audio samples.
         width: number of elements of a frame.
-        states: number of states of each channel.
-        has_slices: whether each step of the recurrence copies whole tensors by full slices
-            (``x[:]``), as the exporter writes them; False for a graph from which an optimizer has
-            removed them.
+        states: number of elements of each channel's state.
+        has_slices: whether each iteration of the recurrence copies whole tensors by full slices
+            (``x[:]``), as PyTorch exports the model. False gives the graph after an optimizer has
+            removed the full slices.
     """
     inner, rank = 2 * width, width // 16
     shapes: dict[str, tuple[int, ...]] = {}
@@ -155,8 +158,9 @@ _WRITTEN = """
 def _exported_layer(number: int, *, has_slices: bool) -> str:
     """Return the ONNX text of the nodes of layer ``number``.
 
-    Layer 0 also has the constants that all layers share. ``has_slices`` says how a step reads a
-    frame: as the exporter does, by several Slice nodes and a Gather, or else by a Gather alone.
+    Layer 0 also has the constants that all layers share. With ``has_slices``, an iteration of the
+    recurrence reads a frame by several Slice nodes and a Gather, as PyTorch exports the model;
+    without, by a Gather only.
     """
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
@@ -175,8 +179,8 @@ def _exported_layer(number: int, *, has_slices: bool) -> str:
 def _whole(value: str, tag: str, axis: str) -> str:
     """Return the ONNX text of the nodes of ``tag = value[:]``, a Slice that copies a whole tensor.
 
-    ``axis`` is the name of the constant that holds the slice's axis. The names of all nodes'
-    results begin with ``tag``.
+    ``axis`` is the name of the constant with the slice's axis. ``value`` is the tensor's name. The
+    names of all results of the nodes begin with ``tag``.
     """
     return f"""
       {tag}p = Constant<value = int64[1] {{0}}>()  {tag}a = Unsqueeze({axis}, {tag}p)
@@ -187,10 +191,10 @@ def _whole(value: str, tag: str, axis: str) -> str:
 
 
 def _frame(value: str, result: str, *, has_slices: bool) -> str:
-    """Return the ONNX text of the nodes of ``result = value[:, :, i]``, where ``i`` is the step.
+    """Return the ONNX text of the nodes of ``result = value[:, :, i]`` for iteration ``i``.
 
     With ``has_slices``, the nodes are those that PyTorch's exporter writes: full slices followed by
-    a Gather. Otherwise they are a single Gather.
+    a Gather. Otherwise the only node is a Gather.
     """
     if not has_slices:
         return f"{result} = Gather<axis = 2>({value}, i)"

@@ -9,10 +9,10 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Return the largest resident size in bytes that this process has had so far.
+    """Return the peak resident memory of this process in bytes.
 
-    It is read from Linux's high-water mark (``VmHWM``) if the system has it. ``ru_maxrss`` would
-    also count the memory that a forked child had in common with its parent.
+    The value is Linux's high-water mark (``VmHWM``) if the system has it, else ``ru_maxrss``, which
+    also counts the memory that a forked child shared with its parent.
     """
     if STATUS.exists():
         for line in STATUS.read_text().splitlines():

@@ -160,9 +160,9 @@ def _array(value: object) -> Array:
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of the inputs that real models give as constants, such as axes or shapes.
+    """Return the names of graph inputs that real models have as constants, such as axes.
 
-    In ONNX's node tests, these operands are inputs of the graph.
+    In ONNX's node tests, these operands are graph inputs instead of constants.
     """
     found: set[str] = set()
     for node in graph.node:
@@ -187,9 +187,10 @@ def _fix_parameters(model: onnx.ModelProto, feeds: dict[str, Array], fixed: set[
 
 
 def check(test: NodeTest, run_model: RunModel) -> Result:
-    """Run a test and return its result; an exception of the compiler is a failure with its message.
+    """Run a test and return its result.
 
-    ``run_model`` compiles and runs a model; it maps inputs by name to outputs by name.
+    An exception is a failed test; the exception's message is the reason. ``run_model`` compiles and
+    runs a model; it maps inputs by name to outputs by name.
     """
     operators = test.operators
     try:
@@ -207,9 +208,9 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
-    """Return twice the machine epsilon of the floating-point type ``dtype`` of an output.
+    """Return the relative tolerance of outputs of type ``dtype``: twice its machine epsilon.
 
-    This is the relative tolerance for a result that is rounded differently.
+    The result of an operator may differ from the expected result by this rounding error.
     """
     return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 

@@ -1,4 +1,4 @@
-"""Measure the share of ONNX's node tests that pass when compiled and run.
+"""Measure the fraction of ONNX's node tests that this compiler passes.
 
 ``python -m rammer_mlir.benchmarks.node_tests [--filter TEXT] [--json OUT] [--processes N]``
 """
@@ -28,7 +28,7 @@ def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping
 def run_all(only: str = "", processes: int = 2) -> list[Result]:
     """Run every test whose name contains ``only``; return all results.
 
-    The tests run in ``processes`` long-lived processes.
+    The tests are distributed over ``processes`` processes.
     """
     operators = {test.name: test.operators for test in node_tests(only)}
     reasons = check_all(_make_check, list(operators), processes)
@@ -41,7 +41,7 @@ def _make_check() -> Check:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return, as text, the fraction of passed tests, and the failures' main reasons by operator."""
+    """Return text: the fraction of passed tests, and each operator's most frequent failure."""
     passed = sum(result.reason is None for result in results)
     lines = [f"node tests: {passed} of {len(results)} pass ({passed / max(len(results), 1):.1%})"]
     failing: dict[str, Counter[str]] = {}

@@ -20,7 +20,7 @@ _TRIPS = 1 << 17
 
 
 class PeakLoops:
-    """A native loop of fused multiply-adds on registers, and another that sums an array.
+    """Two native loops: fused multiply-adds on vector registers, and the sum of an array.
 
     Calls release Python's global lock. ``flops`` is the number of floating-point operations of a
     call of ``multiply_add``.
@@ -40,7 +40,7 @@ class PeakLoops:
         self._step = lanes * _CHAINS
 
     def multiply_add(self) -> float:
-        """Run the loop of multiply-adds; return the sum of its registers.
+        """Run the loop of multiply-adds; return the sum of its accumulators' elements.
 
         The loop executes ``flops`` floating-point operations.
         """
@@ -49,7 +49,8 @@ class PeakLoops:
     def read(self, data: NDArray[np.float32], sweeps: int) -> float:
         """Read the array ``data`` ``sweeps`` times; return the sum of the elements that are read.
 
-        A remainder at the end, shorter than an unrolled step of the loop, is not read.
+        An unrolled iteration of the loop reads a fixed number of elements. The elements after the
+        last complete iteration are not read.
         """
         return self._read(data.ctypes.data, data.size // self._step * self._step, sweeps)
 

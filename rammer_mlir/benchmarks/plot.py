@@ -1,4 +1,4 @@
-"""Draw the ratios of other contenders' latencies to ours."""
+"""Draw the ratios of other contenders' latencies to those of this compiler."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _ROW_INCHES = 0.24
 
 
 def plot_ratios(results: Sequence[Result], path: Path) -> None:
-    """Draw the ratio of other contenders' latencies to that of our first policy, for every model.
+    """Draw, for every model, the ratio of other contenders' latencies to this compiler's.
 
-    Each number of threads has a subplot.
+    The compiler's latency is that with its first policy. Each count of threads has a subplot.
 
     Args:
         results: the measured models.

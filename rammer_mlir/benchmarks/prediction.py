@@ -44,7 +44,7 @@ class PredictionRequest:
     Attributes:
         model: name of a benchmark model.
         device: path of the TOML file that describes this machine.
-        threads: numbers of vEUs.
+        threads: the vEU counts to predict and measure with.
         policy: policy that schedules the model.
         scale: "full", or "small" for a model of reduced sizes.
     """
@@ -60,20 +60,24 @@ class PredictionRequest:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Times of a program in seconds, and the errors of its operators' predictions.
+    """Predicted and measured times of a program in seconds, and relative errors of the predictions.
+
+    There are two predictions. The profiled prediction uses measured times of the rKernels. The
+    modelled prediction uses only the device description.
 
     Attributes:
         model: name of the model.
         threads: number of vEUs.
         operators: number of operators.
-        measured: time of a run, the median of the faster half, without Python's time for checking
-            and binding arrays.
-        profiled: time of a run, predicted with measured rKernels.
-        modelled: time of a run, predicted from the device description alone.
-        profiled_operators, modelled_operators: sum over the operators of the absolute difference
-            between predicted and measured time, divided by the sum of the measured times.
-        median_operator: median over the operators of the absolute difference between the time
-            predicted with measured rKernels and the measured time, divided by the measured time.
+        measured: measured time of a run, the median of the faster half of the runs. The time in
+            which Python checks and binds arrays is excluded.
+        profiled: profiled prediction of a run's time.
+        modelled: modelled prediction of a run's time.
+        profiled_operators, modelled_operators: error of the prediction over all operators: the sum
+            of the absolute differences between predicted and measured time, divided by the sum of
+            the measured times.
+        median_operator: median over all operators of the profiled prediction's error: the absolute
+            difference between predicted and measured time, divided by the measured time.
     """
 
     model: str
@@ -88,9 +92,9 @@ class Prediction:
 
 
 def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
-    """Predict and measure a model for each number of threads; return the times.
+    """Predict and measure a model's time for each count of vEUs; return the times.
 
-    The model is scheduled with measured rKernel costs.
+    The policy that schedules the model uses the measured times of the rKernels as costs.
     """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=1)
@@ -157,11 +161,19 @@ def _measure(
 ) -> tuple[float, OperatorSeconds]:
     """Measure an executable; return the seconds of a run, and the seconds of each operator.
 
-    Both are the median of the faster half of the runs. A round times a group of runs without
-    recording, and then records the rTasks of one more run; rounds repeat for ``budget`` seconds. A
-    group has several runs if runs are short, since reading the clock takes as long as some programs
-    do. A run that is not timed precedes each group, to wake threads that slept while Python read a
+    Two kinds of runs alternate for ``budget`` seconds: a group of runs that is timed as a whole,
+    and a run in which each rTask is recorded. The results are medians of the faster half of the
+    groups and of the recorded runs.
+
+    A group has several runs if a run is short, because reading the clock takes as long as some
+    programs do. An untimed run precedes each group, to wake threads that slept while Python read a
     record.
+
+    Args:
+        executable: makes the recorded runs.
+        run: makes a run that is not recorded.
+        feeds: inputs of the recorded runs, by name.
+        budget: seconds of measuring.
     """
     # One vEU is the caller's thread: its processor time does not advance while others run.
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter
@@ -194,10 +206,10 @@ def low(seconds: list[float]) -> float:
 
 
 def operator_seconds(timeline: Timeline) -> OperatorSeconds:
-    """Return the seconds that the rTasks of each operator take in a timeline.
+    """Return the seconds that the rTasks of each operator take in a timeline, summed over all vEUs.
 
-    The rTasks of all vEUs are added up. Keys are the operator's name and the rKernel's name;
-    operators of equal keys are added up.
+    A key is a pair (operator name, rKernel name). The seconds of operators with equal keys are
+    added.
     """
     found: OperatorSeconds = {}
     for span in timeline.spans:

@@ -22,7 +22,7 @@ BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -
 
 
 def publish(source: Path, name: str, results: Path = RESULTS, readme: Path | None = None) -> None:
-    """Write the plot, the numbers and the tables of a report, and its section of the README.
+    """Write a report's plot, numbers and tables to files, and update the README's section about it.
 
     Args:
         source: JSON file of the report, as `make bench` writes it.

@@ -1,7 +1,8 @@
 """Measure the latency of networks quantized to 8-bit integers: ``--parts quantized``.
 
-ONNX Runtime's tools quantize each network statically, in the form of QuantizeLinear and
-DequantizeLinear around each operator: activations to u8, weights to i8 with a scale per channel.
+ONNX Runtime's tools quantize each network statically: activations to u8, and weights to i8 with a
+scale per channel. In the quantized model, a DequantizeLinear precedes and a QuantizeLinear follows
+each operator.
 """
 
 from __future__ import annotations
@@ -59,11 +60,12 @@ class QuantizedRequest:
     Attributes:
         model: name of a benchmark model.
         scale: "full", or "small" for a model of reduced sizes.
-        threads: threads of each contender, and vEUs of our program.
+        threads: number of threads of each contender, and of vEUs of this compiler's program.
         budget: seconds of timing.
-        patience: seconds within which any other contender than those of ``timeout`` must be ready
+        patience: seconds within which contenders must be ready to run, except this compiler and the
+            reference.
+        timeout: seconds within which this compiler and the reference (ONNX Runtime) must be ready
             to run.
-        timeout: seconds within which this compiler and the reference must be ready to run.
     """
 
     model: str
@@ -76,9 +78,9 @@ class QuantizedRequest:
 
 @dataclass(frozen=True)
 class QuantizedTiming:
-    """The latency of contender ``name``, and the signal-to-noise ratio of its outputs.
+    """The latency of contender ``name``, and the signal-to-noise ratio of its outputs in decibels.
 
-    ``decibels`` is that ratio; the signal is the outputs of the f32 model in ONNX Runtime.
+    The signal is the outputs of the f32 model in ONNX Runtime.
     """
 
     name: str
@@ -105,7 +107,10 @@ class QuantizedResult:
 
 
 def quantized_openers() -> dict[str, Open]:
-    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
+    """Return, for each contender by name, the function that loads a model into this contender.
+
+    The first contender is ONNX Runtime.
+    """
     ours = partial(Ours, policy="wavefront")
     return {**open_rivals(), OURS: ours, FLOATS: ours}
 
@@ -115,8 +120,12 @@ def measure_quantized(
 ) -> QuantizedResult:
     """Time all contenders on a quantized model, and this compiler also on the f32 model.
 
-    An error is stored in the result. ``opens`` maps contenders to functions that open a model; by
-    default those of ``quantized_openers``.
+    A RammerError that ends the measurement is stored in the result.
+
+    Args:
+        request: the model and the settings.
+        opens: for each contender by name, a function that loads a model into it; by default
+            ``quantized_openers()``.
     """
     found = QuantizedResult(request)
     with tempfile.TemporaryDirectory(prefix="rammer-quantized-") as folder, ExitStack() as stack:
@@ -145,13 +154,15 @@ def measure_quantized(
 
 
 def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, Array]]:
-    """Write an f32 model and its quantized form into a folder; runs in a child process.
+    """Write an f32 model and its quantized counterpart into a folder.
+
+    This function runs in a child process.
 
     Args:
         job: the request, and the folder.
 
     Returns:
-        Random inputs by name, and ONNX Runtime's outputs of the f32 model.
+        Random inputs by name, and ONNX Runtime's outputs of the f32 model for these inputs.
     """
     request, folder = job
     model = build(request.model, 1, request.scale)
@@ -167,7 +178,8 @@ def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, A
 def quantize(model: onnx.ModelProto, plain: Path, result: Path) -> None:
     """Quantize the f32 model in the file ``plain`` statically, and write it to ``result``.
 
-    ``model`` is the same model in memory; random inputs for it calibrate the scales.
+    ``model`` is the content of ``plain``. Random inputs of this model calibrate the quantization
+    scales.
     """
     tools: Any = required("onnxruntime.quantization")
     samples: Iterator[Feeds] = (random_feeds(model, seed=seed) for seed in range(_SAMPLES))
@@ -214,9 +226,9 @@ def decibels(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float
 def quantized_table(results: Iterable[QuantizedResult]) -> str:
     """Return a Markdown table with a row for each model.
 
-    A row has the latency and the signal-to-noise ratio of each contender. Two more columns have the
-    latency of the fastest other contender, and that of our program for the f32 model, each divided
-    by the latency of our program for the quantized model.
+    A row has the latency and the signal-to-noise ratio of each contender. The last two columns are
+    ratios to this compiler's latency on the quantized model: first of the fastest other contender's
+    latency on the quantized model, then of this compiler's latency on the f32 model.
     """
     measured = [result for result in results if result.timings]
     names = list(dict.fromkeys(timing.name for result in measured for timing in result.timings))

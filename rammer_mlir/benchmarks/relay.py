@@ -1,7 +1,8 @@
 """Build programs that only wait, to measure the cost of a launch and of a barrier between vEUs.
 
-An rTask adds 1 to the number that the previous rTask wrote, and the vEUs run the rTasks in turn.
-Each step waits for another vEU, and the output is the number of steps.
+A program is a chain of rTasks, distributed over the vEUs round-robin. Each rTask adds 1 to the
+number that the previous rTask wrote. If there are several vEUs, each rTask therefore waits for
+another vEU. For the input 0, the output is the number of rTasks.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
 
 @dataclass(frozen=True)
 class Relay:
-    """A program of ``steps`` dependent rTasks that ``num_veus`` vEUs run in turn."""
+    """A program of ``steps`` dependent rTasks, distributed over ``num_veus`` vEUs round-robin."""
 
     num_veus: int
     steps: int
@@ -63,7 +64,7 @@ class Relay:
         return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
 
     def text(self) -> str:
-        """Return the MLIR text of the module at the `program` stage."""
+        """Return the program as MLIR text of a module at the `program` stage."""
         size = _BYTES * max(self.steps, 1)
         views = "".join(
             f"  %at{n} = arith.constant {n * _BYTES} : index\n"
@@ -104,7 +105,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return options.backend.load(self.code(options), device)
 
     def compile(self, target: str, device: int = 0) -> GpuExecutable:
-        """Return the program compiled for the GPU ``target``, on the GPU number ``device``."""
+        """Return the program compiled for ``target``, to run on the GPU of index ``device``."""
         executable = self._compiled(check_options(target, num_veus=self.num_veus), device)
         assert isinstance(executable, GpuExecutable)
         return executable
@@ -121,7 +122,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         return Executable(image, code, lambda: link_shared(object_file))
 
     def emulate(self, target: str) -> EmulatedExecutable:
-        """Return the program compiled for the emulator of ``target``, with all its checks."""
+        """Return the program compiled for ``target``'s emulator, with all the emulator's checks."""
         options = check_options(target, num_veus=self.num_veus).emulated(checked=True)
         executable = self._compiled(options)
         assert isinstance(executable, EmulatedExecutable)

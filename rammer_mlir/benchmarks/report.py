@@ -51,9 +51,9 @@ LIMITS = (
 
 @dataclass
 class Report:
-    """All measurements of the benchmark so far, a field for each part.
+    """All measurements of the benchmark so far, with a field for each part of the benchmark.
 
-    The fields of parts that were not requested are empty; ``machine`` has facts about the machine
+    The fields of parts that were not requested are empty. ``machine`` has properties of the machine
     by name.
     """
 
@@ -95,7 +95,7 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
 
 
 def machine_line(report: Report) -> str:
-    """Return a line with the facts about the report's machine, such as versions of packages."""
+    """Return a line with the properties of the report's machine, such as versions of packages."""
     return ", ".join(f"{key} {value}" for key, value in report.machine.items() if value is not None)
 
 

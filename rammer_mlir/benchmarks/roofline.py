@@ -1,7 +1,7 @@
 """Measure the peak rates of this processor: ``python -m rammer_mlir.benchmarks.roofline``.
 
-Two loops are timed with each number of threads: fused multiply-adds on registers, and a sum over
-working sets from the size of a core's own cache to main memory.
+Two loops are timed with each number of threads: fused multiply-adds on registers, and sums over
+working sets. The sizes of the working sets range from a core's second-level cache to main memory.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Roofline:
 
     Attributes:
         threads: number of threads.
-        flops_per_second: f32 operations per second of fused multiply-adds on registers, each
-            counted as two operations.
-        bytes_per_second: read bandwidth of all threads together, by the size in bytes of all
-            threads' working sets.
-        launch_seconds: time of starting a program without rTasks.
+        flops_per_second: peak rate of f32 arithmetic on registers; a fused multiply-add counts as
+            two operations.
+        bytes_per_second: read bandwidth of all threads together. The key is the total size of the
+            threads' working sets in bytes.
+        launch_seconds: time of launching a program without rTasks.
     """
 
     threads: int
@@ -46,15 +46,18 @@ class Roofline:
     def bandwidth(self, footprint: float) -> float:
         """Return the measured read bandwidth, in bytes per second, for ``footprint`` bytes of data.
 
-        It is the bandwidth of the largest measured working set of at most ``footprint`` bytes, or
-        of the smallest working set if all are larger.
+        The result is the bandwidth of the largest measured working set of at most ``footprint``
+        bytes, or of the smallest measured working set if none is that small.
         """
         fitting = [size for size in self.bytes_per_second if size <= footprint]
         return self.bytes_per_second[max(fitting, default=min(self.bytes_per_second))]
 
 
 def measure_roofline(threads: int) -> Roofline:
-    """Measure the processor's peak rates with a number of threads; other work lowers them."""
+    """Measure the processor's peak rates with a number of threads.
+
+    The measured rates are too low if other work runs on the machine.
+    """
     loops = PeakLoops(host_machine())
     with ThreadPoolExecutor(threads) as pool:
 
@@ -105,7 +108,7 @@ def roofline_table(rooflines: Sequence[Roofline]) -> str:
 
 
 def main() -> int:
-    """Print the peak arithmetic and bandwidths of one thread and of two; return 0."""
+    """Print the peak arithmetic and memory rates of one thread and of two threads; return 0."""
     print(roofline_table([measure_roofline(threads) for threads in (1, 2)]))
     return 0
 

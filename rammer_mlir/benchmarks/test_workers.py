@@ -1,4 +1,4 @@
-"""Run tests, given by name, in a few long-lived processes, each test with a time limit."""
+"""Run named tests in a few processes, each of which runs many tests, with a time limit per test."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ It must be importable.
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Run every test in ``processes`` processes; return a message for each failure, by test.
+    """Run every test in one of ``processes`` processes; return the reason of each failure, by test.
 
-    A test that passes has None instead of a message. A test that takes more than ``seconds``
-    seconds fails. ``make_check`` makes the function that runs a test, once for each process.
+    The reason is None if the test passes. A test that takes more than ``seconds`` seconds fails.
+    Each process calls ``make_check`` once, to make the function that runs a test.
     """
     pending: Queue[str] = Queue()
     for name in names:
@@ -54,11 +54,16 @@ def _feed_process(
     total: int,
     seconds: float,
 ) -> None:
-    """Run the tests in the queue ``pending`` one after the other in a process, until it is empty.
+    """Run tests from the queue ``pending`` in a process, one after the other, until none is left.
 
     A new process replaces a process that crashes, or that needs more than ``seconds`` for a test.
-    ``reasons`` gets the reason of each failure, or None, by test; ``total`` is the number of tests,
-    for progress messages.
+
+    Args:
+        make_check: makes the function that runs a test.
+        pending: names of the tests.
+        reasons: gets, for each test, the reason of its failure, or None if it passes.
+        total: number of all tests, for progress messages.
+        seconds: time limit of a test.
     """
     tester = None
     while True:
@@ -81,7 +86,7 @@ def _feed_process(
 
 
 class _Tester:
-    """A process that runs tests one after the other; each is sent to it by name."""
+    """A process that runs tests one after the other; a message names the next test."""
 
     def __init__(self, make_check: MakeCheck) -> None:
         context = multiprocessing.get_context("spawn")

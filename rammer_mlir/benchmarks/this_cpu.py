@@ -1,7 +1,8 @@
 """Measure this machine: ``python -m rammer_mlir.benchmarks.this_cpu -o this_cpu.toml``.
 
 The file is a device description of this CPU, for ``--costs this_cpu.toml``. The rates of arithmetic
-and of memory are measured with our own rKernels: a matrix product, and a ReLU of a long vector.
+and of memory are measured with rKernels of this compiler: a matrix product, and a ReLU of a long
+vector.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _STEPS = 512
 
 
 def measure(repeats: int = 15) -> dict[str, float]:
-    """Measure this CPU; return the numbers of a device description, by the name of its field.
+    """Measure this CPU; return the measured fields of a device description, by field name.
 
     Units are those of the description: seconds, bytes, or operations per second. ``repeats`` is the
     number of runs of each measurement.
@@ -121,7 +122,7 @@ def _model(
 def _cache_bytes(level: int, otherwise: int) -> int:
     """Return the size in bytes of a core's cache of level ``level``, as Linux reports it.
 
-    Some virtual machines do not report it: then ``otherwise`` is returned.
+    The result is ``otherwise`` if the size is unknown, as on some virtual machines.
     """
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
@@ -135,8 +136,8 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 def description(found: dict[str, float]) -> str:
     """Return a device description of this CPU as the text of a TOML file.
 
-    ``found`` has the measured numbers as ``measure`` returns them. Fields that are not measured
-    have numbers that the operating system reports, or guesses.
+    ``found`` has the measured fields as ``measure`` returns them. A field that is not measured has
+    the value that the operating system reports, or a guess.
     """
     place = machine()
     source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"

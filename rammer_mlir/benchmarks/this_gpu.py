@@ -1,9 +1,10 @@
 """Measure this machine's GPU: ``python -m rammer_mlir.benchmarks.this_gpu -o this_gpu.toml``.
 
-The file is a device description of the GPU, for ``--costs this_gpu.toml``. Its numbers come from
-the results of a kit (``gpu.kit``): either a kit that ran elsewhere (``--results``), or the cases in
-``CASES``, which are packed and run here. The rates of arithmetic are measured with our own
-rKernels.
+The file is a device description of the GPU, for ``--costs this_gpu.toml``. Its numbers are computed
+from the results of a kit, a folder of compiled benchmark cases (``gpu.kit``). With ``--results``,
+these are the results of an earlier run of a kit, on any machine. Otherwise, the cases in ``CASES``
+are compiled into a kit, and the kit runs on this machine. The rates of arithmetic are measured with
+rKernels of this compiler.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ CASES = ("machine", _EMPTY, _ALONE, _TOGETHER, "probe", *_PRODUCTS.values())
 def description(results: Mapping[str, Result]) -> DeviceDescription:
     """Return a description of the GPU on which the results of a kit were measured.
 
-    Numbers that no case measures are those of the built-in description of the chip's usual board.
-    ``results`` has the results by case.
+    ``results`` has the results by case. Fields that no case measures are taken from the built-in
+    description of the most common board with this chip.
 
     Raises:
-        OptionError: if a case that is needed is not among the results, or did not succeed.
+        OptionError: if a case in ``CASES`` has no result, or did not succeed.
     """
     for case in CASES:
         status = results.get(case, {}).get("status", "none")
@@ -107,9 +108,9 @@ def _measured(results: Mapping[str, Result], probe: Mapping[str, Any]) -> dict[s
 def _latency(reads: Sequence[Mapping[str, Any]], units: int) -> float:
     """Return the latency in seconds of a load from device memory, by Little's law.
 
-    It is the bytes in flight divided by the bandwidth, in the launch with a block for each of the
-    ``units`` multiprocessors and ``_LOADS`` loads in flight per thread. ``reads`` are the probe's
-    reads of device memory.
+    The latency is the number of bytes in flight divided by the bandwidth. Both are those of a
+    launch with a block on each of the ``units`` multiprocessors and ``_LOADS`` loads in flight per
+    thread. ``reads`` has the measured launches that read device memory.
     """
     read = next(one for one in reads if (one["blocks"], one["loads"]) == (units, _LOADS))
     return units * _IN_FLIGHT * read["seconds"] / read["bytes"]
@@ -151,7 +152,7 @@ def measure(output: Path) -> dict[str, Result]:
     The kit and its results are written to the folder ``output``.
 
     Raises:
-        RammerError: if there is no GPU, or no compiler.
+        RammerError: if there is no GPU, or the packages of the compiler are missing.
     """
     from rammer_mlir.benchmarks.gpu.kit.cases import SUBJECTS
     from rammer_mlir.benchmarks.gpu.kit.pack import pack

@@ -1,4 +1,4 @@
-"""Time several implementations of the same computation in turns."""
+"""Time several implementations of the same computation, with their runs interleaved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.support.interleaved_timing import timed_burst
 
 @dataclass(frozen=True)
 class Latency:
-    """Seconds of a run: median, lower and upper quartile over all timed runs, and their number."""
+    """Median, lower and upper quartile of the seconds of timed runs, and the number of the runs."""
 
     median: float
     low: float
@@ -36,9 +36,9 @@ def interleave(
 ) -> dict[str, Latency]:
     """Time functions in random order for ``budget`` seconds in all; return latencies by name.
 
-    ``contenders`` maps names to functions; ``seed`` determines the order. Each turn of a function
-    begins with a run that is not timed, since the other functions' runs have evicted its data from
-    the caches.
+    ``contenders`` maps names to functions; ``seed`` determines the order. Each function is called
+    several times in a row. The first of these calls is not timed, because other functions have
+    evicted this function's data from the caches.
     """
     return take_turns({n: partial(timed_burst, run) for n, run in contenders.items()}, budget, seed)
 

@@ -32,11 +32,11 @@ Arrays = Mapping[str, NDArray[np.generic]]
 
 
 def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableModel:
-    """Return the function that ``--entry`` names, or ``model`` itself if it is a single function.
+    """Return the model's function that ``--entry`` names; ``model`` itself if it has one function.
 
     Raises:
-        OptionError: if the model has several functions and ``--entry`` names none of them, or if
-            ``--entry`` is given for an artifact of a single function.
+        OptionError: if the model has several functions, and ``--entry`` is missing or is not the
+            name of one of them; or if ``--entry`` is given for an artifact with a single function.
     """
     if not isinstance(model, EntriesModel):
         if options.entry is not None and model.reload is not None:
@@ -83,12 +83,13 @@ def _advice(signature: OpenSignature) -> str:
 
 
 def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
-    """Return the signature of a specialization: its inputs with static shapes, and no outputs.
+    """Return the signature of a specialization: the inputs have static shapes, outputs are omitted.
 
     ``dims`` (sizes by symbol) and ``shapes`` (shapes by input name) select the specialization.
 
     Raises:
-        OptionError: if dimensions are unknown, contradict each other, or stay open.
+        OptionError: if ``dims`` has an unknown symbol, or if an open dimension of the model gets no
+            size or two different sizes.
     """
     signature = model.signature
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
@@ -117,7 +118,11 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 
 def described(model: RunnableModel) -> str:
-    """Return a description of a model: a line for each input, output, specialization and step."""
+    """Return a text that describes a model: its target, vEUs, inputs and outputs, each on a line.
+
+    Further lines list the specializations of a model with open dimensions, or the steps of a host
+    program. A model with several functions has such a text for each function.
+    """
     if isinstance(model, EntriesModel):
         return "\n".join(f"entry '{name}'\n{described(m)}" for name, m in model.entries.items())
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]

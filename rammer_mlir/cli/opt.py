@@ -91,7 +91,7 @@ def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: Argum
 
 
 def _listing(options: argparse.Namespace) -> str:
-    """Return the text of the listing that the options request; "" if passes are to be run."""
+    """Return the listing that an option requests, such as all passes; "" without such an option."""
     if options.list_passes:
         return list_passes(ALL_PASSES)
     if options.show_dialects:
@@ -108,7 +108,11 @@ def _listing(options: argparse.Namespace) -> str:
 
 
 def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> None:
-    """Raise OptionError for flags that are no passes, and for options that exclude each other."""
+    """Raise OptionError for an unknown pass, or for two options that cannot be combined.
+
+    Users name passes by ``flags``, such as ``--canonicalize``, and as values of
+    ``--mlir-print-ir-before`` and ``--mlir-print-ir-after``.
+    """
     for flag in flags:
         if not flag.startswith("--"):
             raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
@@ -173,7 +177,7 @@ def _recorded(
     are the modules of the tool's input.
 
     Raises:
-        OptionError: if passes are given too, or the input is no reproducer.
+        OptionError: if the command line names passes, or the input is not the text of a reproducer.
     """
     if flags or options.pass_pipeline is not None:
         raise OptionError("give --run-reproducer or passes, not both")

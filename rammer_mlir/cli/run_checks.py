@@ -18,10 +18,12 @@ from rammer_mlir.scheduling.policies import get_policy
 
 
 def check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
-    """Check, before anything runs, that options apply to the target of ``executable``.
+    """Raise an error if an option that controls runs does not apply to ``executable``.
+
+    An option may not apply because of the target, or because the host runs the model in parts.
 
     Raises:
-        OptionError: naming the first option that does not apply, or has an invalid value.
+        OptionError: for the first option that does not apply, or whose value is invalid.
     """
     on_host = executable.target.startswith("cpu")
     if options.device < 0:
@@ -50,10 +52,10 @@ def _is_given(options: argparse.Namespace, name: str) -> bool:
 
 
 def parse_cores(text: str) -> list[int]:
-    """Return the numbers of cores given to ``--pin``, such as ``0,1``.
+    """Return the indices of the cores given to ``--pin``, such as [0, 1] for ``0,1``.
 
     Raises:
-        OptionError: if the text is not a list of numbers separated by commas.
+        OptionError: if the text is not a list of integers separated by commas.
     """
     try:
         return [int(part) for part in text.split(",")]
@@ -64,9 +66,7 @@ def parse_cores(text: str) -> list[int]:
 
 
 def check_timeline(options: argparse.Namespace, found: str) -> None:
-    """Refuse ``--timeline`` for a target whose vEUs record no times.
-
-    ``found`` is the name of the target, for the message.
+    """Refuse ``--timeline`` because the target ``found`` is not a CPU: its vEUs record no times.
 
     Raises:
         OptionError: if ``--timeline`` is given.
@@ -130,8 +130,8 @@ def check_artifact_options(
     """Check that options do not contradict an artifact, which is already compiled.
 
     Raises:
-        OptionError: for options of compilation or weights, and for a target, number of vEUs, shape
-            or size that the artifact does not have.
+        OptionError: for any option that controls compilation or gives weights; and for a target,
+            number of vEUs, input shape or dimension size for which the artifact was not compiled.
     """
     for declared in declared_options():
         # ``--veus`` is compared with the artifact's own number below.

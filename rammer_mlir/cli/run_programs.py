@@ -69,10 +69,10 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return timelines of recorded runs: of ``executable``, then of its model with other policies.
+    """Return the timelines of recorded runs: the policy of ``executable``, then ``compared``.
 
-    ``compared`` has the names of the other policies, with each of which the model is compiled
-    again. ``feeds`` are the inputs by name.
+    ``compared`` has the names of other policies. The model is compiled once more for each of these
+    policies. ``feeds`` are the inputs by name.
     """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
@@ -91,10 +91,10 @@ def record(
 
 
 def explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
-    """Return a text that explains the run time of the program, for ``--explain``.
+    """Return the text of ``--explain``, which explains the run time of the program.
 
-    It explains a recorded run on a CPU, and a simulated run for a GPU or an emulator. ``feeds`` are
-    the inputs by name; the program is compiled for their shapes.
+    The text explains a recorded run on a CPU, or a simulated run if the target is a GPU or
+    emulated. ``feeds`` are the inputs by name; their shapes select the program.
     """
     shapes = {name: array.shape for name, array in feeds.items()}
     compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()

@@ -36,7 +36,9 @@ def _checked(options: argparse.Namespace, given: Options | None) -> CheckedOptio
 
 
 def request_of(options: argparse.Namespace, given: Options | None = None) -> Request:
-    """Return the compile request of the command line; ``given`` replaces its compile options.
+    """Return the compile request that the command line describes.
+
+    ``given`` has compile options that replace those of the command line; None keeps the latter.
 
     Raises:
         OptionError: if an option is unknown or has an invalid value.
@@ -52,10 +54,11 @@ def request_of(options: argparse.Namespace, given: Options | None = None) -> Req
 
 
 def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
-    """Compile the model of the command line, and return it.
+    """Compile the model of the command line with the compile options ``given``; return the result.
 
     Raises:
-        RammerError: if it cannot be compiled, or sizes for random inputs are missing.
+        RammerError: if the model cannot be compiled; or if an open dimension has no size although
+            the inputs are random.
     """
     from rammer_mlir.compiler.models import compile_any
 
@@ -66,10 +69,10 @@ def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
 
 
 def is_artifact(path: Path) -> bool:
-    """Whether a file is a compiled model, by its content or its name.
+    """Whether a file is an artifact: it begins as a ZIP file, or its name ends in ``.rammer``.
 
     Raises:
-        OptionError: if it cannot be read.
+        OptionError: if the file cannot be read.
     """
     try:
         with path.open("rb") as file:

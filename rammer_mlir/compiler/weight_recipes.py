@@ -1,7 +1,9 @@
-"""Transforms a model's weights into the arrays that compiled code reads, by recipes, in NumPy.
+"""Computes the arrays that compiled code reads from a model's weights, in NumPy.
 
-A recipe describes, as data, ``rtask.constant`` and its attributes on an argument
-(``passes/ir/constants``). Stored as JSON, it can be applied to other values of the same weights.
+The steps of this computation, reshapes and transposes for example, are a recipe. A recipe has the
+content of the attributes ``rtask.constant``, ``rtask.pack`` and ``rtask.parts`` of an argument
+(``passes/ir/constants``). A cached program contains its recipes as JSON, so that other values of
+the same weights can be transformed without the compiler.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ _TERMS = {"ui8": np.dtype(np.uint8), "si8": np.dtype(np.int8)}
 
 @dataclass(frozen=True)
 class Part:
-    """A weight in a concatenation along the first dimension, with zero padding.
+    """A weight that is padded with zeros, then concatenated with other weights along dimension 0.
 
     Attributes:
         source: recipe of the weight.
-        shape: shape of the weight in the concatenation.
-        low: number of zeros before the weight in each dimension.
-        size: shape of the weight with its padding.
+        shape: shape of the weight before padding.
+        low: count of zeros before the weight in each dimension.
+        size: shape of the weight after padding.
     """
 
     source: Recipe
@@ -47,16 +49,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The transformation of weights into an array.
+    """The steps that turn one or several weights into an array that compiled code reads.
 
     Attributes:
         name: name of the weight.
-        held: the value, if the IR contains it (``rtask.value``); else None.
-        parts: weights to concatenate instead of a single weight.
+        held: the weight's value, if the IR contains this value (``rtask.value``); else None.
+        parts: the weights to concatenate, if the array is computed from several weights.
         steps: the steps to apply in order. Reshapes and transposes alternate, a reshape first.
-            Between them, a step may multiply the first dimension by a matrix, or sum over it; such
-            a step is followed by a reshape.
-        shape: final shape; None for no final reshape.
+            Before a reshape there may be another step, which multiplies the first dimension by a
+            matrix or sums over the first dimension.
+        shape: final shape; None for the shape that results from the steps.
     """
 
     name: str
@@ -66,12 +68,13 @@ class Recipe:
     shape: tuple[int, ...] | None = None
 
     def array(self, values: Mapping[str, Array]) -> Array:
-        """Return the array that results from ``values``, the weights by name.
+        """Apply the recipe to ``values``, the weights by name, and return the resulting array.
 
-        It is dense and row-major; if no step copies, it shares the weight's memory.
+        The resulting array is dense and row-major. It shares the weight's memory if NumPy can apply
+        all steps without a copy.
 
         Raises:
-            ModelError: if a weight has no value.
+            ModelError: if ``values`` lacks a weight, or the weight's shape does not fit a step.
         """
         found = self._transformed(values)
         return np.ascontiguousarray(found).reshape(
@@ -102,7 +105,7 @@ class Recipe:
         return array.astype(given, copy=False)
 
     def _joined(self, values: Mapping[str, Array]) -> Array:
-        """Return the parts, each with its zero padding, concatenated."""
+        """Pad each part of the recipe with zeros, and return the concatenation of the parts."""
         arrays: list[Array] = []
         for part in self.parts:
             array = part.source._transformed(values).reshape(part.shape)
@@ -129,7 +132,10 @@ class Recipe:
         return set() if self.held is not None else {self.name}
 
     def to_json(self, numbers: Mapping[str, int]) -> dict[str, Any]:
-        """Return the recipe for JSON, with a weight's number in ``numbers`` instead of its name."""
+        """Return the recipe for JSON; a weight is stored as an index.
+
+        ``numbers`` has the index of each weight by the weight's name.
+        """
         found: dict[str, Any] = {"steps": self.steps, "shape": self.shape}
         if self.parts:
             sources = ((part, part.source.to_json(numbers)) for part in self.parts)
@@ -142,9 +148,9 @@ class Recipe:
 
 
 def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
-    """Return the recipe that ``Recipe.to_json`` returned as ``found``.
+    """Return the recipe that is stored as ``found``, a result of ``Recipe.to_json``.
 
-    ``names`` has the weights' names by number.
+    ``found`` contains indices of weights; ``names`` has the weight's name at each index.
     """
     parts = tuple(
         Part(recipe_from_json(source, names), tuple(shape), tuple(low), tuple(size))
@@ -158,12 +164,15 @@ def recipe_from_json(found: Mapping[str, Any], names: Sequence[str]) -> Recipe:
 
 
 def is_matrix(step: Step) -> bool:
-    """Whether ``step`` multiplies by a matrix, rather than reshaping, transposing or summing."""
+    """Whether ``step`` is a matrix by which to multiply, not a reshape, a transpose or a sum."""
     return len(step) > 0 and not isinstance(step[0], int | str)
 
 
 def array_to_json(array: Array) -> list[Any]:
-    """Return dtype, shape and content of an array for JSON; equal elements are stored once."""
+    """Return dtype, shape and base64 content of an array for JSON.
+
+    If all elements are equal, the content is a single element.
+    """
     dense = np.ascontiguousarray(array)
     single = dense.tobytes()[: dense.itemsize]
     content = dense.tobytes()
@@ -173,7 +182,7 @@ def array_to_json(array: Array) -> list[Any]:
 
 
 def array_from_json(found: Sequence[Any]) -> Array:
-    """Return the array that ``array_to_json`` returned as ``found``."""
+    """Return the array that is stored as ``found``, a result of ``array_to_json``."""
     kind, shape, text = found
     flat = np.frombuffer(base64.b64decode(text), np.dtype(kind))
     size = int(np.prod(shape, dtype=np.int64))

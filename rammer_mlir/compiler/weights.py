@@ -15,13 +15,13 @@ Array = NDArray[np.generic]
 
 
 def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Array]:
-    """Return the array of every weight argument of the entry function, by argument number.
+    """Return the array that the program reads for each weight, by argument index of ``main``.
 
-    Arrays are dense, row-major and of the argument's shape; arrays that need no packing are not
-    copied.
+    ``main`` is the entry function; ``values`` has the model's weights by name. Each array is dense,
+    row-major and of its argument's shape. A weight that needs no packing is not copied.
 
     Raises:
-        ModelError: if a weight has no value.
+        ModelError: if ``values`` lacks a weight.
     """
     recipes = weight_recipes(main).items()
     arrays = {number: recipe.array(values) for number, recipe in recipes}
@@ -29,7 +29,7 @@ def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Ar
 
 
 def weight_recipes(main: ir.OpView) -> dict[int, Recipe]:
-    """Return the recipe of every weight argument of the entry function, by argument number."""
+    """Return the recipe of every weight argument of the entry function, by argument index."""
     return {
         weight.number: _recipe(weight, tuple(ir.ShapedType(weight.value.type).shape))
         for weight in constant_arguments(main)

@@ -73,8 +73,9 @@ def get_asm(
     """Return a module as text in the readable form, which ``parse`` reads back.
 
     The options are those of the bindings' ``Operation.get_asm``; ``enable_debug_info`` prints
-    locations. Without locations, rOperators and their runs are printed with the names of the
-    model's nodes. A module that fails verification is printed in the generic form, as MLIR does.
+    locations. Without locations, each ``rtask.operator`` and ``rtask.run`` is printed with the name
+    of its node in the model. A module that fails verification is printed in the generic form, as
+    MLIR does.
     """
     text: str = module.operation.get_asm(
         enable_debug_info=enable_debug_info,

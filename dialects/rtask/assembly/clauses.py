@@ -9,7 +9,7 @@ def integer(cursor: Cursor, expected: str = "an integer") -> str:
     """Parse an integer at the cursor and return its text.
 
     Raises:
-        AssemblyError: if other text comes next; the message describes an integer as ``expected``.
+        AssemblyError: if no integer comes next. The message is "expected EXPECTED, found ...".
     """
     return cursor.take(INTEGER, expected)
 
@@ -36,10 +36,10 @@ def values(cursor: Cursor) -> list[str]:
 
 
 def further_attributes(cursor: Cursor, keyword: str = "") -> str:
-    """Parse attributes ``{...}``, or ``KEYWORD {...}`` if a keyword is given, if they come next.
+    """Parse an optional attribute dictionary ``{...}``, or ``KEYWORD {...}`` if a keyword is given.
 
-    Return a comma and the text between the braces, to be appended to the entries of another
-    dictionary; return an empty string if no attributes come next.
+    Return a comma and the text between the braces, so that the caller can append the attributes to
+    its own dictionary. Return an empty string if there is no dictionary or if it is empty.
     """
     if keyword:
         found = cursor.balanced("{") if cursor.accept(keyword) else ""
@@ -49,11 +49,11 @@ def further_attributes(cursor: Cursor, keyword: str = "") -> str:
 
 
 def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
-    """Parse ``loc(...)`` if it comes next; return its text, or an empty string if it does not.
+    """Parse an optional ``loc(LOCATION)`` and return the text of the operation's location.
 
-    ``name`` is the name of the model's node, as a string literal. If it is given, return
-    `` loc(NAME(LOCATION))``, where the location is the parsed one, or ``place`` if no ``loc(...)``
-    comes next.
+    ``name`` is the name of the model's node, as a string literal. If it is None, the result is the
+    parsed text, or an empty string if no ``loc`` comes next. Otherwise the result is ``
+    loc(NAME(LOCATION))``, with ``place`` for LOCATION if no ``loc`` comes next.
     """
     given = cursor.balanced("(") if cursor.accept("loc") else ""
     if name is None:

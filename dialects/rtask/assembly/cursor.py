@@ -86,8 +86,8 @@ class Cursor:
         """Take the next token, which must match ``pattern``, and return its text.
 
         Raises:
-            AssemblyError: if another token comes next; the message describes the token as
-                ``expected``.
+            AssemblyError: if the next token does not match. The message is "expected EXPECTED,
+                found ...".
         """
         match = pattern.match(self.text, self.position)
         if match is None:
@@ -96,7 +96,7 @@ class Cursor:
         return match[1]
 
     def error(self, expected: str) -> AssemblyError:
-        """Return an error that names the token found at the cursor instead of ``expected``."""
+        """Return the error "expected EXPECTED, found TOKEN", where TOKEN comes next in the text."""
         match = _ANY.match(self.text, self.position)
         found = match[1] if match is not None else ""
         begin = self.position if match is None else match.start(1)
@@ -107,9 +107,10 @@ class Cursor:
         return AssemblyError(line, f"expected {expected}, found {got}", column)
 
     def balanced(self, bracket: str) -> str:
-        """Take text in brackets, which must come next; return the text inside on one line.
+        """Take bracketed text, which must come next; return the text between the brackets.
 
-        ``bracket`` is the opening bracket.
+        ``bracket`` is the opening bracket. In the result, white space and comments are single
+        spaces.
 
         Raises:
             AssemblyError: if the opening bracket does not come next, or brackets do not match.
@@ -122,12 +123,13 @@ class Cursor:
         return tokens.flat(inside)
 
     def item(self, expected: str) -> str:
-        """Take text up to a comma, a closing bracket or ``+:``, and return it on one line.
+        """Take and return the text before the next comma, closing bracket or ``+:``.
 
-        These characters do not end the text inside nested brackets.
+        Nested brackets and their content belong to the text. In the result, white space and
+        comments are single spaces.
 
         Raises:
-            AssemblyError: if the text is empty; the message describes it as ``expected``.
+            AssemblyError: "expected EXPECTED, found ...", if the text is empty.
         """
         begin = self.position
         taken = tokens.flat(self.text[begin : self._end_of_list(expected, within=False)])
@@ -138,11 +140,12 @@ class Cursor:
     def _end_of_list(self, expected: str, *, within: bool) -> int:
         """Move to the end of a list's item, or of the whole list; return the offset of the end.
 
-        If ``within``, the end is the closing bracket of the list. Otherwise, it is the end of the
-        item: the closing bracket, a comma or ``+:``. ``expected`` describes the item in messages.
+        If ``within``, the end is the closing bracket of the list. Otherwise, the end is the closing
+        bracket, a comma or ``+:``, whichever comes first.
 
         Raises:
-            AssemblyError: if brackets do not match or the text ends.
+            AssemblyError: "expected EXPECTED, found ...", if brackets do not match or the text
+                ends.
         """
         opened: list[str] = []
         for match in tokens.PARTS.finditer(self.text, self.position):

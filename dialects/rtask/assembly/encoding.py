@@ -36,8 +36,8 @@ _STRINGS = 0
 def check_encoding(module: str | bytes) -> None:
     """Check that the strings in a module, given as text or bytecode, are UTF-8.
 
-    If the module has operations whose attributes may contain binary data, only names are checked in
-    text, and nothing is checked in bytecode.
+    The attributes of some operations may contain binary data. If a module has such operations, only
+    the names of symbols, locations and values are checked in its text, and nothing in its bytecode.
 
     Raises:
         AssemblyError: at the line of the first string that is not UTF-8; at line 0 for bytecode.
@@ -64,7 +64,8 @@ def check_encoding(module: str | bytes) -> None:
 def file_of(location: ir.FileLineColLoc) -> str:
     """Return the name of a location's file; "-" if the name is not UTF-8.
 
-    In diagnostics about an attribute that bytecode contains as text, this text is the "file".
+    Bytecode stores some attributes as text. A diagnostic about such an attribute gives the
+    attribute's text as the name of the file.
     """
     return "-" if _ESCAPED.search(str(location)) else location.filename
 
@@ -91,7 +92,7 @@ def _unescaped(text: str) -> bytes:
 
 
 def _stored_texts(bytecode: bytes) -> list[bytes]:
-    """Return the strings in the bytecode of a module; empty if its sections are malformed.
+    """Return the strings in a module's bytecode; an empty list if its sections are malformed.
 
     The format is described in MLIR's "MLIR Bytecode Format".
     """
@@ -105,7 +106,7 @@ def _stored_texts(bytecode: bytes) -> list[bytes]:
 
 
 def _sections(bytecode: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield the number of each section, and the positions where its content begins and ends."""
+    """Yield each section's id, and the byte offsets of the begin and the end of its content."""
     _, at = _number(bytecode, len(b"ML\xefR"))  # the version
     at = bytecode.index(b"\0", at) + 1  # the producer
     while at < len(bytecode):
@@ -123,8 +124,8 @@ def _sections(bytecode: bytes) -> Iterator[tuple[int, int, int]]:
 def _texts_of(section: bytes) -> list[bytes]:
     """Return the strings in the bytecode's string section, from the last to the first.
 
-    The section begins with the number of strings and the length of each, including its terminator,
-    in the order of the result.
+    The section begins with the count of strings and their lengths in bytes, from the last string to
+    the first. A length includes the string's terminating zero byte.
     """
     count, at = _number(section, 0)
     texts: list[bytes] = []
@@ -140,9 +141,9 @@ def _texts_of(section: bytes) -> list[bytes]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode the integer at position ``at``; return it, and the position after it.
+    """Decode the variable-length integer at byte ``at``; return its value and its end's offset.
 
-    The number of trailing zero bits of the first byte is the number of bytes that follow it.
+    The count of trailing zero bits in the first byte is the count of bytes that follow that byte.
     """
     first = data[at]
     if first == 0:

@@ -80,7 +80,7 @@ def read_op(text: str) -> GenericOp:
     The text has the form ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``.
 
     Raises:
-        Irregular: if it has another form.
+        Irregular: if the text does not have this form.
     """
     match = _OPERANDS.match(text)
     if match is None:
@@ -97,12 +97,12 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes in a dictionary's text, without its braces: value by key.
+    """Return the attributes of a dictionary, given as text without braces: each value by its key.
 
     The value of a unit attribute is an empty string.
 
     Raises:
-        Irregular: if brackets do not match, or an equals sign has no value.
+        Irregular: if brackets do not match, or no value follows an equals sign.
     """
     found: dict[str, str] = {}
     for entry in read_list(text):
@@ -114,7 +114,7 @@ def read_dictionary(text: str) -> Mapping[str, str]:
 
 
 def read_list(text: str) -> list[str]:
-    """Return the parts of ``text`` between the commas outside of brackets.
+    """Split ``text`` at the commas that are outside of brackets and strings.
 
     Raises:
         Irregular: if brackets do not match.
@@ -130,7 +130,7 @@ def operand_types(signature: str) -> tuple[str, ...]:
     """Return the types of the operands in a signature `` : (T, T) -> ()``.
 
     Raises:
-        Irregular: if the signature has another form, for example results.
+        Irregular: if the signature does not have this form, for example because it has results.
     """
     if not (signature.startswith(" : (") and signature.endswith(") -> ()")):
         raise Irregular

@@ -17,11 +17,10 @@ _NAME = re.compile(r'loc\(("(?:[^"\\]|\\.)*")[()]')
 
 
 def names_of(root: ir.Operation) -> list[str]:
-    """Return the name of the model's node of each ``rtask.operator`` and ``rtask.run``.
+    """Return the model node's name of each ``rtask.operator`` and ``rtask.run`` in ``root``.
 
-    The operations are those nested in ``root``, in pre-order.
-
-    A name is a string literal; it is an empty string if the operation's location has no name.
+    The names are in pre-order of the operations. Each name is a string literal with quotes, or an
+    empty string if the operation's location has no name.
     """
     found: list[str] = []
 
@@ -35,9 +34,10 @@ def names_of(root: ir.Operation) -> list[str]:
 
 
 def _name(location: ir.Location) -> str:
-    """Return the first name in a location, escaped as MLIR prints it; empty if there is none.
+    """Return the first name in a location, quoted and escaped as MLIR prints it; "" without a name.
 
-    The location's text is read, because the bindings end the process at a name that is not UTF-8.
+    The name is taken from the location's text, because the bindings end the process when they
+    return a name that is not UTF-8.
     """
     if isinstance(location, ir.FusedLoc):
         return next(filter(None, map(_name, location.locations)), "")

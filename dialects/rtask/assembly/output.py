@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Output:
-    """A text in the generic form, written by a parser, that keeps the parsed text's line numbers.
+    """The generic form that a parser writes; each operation keeps its line number of the input.
 
     When MLIR parses the generic form, its diagnostics therefore name the lines of the user's text.
     """

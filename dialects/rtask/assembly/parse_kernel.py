@@ -65,10 +65,10 @@ def _accesses(cursor: Cursor, output: Output) -> None:
     """Parse accesses up to ``}``, and append them to ``output`` as attributes.
 
     The attributes are in the order reads, writes, updates. If the accesses in the text are in this
-    order too, each keeps its line number.
+    order too, each access keeps its line number.
 
     Raises:
-        AssemblyError: if other text comes next.
+        AssemblyError: if neither an access nor ``}`` comes next.
     """
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):

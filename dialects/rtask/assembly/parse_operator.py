@@ -8,12 +8,12 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 
 
 def parse_operator(cursor: Cursor, output: Output) -> None:
-    """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``.
+    """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``; brackets mean optional.
 
     Append the generic form to ``output``.
 
     Raises:
-        AssemblyError: if the text has another form.
+        AssemblyError: if the text does not have this form.
     """
     line, place = cursor.line(), clauses.place(cursor)
     number = cursor.find(INTEGER)

@@ -56,10 +56,10 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
 
 
 class _Records:
-    """The parser of the vEUs in an rProgram, and of their runs and barriers.
+    """The parser of an rProgram's vEUs and of the runs and barriers in them.
 
-    It knows the type of each buffer of the rProgram, because the text of a run names its buffers
-    without types.
+    In the text, an ``rtask.run`` names its buffers without types, so the parser keeps the type of
+    each buffer of the rProgram.
     """
 
     def __init__(self, cursor: Cursor, output: Output, buffers: dict[str, str]) -> None:
@@ -70,8 +70,10 @@ class _Records:
     def parse_veu(self) -> None:
         """Parse ``veu ID [attributes {...}] { RECORD... } [loc(...)]``; append the generic form.
 
+        A RECORD is a run or a wait.
+
         Raises:
-            AssemblyError: if the text has another form.
+            AssemblyError: if the text does not have this form.
         """
         cursor = self._cursor
         if not cursor.accept("veu"):
@@ -137,9 +139,9 @@ class _Records:
         return self._buffers[value]
 
     def _wait(self) -> str:
-        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``.
+        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``, where brackets mean optional.
 
-        Return the generic form of the barrier.
+        Return the generic form of the ``rtask.barrier``.
         """
         cursor = self._cursor
         found: list[str] = []

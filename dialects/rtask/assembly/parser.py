@@ -45,7 +45,7 @@ def to_generic(text: str) -> str:
 
 
 def _names_attribute(match: re.Match[str]) -> bool:
-    """Whether the name in ``match`` is the key of an attribute, not an operation."""
+    """Whether the name in ``match`` is the key of an attribute, not the name of an operation."""
     text, begin = match.string, match.start()
     if _AFTER_ATTRIBUTE.match(text, match.end()) is None:
         return False

@@ -27,12 +27,12 @@ def print_kernel(indent: str, text: str, maps: Mapping[str, str]) -> str:
     """Return the readable form of an ``rtask.kernel``.
 
     Args:
-        indent: the indent of its first line.
+        indent: the indentation of the operation's first line.
         text: the generic form after the operation's name.
         maps: the affine map for each alias in ``text``, such as ``#map``.
 
     Raises:
-        Irregular: if it has no readable form.
+        Irregular: if the operation has no readable form.
     """
     op = read_op(text)
     function = op.value("function", _SYMBOL)
@@ -68,7 +68,7 @@ def _printed_accesses(op: GenericOp) -> list[str]:
 def _access(text: str, maps: Mapping[str, str]) -> str:
     """Return the readable form ``ARGUMENT[OFFSET +: SIZE, ...]`` of an access in generic form.
 
-    ``maps`` maps aliases to affine maps.
+    ``maps`` has the affine map of each alias, such as ``#map``.
 
     Raises:
         Irregular: if ``text`` is not an access.

@@ -16,12 +16,12 @@ def print_operator(begin: str, text: str, name: str) -> str:
     """Return the readable form of an rOperator.
 
     Args:
-        begin: the text before the operation's name: indent and results.
+        begin: the text before the operation's name: indentation and results.
         text: the generic form after the operation's name.
         name: the name of the model's node as a string literal, or an empty string.
 
     Raises:
-        Irregular: if it has no readable form.
+        Irregular: if the rOperator has no readable form.
     """
     op = read_op(text)
     parts = [f"{begin}rtask.operator"]

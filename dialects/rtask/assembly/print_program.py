@@ -25,14 +25,14 @@ _WAITS = re.compile(r"array<i64(?:: (\d+, \d+(?:, \d+, \d+)*+))?>")
 
 
 def print_program(lines: Sequence[str], begin: int, names: Mapping[int, str]) -> tuple[int, str]:
-    """Return the number of lines of the rProgram at line ``begin``, and its readable form.
+    """Return the count of lines of the rProgram that begins at ``begin``, and its readable form.
 
-    ``lines`` is the module in the generic form. ``names`` maps the line number of each
-    ``rtask.run`` to the name of its node in the model.
+    ``lines`` is the module in the generic form; ``begin`` is an index into it. ``names`` has the
+    name of the model's node for each ``rtask.run``, by the index of the run's line.
 
     Raises:
-        Irregular: if any operation inside has no readable form, so that the whole rProgram is
-            printed in the generic form.
+        Irregular: if any operation inside has no readable form. The caller then prints the whole
+            rProgram in the generic form.
     """
     printer = _ProgramPrinter(lines, begin, names)
     text = printer.program()
@@ -101,12 +101,12 @@ class _ProgramPrinter:
         return self._lines[self.number]
 
     def _begin(self, name: str) -> str:
-        """Take the first line of operation ``name``, and the label of its block if that is empty.
+        """Take the first line of operation ``name``, and its block's label if the block is empty.
 
-        Return the indent of the first line.
+        Return the indentation of the first line.
 
         Raises:
-            Irregular: if the lines have another form.
+            Irregular: if the lines do not have this form.
         """
         line = self._next()
         indent = line[: len(line) - len(line.lstrip())]
@@ -141,7 +141,7 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Return ``text``, a run or a wait, followed by its other attributes and its location.
+    """Append to ``text``, a run or a wait, its remaining attributes and the operation's location.
 
     ``known`` lists the keys of the attributes that ``text`` already contains.
     """

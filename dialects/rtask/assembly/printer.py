@@ -1,4 +1,4 @@
-"""Prints a module in the readable form, by rewriting this dialect's operations in MLIR's text."""
+"""Prints a module in the readable form, by rewriting the `rtask` operations in MLIR's text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ALIAS = re.compile(r"#\w+")
 
 
 def to_readable(text: str, names: Sequence[str] = ()) -> str:
-    """Return a text that MLIR has printed, with this dialect's operations in the readable form.
+    """Return a text that MLIR has printed, with the `rtask` operations in the readable form.
 
     Args:
         text: a module with one operation, or the begin or end of a region, per line.
         names: for each `rtask.operator` and `rtask.run`, in the order of the text, the name of the
-            model's node as a string literal, or an empty string. If the text has another number of
-            these operations, no names are printed.
+            model's node as a string literal, or an empty string. If the count of names differs from
+            the count of these operations, no names are printed.
     """
     lines = text.split("\n")
     printed = _Printer(lines, names).lines()
@@ -48,7 +48,7 @@ class _Printer:
             yield text
 
     def _rewrite(self, number: int, match: re.Match[str]) -> tuple[int, str]:
-        """Return the number of lines of the operation at line ``number``, and its readable form.
+        """Return the count of lines of the operation at line ``number``, and its readable form.
 
         ``match`` is the match of the operation's first line. If the operation has no readable form,
         return 1 and the first line unchanged.
@@ -83,9 +83,9 @@ def _affine_maps(lines: Sequence[str]) -> Mapping[str, str]:
 
 
 def _without_unused_maps(lines: list[str]) -> list[str]:
-    """Return the lines without affine map aliases that only rKernels used.
+    """Return the lines without the definitions of affine map aliases that no line uses any more.
 
-    rKernels print their maps inline.
+    Such aliases were used only by rKernels, which the readable form prints with inline maps.
     """
     head = next((i for i, line in enumerate(lines) if not line.startswith(("#", "!"))), 0)
     defined = [line for line in lines[:head] if _MAP.fullmatch(line)]

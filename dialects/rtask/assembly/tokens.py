@@ -46,7 +46,7 @@ def split_list(text: str) -> list[str] | None:
 
 
 def _commas(text: str) -> Iterator[int]:
-    """Yield the offsets in ``text`` of commas outside of brackets; -1 if brackets do not match."""
+    """Yield the offset of each comma outside of brackets; yield -1 if brackets do not match."""
     opened: list[str] = []
     for match in PARTS.finditer(text):
         part = match[0]

@@ -131,7 +131,8 @@ class Body:
     def vectorizable(self) -> bool:
         """Whether every operation also exists on vectors and is safe on masked-off lanes.
 
-        For gathers, that depends on the loop along the lanes: see ``gathers.varying_slots``.
+        A gather always counts as safe here; whether it can be vectorized depends on the loop along
+        the lanes, see ``gathers.varying_slots``.
         """
         return all(
             instruction.name in ("linalg.index", LOAD)
@@ -145,7 +146,7 @@ class Body:
 
     @property
     def work(self) -> float:
-        """Estimated cost per point, in multiply-adds; at least 0.5.
+        """Estimated cost of the body per iteration, in multiply-adds; at least 0.5.
 
         For example, a division costs 8 and an exponential 20.
         """
@@ -156,7 +157,8 @@ class Body:
     def shared_work(self, varying: Container[int]) -> float:
         """Return the estimated cost of the operations whose results are the same in all lanes.
 
-        ``varying`` has the slots of values that differ between lanes.
+        The cost is in multiply-adds per iteration. ``varying`` has the slots of values that differ
+        between lanes.
         """
         return _work_of(
             [each for each in self.instructions if not any(r in varying for r in each.results)]
@@ -171,7 +173,7 @@ class Body:
     def combiners(self) -> list[Combiner] | None:
         """The combiner of each output's reduction, with the permitted fast-math flags.
 
-        The result is None if an output's combiner is unknown or combines booleans.
+        None if the combiner of an output is unknown, or if a combiner is on booleans.
         """
         found = find_combiners(self._generic)
         # Boolean lanes, stored as bytes, would need a comparison and an extension in each step.
@@ -184,16 +186,17 @@ class Body:
     def emit(
         self, values: Values, lanes: int, broadcast: Broadcast, mask: Mask = _ALL_LANES
     ) -> list[ir.Value]:
-        """Emit the body's operations and return the values that it yields.
+        """Emit the body's operations and return the values that the body yields.
 
         Args:
-            values: has the block arguments, captured values and ``linalg.index`` results in their
-                slots; the other results are added to it.
-            lanes: number of lanes of the vectors; an operation with a vector operand is emitted on
+            values: the values by slot. The caller sets the slots of block arguments, captured
+                values and ``linalg.index`` results; this function sets the slots of all other
+                results.
+            lanes: count of lanes of the vectors; an operation with a vector operand is emitted on
                 vectors of this many lanes.
             broadcast: function that broadcasts a value to all lanes; applied to each operand of an
                 operation that is emitted on vectors.
-            mask: the valid lanes; gathers read no elements for the others.
+            mask: the valid lanes; gathers read no elements for invalid lanes.
         """
         for instruction in self.instructions:
             if instruction.name == "linalg.index":
@@ -254,9 +257,9 @@ def _relaxed(
 ) -> dict[str, ir.Attribute]:
     """Return the attributes of operation ``name``, with a fast-math flag added if one is permitted.
 
-    The flag is ``nsz`` for operations in ``_UNSIGNED_ZEROS``, and ``contract`` for those in
-    ``_CONTRACTED`` if the argument ``contract`` is true. Flags that the operation already has are
-    not changed.
+    The added flag is ``nsz`` for operations in ``_UNSIGNED_ZEROS``, and ``contract`` for operations
+    in ``_CONTRACTED`` if the argument ``contract`` is true. An operation that already has flags
+    gets no other flag.
     """
     flags = _fastmath(name, contract)
     given = attributes.get("fastmath")

@@ -1,4 +1,4 @@
-"""Emits 8-bit products that sum four adjacent terms at once, by dot-product instructions."""
+"""Emits products of 8-bit integers by instructions that add four adjacent products at once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _ONE_REGISTER = 4
 class ByteProductBody(Body):
     """The body of a product of 8-bit integers, on 32-bit words of four adjacent terms.
 
-    ``emit`` takes a word of each factor instead of a byte. ``instruction`` is the dot-product
-    instruction, as ``Machine.byte_products`` names it.
+    ``emit`` takes each factor as 32-bit words of four bytes, instead of as bytes. ``instruction``
+    is the dot-product instruction, as ``Machine.byte_products`` names it.
     """
 
     def __init__(self, generic: Structured, instruction: str) -> None:
@@ -53,9 +53,9 @@ class ByteProductBody(Body):
 
     @property
     def work(self) -> float:
-        """Estimated cost of adding the products of four pairs of bytes, relative to a multiply-add.
+        """Estimated cost of adding the products of four pairs of bytes, in multiply-adds.
 
-        On vectors, these are four pairs in each 32-bit lane, and one vector multiply-add costs 1.
+        On vectors, each 32-bit lane has four pairs, and the unit is a multiply-add of vectors.
         """
         return _WORK[self._instruction]
 
@@ -64,9 +64,14 @@ class ByteProductBody(Body):
     ) -> list[ir.Value]:
         """Emit the accumulator plus the products of four pairs of bytes; return the sum.
 
-        The result is a list with this sum only. ``values`` begins with three values: the two
-        factors, each as 32-bit words of four bytes, and the accumulator. ``mask`` is not used: the
-        body gathers nothing.
+        The result is a list with this sum only.
+
+        Args:
+            values: the values by slot, first the two factors, as 32-bit words of four bytes, and
+                the accumulator.
+            lanes: count of 32-bit lanes of the vectors.
+            broadcast: function that broadcasts a word to all lanes.
+            mask: not used, because the body gathers no elements.
         """
         left, right, total = values[: self.arguments]
         assert left is not None and right is not None and total is not None
@@ -149,10 +154,10 @@ def _like(kind: ir.Type, number: int) -> ir.Value:
 
 
 def in_words(operand: Operand, terms: int) -> Operand | None:
-    """Emit a view of a factor of bytes as 32-bit words of four bytes; return the view, or None.
+    """Emit and return a view of an operand of bytes as 32-bit words of four bytes.
 
-    ``terms`` is the number of the loop over the bytes of a word. The result is None if the bytes of
-    a word are not adjacent in memory, or if a stride is not a whole number of words.
+    Return None if the bytes of a word are not adjacent in memory, or if a stride is not a whole
+    number of words. ``terms`` is the index of the loop over the bytes of a word.
     """
     jumps = [_word(jump.distance) for jump in operand.jumps]
     strides = [0 if d == terms else _word(s) for d, s in enumerate(operand.strides)]
@@ -180,7 +185,10 @@ def in_words(operand: Operand, terms: int) -> Operand | None:
 
 
 def _word(distance: Index) -> int | None:
-    """Return a distance in bytes as 32-bit words; None if it is dynamic or no whole number."""
+    """Return a distance in 32-bit words, given the distance in bytes.
+
+    Return None if the distance is dynamic or not a whole number of words.
+    """
     if not isinstance(distance, int) or distance % TERMS:
         return None
     return distance // TERMS

@@ -1,8 +1,9 @@
 """Estimates micro tiles' cycles on a core with two loads and two arithmetic ops per cycle.
 
-The loops of a ``LoopNest`` have numbers. Costs without cache misses are computed for many micro
-tiles at once, as arrays (``TileArrays``). In functions of a single micro tile, ``points`` maps the
-number of each tiled loop to the number of its iterations, which is smaller for tiles at an edge.
+A loop is identified by its index in ``LoopNest.loops``. Costs without cache misses are computed for
+many micro tiles at once, as arrays (``TileArrays``). In functions of a single micro tile,
+``points`` maps each tiled loop to its count of iterations in the micro tile, which is smaller at an
+edge.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ Tiles = list[Tile]
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     """Return groups of equal micro tiles that cover a nest: full tiles first, then edge tiles.
 
-    A group is a pair: the number of its tiles, and a dict from each tiled loop to its number of
-    iterations in a tile.
+    A group is a pair: the count of micro tiles in the group, and a dict from each tiled loop to the
+    count of its iterations in one micro tile.
     """
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
@@ -83,15 +84,19 @@ Integers, Floats, Booleans = NDArray[np.int64], NDArray[np.float64], NDArray[np.
 
 @dataclass(frozen=True)
 class TileArrays:
-    """Micro tiles of plans with a common vector loop; arrays have an element or a row per tile.
+    """Groups of equal micro tiles, as arrays with an element or a row for each group.
+
+    The groups may be from several plans, which must have the same vector loop.
 
     Attributes:
-        vector, lanes, vectors: as in ``TilePlan``.
-        count: the number of micro tiles that are equal to each tile.
-        size: points along the vector loop, 1 without one.
+        vector: the loop along the lanes, None for scalar code.
+        lanes: count of elements in a register.
+        vectors: count of registers along the vector loop.
+        count: count of micro tiles in each group.
+        size: iterations of a micro tile along the vector loop; 1 without a vector loop.
         unrolled: whether each loop (a column) is unrolled.
-        points: points along each loop (a column) that is unrolled; 1 along the other loops.
-        full: number of inner reduction loops that are unrolled completely.
+        points: iterations of a micro tile along each unrolled loop (a column); 1 along other loops.
+        full: count of inner reduction loops that are unrolled completely.
     """
 
     vector: int | None
@@ -105,9 +110,9 @@ class TileArrays:
 
     @classmethod
     def of_plans(cls, nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> Self:
-        """Return the micro tiles of plans with equal vectors, one plan after the other.
+        """Return the groups of micro tiles of all plans, in the order of the plans.
 
-        The plans have the same ``vector``, ``lanes`` and ``vectors``.
+        All plans must have the same ``vector``, ``lanes`` and ``vectors``.
         """
         common, _ = plans[0]
         along = 1 if common.vector is None else common.points(common.vector)
@@ -127,7 +132,10 @@ class TileArrays:
         )  # fmt: skip
 
     def registers_of(self, access: Access) -> Integers:
-        """Return the number of registers that an operand occupies in a step of each tile."""
+        """Return, for each group, how many registers of an operand a micro tile uses per step.
+
+        A step is an iteration of the reduction loops.
+        """
         found = self._vectors_of(access)
         for loop, stride in enumerate(access.strides):
             if stride != 0:
@@ -135,7 +143,7 @@ class TileArrays:
         return found
 
     def cycles_in_cache(self, nest: LoopNest) -> Floats:
-        """Return the cycles of all tiles of each kind, ``count`` included, without cache misses.
+        """Return, for each group, the cycles of all its micro tiles together, without cache misses.
 
         Every operand is assumed to be in the first-level cache.
         """
@@ -160,16 +168,16 @@ class TileArrays:
         return step * steps + ends + _TILE_OVERHEAD
 
     def _vectors_of(self, access: Access) -> Integers:
-        """Return the number of an operand's registers along the vector loop of each tile."""
+        """Return, for each group, the count of registers of an operand along the vector loop."""
         if self.vector is None or access.invariant(self.vector):
             return np.ones_like(self.size)
         return -(-self.size // self.lanes)
 
     def loads(self, nest: LoopNest, access: Access) -> Floats:
-        """Return how many registers of an operand each tile loads per step of the reduction.
+        """Return, for each group, how many registers of an operand a micro tile loads per step.
 
-        A register that several unrolled steps share counts as an equal fraction in each of them, so
-        the results may not be integers.
+        A step is an iteration of the reduction loops. If n unrolled steps share a register, it
+        counts as 1 / n in each of them, so that the results may not be integers.
         """
         found = self._vectors_of(access).astype(np.float64)
         for loop, stride in enumerate(access.strides):
@@ -178,12 +186,13 @@ class TileArrays:
         return found
 
     def _distinct(self, nest: LoopNest, access: Access, loop: int) -> Floats:
-        """Return how many elements along an unrolled loop each tile loads per reduction step.
+        """Return, for each group, how many elements along an unrolled loop are loaded per step.
 
-        The result is an average over the steps. It is less than the number of points if the windows
-        of the points overlap along a completely unrolled reduction loop, because the steps of that
-        loop then share loads: 4 adjacent points with windows of height 3 load 6 rows, not 12, in 3
-        steps, so that the result is 2.
+        The result is an average over the steps, the iterations of the reduction loops. It is less
+        than the iterations of ``loop`` in a micro tile if the windows of these iterations overlap
+        along a completely unrolled reduction loop, because the steps of the reduction loop then
+        share loads. For example, 4 adjacent iterations with windows of height 3 load 6 rows, not
+        12, in 3 steps: the result is 2.
         """
         count = self.points[:, loop].astype(np.float64)
         stride = access.strides[loop]
@@ -197,10 +206,10 @@ class TileArrays:
         return count
 
     def _load_cost(self, nest: LoopNest, access: Access) -> Floats | float:
-        """Return the cost of loading a register of an operand, relative to an aligned load.
+        """Return the cost of loading a register of an operand, as a multiple of an aligned load.
 
-        If the lanes of a register are far apart in memory, and enough registers are adjacent, rows
-        are loaded and transposed in registers.
+        If the lanes of a register are far apart in memory, and enough registers are adjacent, the
+        cost is that of loading contiguous rows and transposing these in registers.
         """
         cost = _access_cost(nest, access, self.vector, self.lanes)
         if self.vector is not None and needs_gather_or_transpose(access.strides[self.vector]):
@@ -209,10 +218,10 @@ class TileArrays:
         return cost
 
     def _transposed_rows(self, access: Access) -> Integers:
-        """Return the number of registers that a transpose loads or stores together for an operand.
+        """Return, for each group, how many registers one transpose loads or stores for an operand.
 
-        These registers are adjacent in memory: the tile's points of the first unrolled loop with
-        stride 1. The result is 1 if no unrolled loop has stride 1.
+        These registers are adjacent in memory: they belong to the iterations of the first unrolled
+        loop with stride 1. The result is 1 if no unrolled loop has stride 1.
         """
         found, missing = np.ones_like(self.size), np.ones(len(self.size), np.bool_)
         for loop, stride in enumerate(access.strides):
@@ -222,7 +231,10 @@ class TileArrays:
         return found
 
     def _transpose_cost(self, rows: Integers) -> Floats:
-        """Return the cycles per register to transpose registers and load or store ``rows`` rows."""
+        """Return the cycles of a transpose in registers, per register, with loads or stores.
+
+        For each group, ``rows`` has the count of registers that are transposed together.
+        """
         table = [_transpose_cycles(number, self.lanes) for number in range(1, self.lanes + 1)]
         return np.array(table)[np.minimum(rows, self.lanes) - 1]
 
@@ -241,8 +253,8 @@ class TileArrays:
     def _store_cost(self, nest: LoopNest, access: Access) -> Floats | float:
         """Return the cycles to store a single register of results of an output.
 
-        The store is contiguous, interleaved with those of other registers, a row of a transpose of
-        several registers, or a scatter.
+        The store is one of these, by the output's stride along the lanes: a contiguous store, an
+        interleaved store of several registers, a store of transposed registers, or a scatter.
         """
         stride = 0 if self.vector is None else access.strides[self.vector]
         if stride in (0, 1):
@@ -257,31 +269,32 @@ class TileArrays:
 
 
 def costs_in_cache(nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> list[float]:
-    """Return the cycles of all micro tiles of each plan together, without cache misses.
+    """Return, for each plan, the cycles of all its micro tiles together, without cache misses.
 
-    Every operand is assumed to be in the first-level cache. The plans have the same ``vector``,
-    ``lanes`` and ``vectors``.
+    Every operand is assumed to be in the first-level cache. All plans must have the same
+    ``vector``, ``lanes`` and ``vectors``.
     """
     cycles = iter(TileArrays.of_plans(nest, plans).cycles_in_cache(nest).tolist())
     return [sum(islice(cycles, len(tiles))) for _, tiles in plans]
 
 
 def needs_gather_or_transpose(stride: object) -> bool:
-    """Return whether lanes with this stride are too far apart for contiguous loads and a shuffle.
+    """Return whether lanes with this stride need a gather or a transpose.
 
-    ``stride`` is in elements, None if it is not constant. Such lanes need a gather or a transpose.
+    For a constant stride from 0 to ``MAX_STRIDE``, contiguous loads and a shuffle suffice.
+    ``stride`` is in elements; None if it is not constant.
     """
     return not isinstance(stride, int) or not 0 <= stride <= MAX_STRIDE
 
 
 def _transpose_cycles(rows: int, lanes: int) -> float:
-    """Return the cycles per register to transpose ``rows`` registers and load or store the rows."""
+    """Return the cycles to transpose ``rows`` registers and load or store them, per register."""
     stages = (rows - 1).bit_length()
     return ((1 << stages) * stages + 1.5 * lanes) / rows
 
 
 def _access_cost(nest: LoopNest, access: Access, vector: int | None, lanes: int) -> float:
-    """Return the cost of loading a register, without a transpose, relative to an aligned load."""
+    """Return the cost of loading a register without a transpose, in aligned loads."""
     stride = 0 if vector is None else access.strides[vector]
     if stride == 0:
         return 1.0
@@ -300,9 +313,9 @@ def _strided_cost(nest: LoopNest, lanes: int) -> float:
 
 
 def _reduction_steps(nest: LoopNest, vector: int | None, size: int) -> int:
-    """Return the number of steps in which a micro tile iterates over all reduction loops.
+    """Return in how many steps a micro tile iterates over all reduction loops.
 
-    A step along the vector loop processes ``size`` points.
+    A step has one iteration of each reduction loop, but ``size`` iterations of the vector loop.
     """
     steps = 1
     for loop in nest.reductions:
@@ -330,9 +343,9 @@ def _cycles_of_lines(
 ) -> float:
     """Return the cycles that cache misses on an operand cost a micro tile.
 
-    These are the cycles to load the operand's cache lines into the first level, several times if
-    the lines evict one another. ``points`` maps each tiled loop to its number of iterations in the
-    micro tile.
+    In these cycles, the operand's cache lines are loaded into the first level, several times if the
+    lines evict one another. ``points`` maps each tiled loop to its count of iterations in the micro
+    tile.
     """
     if conflicts(nest, access, plan, points):
         loads = float(TileArrays.of_plans(nest, [(plan, [(1, points)])]).loads(nest, access)[0])
@@ -342,12 +355,12 @@ def _cycles_of_lines(
 
 
 def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Return whether the cache lines of an operand that a reduction step reads evict one another.
+    """Return whether the cache lines that a reduction step reads of an operand evict one another.
 
     For example, if each row of a matrix has 4 KiB, the first lines of all rows are in the same set
-    of the first-level cache. If a step reads more rows than the set has ways, a line is evicted
-    before later steps read its other elements. ``points`` maps each tiled loop to its number of
-    iterations in the micro tile.
+    of the first-level cache. If a step reads more rows than the set has ways, lines are evicted
+    before later steps read other elements of the same lines. ``points`` maps each tiled loop to its
+    count of iterations in the micro tile.
     """
     loops = [loop for loop, _ in plan.unroll]
     if plan.vector is not None and not nest.loops[plan.vector].reduction:
@@ -369,10 +382,10 @@ def conflicts(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, 
 
 
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the number of an operand's cache lines that a micro tile loads into the first level.
+    """Return how many cache lines of an operand a micro tile loads into the first-level cache.
 
-    It is 0 if these lines fit in that cache and the previous micro tile read the same elements.
-    ``points`` maps each tiled loop to its number of iterations in the micro tile.
+    The result is 0 if these lines fit in that cache and the previous micro tile read the same
+    elements. ``points`` maps each tiled loop to its count of iterations in the micro tile.
     """
     # The mean also if the number is known: a stream of parts of rows is slower than one of rows.
     lines = _lines_of(nest, access, plan, points)
@@ -384,7 +397,7 @@ def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 
 
 def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> bool:
-    """Return whether the cache holds all lines that a micro tile reads of an operand.
+    """Return whether the first-level cache holds all lines of an operand that a micro tile reads.
 
     The result is False if the operand does not have aligned rows.
     """
@@ -396,7 +409,8 @@ def _fits_aligned(nest: LoopNest, access: Access, plan: TilePlan, points: dict[i
 def _has_aligned_rows(nest: LoopNest, access: Access, plan: TilePlan) -> bool:
     """Return whether an operand's rows along the lanes are whole cache lines, as in packed weights.
 
-    They are if all strides except that along the lanes are 0 or multiples of a line.
+    This is the case if the lanes are along a parallel loop, the stride along the lanes is 1, and
+    all other strides are 0 or multiples of a cache line.
     """
     if plan.vector is None or nest.loops[plan.vector].reduction or access.strides[plan.vector] != 1:
         return False
@@ -412,11 +426,11 @@ def _lines_of(
     *,
     in_lines: bool = False,
 ) -> float:
-    """Return the number of an operand's cache lines that a micro tile reads in total.
+    """Return how many cache lines of an operand a micro tile reads in total.
 
-    ``points`` maps each tiled loop to its number of iterations in the micro tile. A contiguous run
-    of elements may begin anywhere in a cache line; the result is then the mean number. With
-    ``in_lines``, each run lies in as few lines as possible.
+    The operand's elements are in contiguous ranges. A range may begin anywhere in a cache line; the
+    result is then the mean over these positions. With ``in_lines``, each range lies in as few lines
+    as possible. ``points`` maps each tiled loop to its count of iterations in the micro tile.
     """
     run, pieces = 1, 1
     counts = {i: nest.loops[i].trips for i in nest.reductions}

@@ -33,11 +33,11 @@ Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 class NestEmitter:
     """Emits a nest at the current insertion point as loops over the micro tiles of ``plan``.
 
-    ``initial`` has, per output, the constant that the output is known to contain before the nest,
-    or None. In ``plan``, a loop's number is its position in ``nest.loops``. In the methods of this
-    class, it is the loop's dimension of the ``linalg.generic``. Their argument ``spans`` has, by
-    dimension, the part of each loop that the code under construction computes. An ``Instance`` is a
-    register of a micro tile.
+    ``initial`` has an element for each output: the constant that the output is known to contain
+    before the nest, or None. ``plan`` identifies a loop by its position in ``nest.loops``; the
+    methods of this class identify a loop by its dimension of the ``linalg.generic``. The argument
+    ``spans`` of these methods maps a dimension to the part of its loop that the emitted code
+    computes. An ``Instance`` is a register of a micro tile.
     """
 
     def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
@@ -62,10 +62,10 @@ class NestEmitter:
         ]
 
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
-        """Return the value by which the emitted code reads a captured value of the body.
+        """Return a value from outside of the loops for use inside the emitted loops.
 
-        That is ``value`` itself, or the result of a clone of ``value`` if it is a constant
-        operation.
+        ``value`` is a value that the operation's body uses but does not define, which is returned
+        as it is, or a constant operation of the body, which is cloned in front of the loops.
         """
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
@@ -80,8 +80,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit loops around the code that ``step`` emits; return the final loop-carried values.
 
-        ``loops`` are the dimensions to iterate over, outermost first. ``spans`` has the part of
-        each enclosing loop that is computed here, and ``carried`` the initial loop-carried values.
+        ``loops`` are the dimensions to iterate over, outermost first. ``spans`` has the current
+        range of each enclosing loop, and ``carried`` the initial loop-carried values.
         """
         if not loops:
             return step(spans, carried)
@@ -111,10 +111,10 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit a loop of dynamic size and its remainder loop; return the final carried values.
+        """Emit a loop of dynamic size and its remainder loop; return the final loop-carried values.
 
-        The remainder of the vector loop has masked registers; the remainder of another loop has
-        smaller tiles. ``inside`` emits the body.
+        If ``loop`` is the loop along the lanes, the registers of its remainder loop are masked.
+        Otherwise the remainder loop has smaller tiles. ``inside`` emits the body of both loops.
         """
         tile = self._points(loop)
         if tile == 1:
@@ -133,12 +133,12 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit the remainder loop from ``begin`` to ``size``, and return the final carried values.
+        """Emit the remainder loop from ``begin`` to ``size``; return the final loop-carried values.
 
-        In a nest with a reduction, tiles of ``tile`` points come first, then single points: each
-        step of a reduction waits for the latency of the accumulation, so a small tile takes no
-        longer than a single point. In other nests, all tiles are single points. ``inside`` emits
-        the body.
+        In a nest with a reduction, tiles of ``tile`` points come first, then single points. Each
+        iteration of a reduction waits for the latency of the accumulation, so that a small tile
+        takes no longer than a single point. In other nests, all tiles are single points. ``inside``
+        emits the body.
         """
         if tile > 1 and self.reductions:
             left = arith.subi(size, begin)
@@ -158,9 +158,10 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit an ``scf.for`` from ``lower`` to ``upper``; return the final values of ``carried``.
 
-        ``inside`` emits the body. It gets the span of an iteration: a copy of ``span`` whose base
-        is the induction variable. If ``span.valid`` is not None, it is the index at which the valid
-        points of the loop end; in the copy, it is the number of valid points from the base on.
+        ``inside`` emits the body. Its argument is the span of an iteration: ``span`` with the
+        induction variable as its base. If ``span.valid`` is not None, it is the index at which the
+        loop's valid iterations end; ``valid`` of the iteration's span is the count of valid
+        iterations from its base on.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -204,10 +205,10 @@ class NestEmitter:
         return carried
 
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit the reduction loops of a micro tile.
+        """Emit the reduction loops of a micro tile, and return their results.
 
-        ``spans`` has the micro tile's part of each loop, and ``instances`` its registers. Returns a
-        list for each register, which has the result of each output.
+        ``spans`` has the micro tile's part of each loop, and ``instances`` its registers. The
+        returned list has an element for each register: the list of the results of all outputs.
         """
         if self.horizontal:
             return self._reduce_horizontally(spans, instances)
@@ -218,9 +219,9 @@ class NestEmitter:
     def _finished(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
     ) -> ir.Value:
-        """Emit the epilogue on a register of the reduction's results; return the register to store.
+        """Emit the epilogue for one register of a micro tile, and return the value to store.
 
-        ``value`` has the reduction's results of the register ``instance``. ``spans`` has the micro
+        ``value`` is the reduction's result in the register ``instance``. ``spans`` has the micro
         tile's part of each loop.
         """
         body = finish.body
@@ -260,11 +261,11 @@ class NestEmitter:
     def _accumulate(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit a step of the reduction for every register of a micro tile; return accumulators.
+        """Emit an iteration of the reduction for every register of a micro tile.
 
-        ``instances`` are the registers, and ``spans`` has the micro tile's part of each loop.
-        ``carried`` and the returned list have the accumulators of all registers, before and after
-        the step.
+        Returns the accumulators after the iteration. ``carried`` has the accumulators before the
+        iteration. Both lists have an accumulator for each output of each register in ``instances``.
+        ``spans`` has the micro tile's part of each loop.
         """
         next_values: list[ir.Value] = []
         groups = self._grouped(carried)
@@ -275,9 +276,11 @@ class NestEmitter:
         return next_values
 
     def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
-        """Emit a reduction along the lanes, with ``plan.vectors`` accumulators per result.
+        """Emit a reduction along the lanes of registers, and return its scalar results.
 
-        Returns, for each register of ``instances``, the scalar results of all outputs.
+        An element of ``instances`` is a point of the unrolled parallel loops. Each output has
+        ``plan.vectors`` accumulator registers at a point, which are combined after the loops. The
+        returned list has an element for each point: the list of the results of all outputs.
         """
         combiners = self.nest.body.combiners
         assert combiners is not None
@@ -299,10 +302,10 @@ class NestEmitter:
         initial: Sequence[ir.Value],
         groups: list[list[ir.Value]],
     ) -> list[ir.Value]:
-        """Emit the combination of each output's old value with all lanes of its accumulators.
+        """Emit the final value of each output: its old value combined with its accumulators' lanes.
 
-        ``initial`` has the old value of each output; each list of ``groups`` has an accumulator for
-        each output.
+        ``initial`` has the old value of each output. ``groups`` is a list of lists; each inner list
+        has one accumulator register for each output.
         """
         return [
             combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
@@ -314,9 +317,11 @@ class NestEmitter:
     def _accumulate_lanes(
         self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """Emit a step of a reduction along the lanes, and return the next accumulators.
+        """Emit an iteration of a reduction along the lanes, and return the accumulators after it.
 
-        Masked-off lanes, and accumulators without points in this step, keep their values.
+        ``carried`` has the accumulators before the iteration. A lane that the mask disables keeps
+        its value, and so does an accumulator that gets no elements because the iteration is a
+        remainder.
         """
         groups = self._grouped(list(carried))
         assert self.vector is not None
@@ -357,7 +362,7 @@ class NestEmitter:
         return [self.registers.broadcast(value) for value in results]
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
-        """Return the value of each output before a reduction, at the register ``instance``.
+        """Return the initial accumulator of each output at the register ``instance``.
 
         ``spans`` has the micro tile's part of each loop.
         """
@@ -366,8 +371,13 @@ class NestEmitter:
     def _initial(self, spans: Spans, instance: Instance) -> Values:
         """Return each output's value before the nest, at the register ``instance``.
 
-        A value is None for an output that the nest does not read, and is the constant of the field
-        ``initial`` if that is known. ``spans`` has the micro tile's part of each loop.
+        The value is:
+
+        - None if the nest has no reduction and its body does not read the output;
+        - the output's constant in the field ``initial``, if there is one;
+        - else a load of the output.
+
+        ``spans`` has the micro tile's part of each loop.
         """
         values: Values = []
         for number, output in enumerate(self.outputs):

@@ -17,9 +17,10 @@ class Epilogue:
 
     Attributes:
         operation: the elementwise operation.
-        argument: number of its operand that is the result of the reduction.
-        dims: the reduction's dimension for each dimension of the epilogue.
-        keeps: whether another operation reads the result too, so that it must be stored.
+        argument: the index of its operand that is the result of the reduction.
+        dims: for each dimension of the epilogue, the corresponding dimension of the reduction.
+        keeps: whether the reduction's result must be stored too, because another operation reads
+            it.
     """
 
     operation: ir.Operation
@@ -31,9 +32,13 @@ class Epilogue:
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
     """Return the reduction into which ``operation`` can be fused, and the epilogue, or None.
 
-    The reduction must directly precede the operation, and all elements of both must have the same
-    type. The operation must have exactly one iteration for each result of the reduction. Its output
-    must not alias operands that the reduction still has to read.
+    The conditions are:
+
+    - No operation between the reduction and ``operation`` accesses memory.
+    - ``operation`` is elementwise, and exactly one of its inputs is the reduction's result.
+    - ``operation`` has exactly one iteration for each element of the reduction's result.
+    - All operands of both operations have the same element type.
+    - The output of ``operation`` does not alias an operand that the fused loops still have to read.
     """
     before = _generic_before(operation)
     if before is None:
@@ -56,8 +61,8 @@ def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | No
 def _generic_before(operation: ir.Operation) -> ir.Operation | None:
     """Return the nearest ``linalg.generic`` before ``operation``, in the same block.
 
-    The result is None if ``operation`` is not a generic, or if an operation after the found generic
-    and before ``operation`` accesses memory.
+    The result is None if ``operation`` is not a generic, if no generic precedes it, or if an
+    operation between the nearest generic and ``operation`` accesses memory.
     """
     if operation.name != "linalg.generic":
         return None
@@ -115,10 +120,11 @@ def _aliasing_permits_fusion(reduction: Structured, generic: Structured, argumen
 def _matching_dims(
     reduction: Structured, generic: Structured, argument: int
 ) -> tuple[int, ...] | None:
-    """Return the reduction's dimension for each dimension of the epilogue.
+    """Return, for each dimension of the epilogue, the corresponding dimension of the reduction.
 
-    The result is None if operand ``argument`` does not have exactly the dimensions of the
-    reduction's result.
+    ``generic`` is the epilogue, which reads the reduction's result as operand ``argument``. The
+    result is None unless each parallel loop of the reduction indexes its result exactly once, and
+    each loop of the epilogue indexes the operand exactly once.
     """
     produced, read = reduction.result_dims(0), generic.operand_dims(argument)
     if produced is None or read is None or tuple(sorted(produced)) != reduction.parallel_loops:
@@ -135,9 +141,10 @@ def _one_width(reduction: Structured, generic: Structured) -> bool:
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:
-    """Return whether only the two given operations read the buffer of ``value``, a local buffer.
+    """Return whether only ``operations`` read the buffer of ``value``, a buffer of the function.
 
-    Other operations may fill it. The result is False for a buffer from outside of the function.
+    Other operations may write the buffer. The result is False if the function does not allocate the
+    buffer.
     """
     owner = root(value).owner
     if isinstance(owner, ir.Block) or owner.name not in ALLOCATIONS:

@@ -10,11 +10,13 @@ from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 
 def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
-    """Return, per output of a ``linalg.generic``, the fill that wrote its old content, or None.
+    """Return, for each output of a ``linalg.generic``, the fill that initializes it, or None.
 
-    A fill counts only if the generic is a reduction and writes every element of that output, if no
-    other operand is a view of the same buffer, and if the operations between the fill and the
-    generic access no memory, except for fills of other buffers.
+    A fill counts only under these conditions:
+
+    - The generic is a reduction, and writes every element of the output.
+    - No other operand of the generic is a view of the output's buffer.
+    - The operations between the fill and the generic access no memory, or fill other buffers.
     """
     generic = Structured(operation.opview)
     if generic.is_elementwise:

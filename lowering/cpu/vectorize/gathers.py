@@ -1,8 +1,8 @@
 """Decides whether the lanes of a register can run along a loop if a body gathers elements.
 
 A body may read elements of captured buffers at indices that it computes, as ``Gather`` and
-``RoiAlign`` do. If only the last index moves along a loop, by one element per iteration, the lanes
-of a register along this loop read contiguous memory.
+``RoiAlign`` do. If each iteration of a loop increases only the last index, and increases it by one,
+the lanes of a register along this loop read contiguous memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _LOADABLE_BITS = (8, 16, 32, 64)
 
 
 def varying_slots(body: Body, loop: int, arguments: Iterable[int]) -> set[int] | None:
-    """Return the slots of the values that differ between the lanes of a register along a loop.
+    """Return which values of a body differ between the lanes of a register along a loop.
+
+    A slot is the number of a value in ``body``.
 
     Args:
         body: the body.
@@ -25,8 +27,8 @@ def varying_slots(body: Body, loop: int, arguments: Iterable[int]) -> set[int] |
         arguments: slots of the body's arguments that vary along the loop.
 
     Returns:
-        The slots; None if a gather along the lanes neither has the same index in all lanes nor
-        reads contiguous memory.
+        The slots of the values. None if the lanes of a gather have different indices but do not
+        read contiguous memory.
     """
     # Values that increase by 1 from lane to lane: the loop's index, plus the offset of a tile.
     rising = {slot for slot, dimension in body.indices if dimension == loop}
@@ -48,10 +50,11 @@ def _is_one_of(moving: Sequence[int], rising: set[int]) -> bool:
 
 
 def _reads_contiguously(load: Instruction, moving: Sequence[int], rising: set[int]) -> bool:
-    """Whether only the last index of a gather moves, by one element of memory per iteration.
+    """Return whether a gather reads adjacent elements of memory in successive iterations of a loop.
 
-    ``moving`` has the slots of the operands that vary along the loop, and ``rising`` the slots of
-    the values that increase by 1 per iteration.
+    That is the case if only the gather's last index varies along the loop and increases by 1.
+    Values have numbers, called slots: ``moving`` has those of the operands of ``load`` that vary
+    along the loop, and ``rising`` those of all values that increase by 1 per iteration.
     """
     kind = ir.MemRefType(load.operation.operands[0].type)
     strides, _ = kind.get_strides_and_offset()

@@ -1,11 +1,14 @@
 """Vectorizes the ``linalg.generic`` ops of rKernels into register-tiled ``vector`` loops.
 
-Upstream's vectorizer needs static tiles that earlier passes must have cut and padded, and produces
+MLIR's own vectorizer needs static tiles that earlier passes must have cut and padded, and produces
 multi-dimensional vectors whose later unrolling determines the speed: a small change of a shape can
-halve the speed. Here every op takes the same path: read it as a loop nest over flat memory
-(``nest``), choose the micro tile by a cost model (``register_blocking``), and emit exactly those
-loops and registers (``emit``). Dynamic sizes, strided and gathered accesses and remainders are part
-of that path.
+halve the speed. Here every op is vectorized in the same three steps:
+
+1. ``nest`` reads the op as a loop nest over flat memory.
+2. ``register_blocking`` chooses the micro tile by a cost model.
+3. ``emit`` emits exactly those loops and registers.
+
+All three support dynamic sizes, strided and gathered accesses, and remainders.
 """
 
 from __future__ import annotations
@@ -31,12 +34,15 @@ def vectorize_kernels(
 ) -> None:
     """Replace every ``linalg.generic`` on memrefs in ``module`` by loops on vectors.
 
-    A vector has ``vector_bits`` bits. A micro tile uses at most ``registers`` vector registers, or
-    all if 0. ``byte_products`` is the instruction for products of 8-bit integers, as in
-    ``Machine``.
-
     Named linalg ops and ``memref.copy`` must have been generalized before. The results are those of
     the scalar loops, except for the order of sums along the lanes and for fused multiply-adds.
+
+    Args:
+        module: the module.
+        vector_bits: width of a vector register in bits.
+        registers: the most vector registers that a micro tile may use; 0 for the default.
+        byte_products: name of the instruction for products of 8-bit integers: ``vpdpbusd`` or
+            ``pmaddwd``; empty for none.
     """
     generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
     epilogues: dict[ir.Operation, Epilogue] = {}
@@ -63,9 +69,9 @@ def vectorize_generic(
 ) -> list[ir.Operation]:
     """Replace a ``linalg.generic`` on memrefs, and its epilogue if any, by loops on vectors.
 
-    Returns the ``linalg.fill``s before the operation that are no longer needed, because the loops
-    start from their scalars; the caller must erase them. ``vector_bits``, ``registers`` and
-    ``byte_products`` are those of ``vectorize_kernels``.
+    Returns the preceding ``linalg.fill`` operations that are no longer needed, because the loops
+    initialize their accumulators with the filled scalars; the caller must erase these operations.
+    ``vector_bits``, ``registers`` and ``byte_products`` are those of ``vectorize_kernels``.
     """
     last = operation if epilogue is None else epilogue.operation
     with ir.InsertionPoint(last), operation.location:

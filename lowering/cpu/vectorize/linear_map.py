@@ -37,10 +37,11 @@ class Arithmetic(Protocol[_Number]):
 def linear_map(
     matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
 ) -> list[_Number]:
-    """Return ``matrix @ values``, skipping zeros and unit factors.
+    """Return ``matrix @ values``, without multiplications by 0 or 1.
 
-    Two columns, or two rows, that are equal in some places and opposite in all others share their
-    sums and differences: the transforms of Winograd's minimal filtering consist of such pairs.
+    Two columns, or two rows, of the matrix share their sums and differences if their elements are
+    equal at some positions and opposite at all other positions. The matrices of Winograd's minimal
+    filtering consist of such pairs.
     """
     matrix, values = _share_columns(matrix, values, arithmetic)
     results: dict[int, _Number] = {}
@@ -63,8 +64,9 @@ def _share_columns(
 ) -> tuple[Rows, Sequence[_Number]]:
     """Replace pairs of values by their sum and difference where that makes the matrix sparser.
 
-    A pair's columns are equal in some rows and opposite in others, in at least three nonzero rows
-    in total. Returns the new matrix and the new values; their product equals that of the old.
+    The two columns of ``matrix`` that multiply a pair are equal in some rows and opposite in all
+    other rows, and at least three of the rows are nonzero. Returns the new matrix and the new
+    values; their product is ``matrix @ values``.
     """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)

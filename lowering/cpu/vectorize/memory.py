@@ -101,8 +101,9 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
 def load_element(operands: Sequence[ir.Value], lanes: int, mask: Mask) -> ir.Value:
     """Emit ``memref.load`` on a buffer and its indices; return a scalar or a vector.
 
-    The last index may be the vector of ``lane_indices``. Contiguous elements of the buffer's last
-    dimension are then loaded; lanes outside of ``mask`` are not read.
+    ``operands`` are the buffer and its indices. If the last index is a vector, it must be a result
+    of ``lane_indices``: contiguous elements of the buffer's last dimension are then loaded, and
+    lanes outside of ``mask`` are not read.
     """
     buffer, *indices = operands
     if not indices or not isinstance(indices[-1].type, ir.VectorType):
@@ -139,7 +140,7 @@ def _load_strided(
 
 
 def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask) -> ir.Value:
-    """Emit a gather of the elements at ``start + indices``; masked-off lanes are 0."""
+    """Emit a gather of the elements at addresses ``start + indices``; masked-off lanes are 0."""
     kind = ir.VectorType.get([lanes], operand.element)
     enabled = full_mask(lanes) if mask.value is None else mask.value
     return vector.gather(kind, operand.value, [as_value(start)], indices, enabled, zeros(kind))
@@ -171,7 +172,10 @@ def store(
 def scatter(
     operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
-    """Emit a scatter of a register's valid lanes to the elements at ``start + indices``."""
+    """Emit a scatter of a register's valid lanes to the addresses ``start + indices``.
+
+    Addresses count elements of the operand.
+    """
     enabled = full_mask(lanes) if mask.value is None else mask.value
     vector.scatter(None, operand.value, [as_value(start)], indices, enabled, value)
 

@@ -1,8 +1,8 @@
 """Reads a ``linalg.generic`` on memrefs as a loop nest over flat memory.
 
-Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride, which shows
-contiguous, strided and invariant accesses for any rank and map. An operand whose map is not linear
-keeps the map and is addressed element by element.
+Every operand becomes a one-dimensional buffer with an offset, and a stride for each loop. The
+strides tell whether accesses are contiguous, strided or invariant, for any rank and indexing map.
+An operand whose map is not linear keeps the map and is addressed element by element.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 @dataclass(frozen=True)
 class Finish:
-    """An epilogue over the dimensions of a nest, applied to each result before it is stored.
+    """An epilogue that is applied to each result of a nest before the result is stored.
 
-    ``operands`` are those of the epilogue, its output last. ``argument`` is the number of the
-    operand that the nest's result replaces. ``keeps`` tells whether the result itself is stored
-    too.
+    Attributes:
+        body: the parsed body of the epilogue.
+        operands: the epilogue's operands, its output last, with strides along the nest's
+            dimensions.
+        argument: the index of the operand that is the nest's result.
+        keeps: whether the nest's result is stored in addition to the epilogue's output.
     """
 
     body: Body
@@ -41,10 +44,11 @@ class Finish:
 class Nest:
     """The loops, operands and body of a ``linalg.generic``, and its epilogue.
 
-    ``sizes``, upper ``bounds`` and ``reduction`` have an element per dimension of the operation.
-    ``loops`` lists the iterated dimensions, which excludes those of size 1 and those merged with an
-    adjacent dimension. ``outputs`` is the number of outputs. Products of 8-bit integers are read in
-    words of four terms if ``byte_products`` names an instruction for them, as in ``Machine``.
+    ``sizes``, ``bounds`` (upper bounds of the sizes) and ``reduction`` have an element for each
+    dimension of the operation. ``loops`` lists the dimensions that are iterated over: those of size
+    1 and those merged with another dimension are left out. ``outputs`` is the count of outputs.
+    ``byte_products`` is the name of an instruction that multiplies 8-bit integers, or empty. With
+    such an instruction, the factors of products are read as 32-bit words of four adjacent integers.
     """
 
     def __init__(
@@ -74,9 +78,9 @@ class Nest:
             self._merge_loops()
 
     def _read_size(self, source: LoopDimension) -> None:
-        """Append the size of the next dimension, and its upper bound, to ``sizes`` and ``bounds``.
+        """Append the next dimension's size to ``sizes``, and its upper bound to ``bounds``.
 
-        ``source`` is an operand's dimension with this size.
+        ``source`` is a dimension of an operand that the loop over the next dimension indexes.
         """
         size: Index = source.size
         bound: int | None = source.size
@@ -87,11 +91,10 @@ class Nest:
         self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _read_words(self, byte_products: str) -> None:
-        """Read both factors of a product of bytes as words of four adjacent terms if possible.
+        """Read both factors of a product of 8-bit integers as 32-bit words, if possible.
 
-        A word has 32 bits.
-
-        The loop over the terms of a word then has a single iteration.
+        A word has four adjacent integers. The loop over the integers of a word then has one
+        iteration. ``byte_products`` is the name of the instruction that multiplies words.
         """
         terms = self.generic.maps[0].results[-1]
         assert isinstance(terms, ir.AffineDimExpr)
@@ -103,7 +106,10 @@ class Nest:
             self.body = ByteProductBody(self.generic, byte_products)
 
     def _merge_loops(self) -> None:
-        """Merge two loops into the inner one wherever every operand is contiguous over both."""
+        """Merge each pair of loops that every operand can traverse as one loop of constant stride.
+
+        The inner loop gets the trips of both loops.
+        """
         if any(operand.results is not None for operand in self.operands):
             return
         for outer in reversed(list(self.loops)):
@@ -136,7 +142,7 @@ class Nest:
 
     @property
     def panels(self) -> dict[int, int]:
-        """The points of a panel, by the dimension along which operands are stored in panels.
+        """The count of points in a panel, for each dimension along which an operand has panels.
 
         If several operands have panels along a dimension, the smallest panel counts.
         """
@@ -153,8 +159,9 @@ class Nest:
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
         """Return the nest as plain data for ``plan_tile``.
 
-        Its loop numbers are positions in ``loops``. ``known`` tells per output whether its old
-        content is a constant. ``vector_bits`` is the width of a vector register.
+        The returned description identifies a loop by its position in ``loops``. ``vector_bits`` is
+        the width of a vector register. ``known`` has an element for each output: whether the
+        output's content before the nest is a constant.
         """
         accesses = [operand.access(self.loops) for operand in self.operands]
         panels = self.panels
@@ -185,9 +192,10 @@ class Nest:
         )
 
     def _lanes_along(self, loop: int) -> tuple[bool, float]:
-        """Return whether lanes may lie along ``loop``, and the part of the work that they share.
+        """Return whether lanes may lie along ``loop``, and the work that all these lanes share.
 
-        The shared work is 0 unless the body gathers elements; only then is it determined.
+        Shared work is computed once for all lanes of a register. It has the unit of ``Body.work``,
+        and is 0 unless the body gathers elements.
         """
         if not self.body.gathers:
             return True, 0.0
@@ -221,10 +229,10 @@ def _bits(element: ir.Type) -> int:
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
-    """Return an epilogue whose operands have a stride along each dimension of its reduction.
+    """Return an epilogue, with its operands' strides given along the dimensions of its reduction.
 
-    ``dims`` is the number of these dimensions. The field ``epilogue.dims`` maps the epilogue's own
-    dimensions to them.
+    ``dims`` is the count of dimensions of the reduction. ``epilogue.dims`` maps each dimension of
+    the epilogue to a dimension of the reduction.
     """
     generic = Structured(epilogue.operation.opview)
     operands: list[Operand] = []

@@ -29,12 +29,20 @@ class Jump:
 
 @dataclass
 class Operand:
-    """An operand: a scalar, or a flat buffer accessed at address ``offset + strides * loops``.
+    """An operand of a loop nest: a scalar, or a flat buffer.
 
-    ``value`` is the scalar or the flat ``memref<?xT>``; offset and strides count elements.
-    ``strides`` has an element per loop. ``jumps`` are added to the address if panels of a loop's
-    points are not contiguous. ``results`` has the expressions of an indexing map that is not
-    linear, else None, and ``dim_strides`` the buffer's stride for each result of the map.
+    The address of an element in a flat buffer is ``offset`` plus, for each loop, its index times
+    its stride, plus the ``jumps``.
+
+    Attributes:
+        value: the scalar, or the flat ``memref<?xT>``.
+        element: the element type.
+        is_scalar: whether the operand is a scalar.
+        offset: the address in elements at the first iteration of all loops.
+        strides: the stride in elements along each loop; empty if the indexing map is not linear.
+        results: the expressions of an indexing map that is not linear; None for a linear map.
+        dim_strides: the stride in elements of each dimension of the original memref.
+        jumps: corrections of the address for an operand that is stored in panels.
     """
 
     value: ir.Value
@@ -58,7 +66,10 @@ class Operand:
         return self.results is None and self.strides[loop] == 0
 
     def address(self, dims: list[Index]) -> Index:
-        """Emit the address in elements at loop indices ``dims``, for a nonlinear map."""
+        """Emit the address, in elements, at the loop indices ``dims``.
+
+        The operand must have an indexing map that is not linear.
+        """
         assert self.results is not None, "strides tell the address"
         total = self.offset
         for stride, result in zip(self.dim_strides, self.results, strict=True):
@@ -67,9 +78,10 @@ class Operand:
 
 
 def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
-    """Return a value as an operand of a nest of ``dims`` loops.
+    """Return the operand of a nest that reads or writes ``value``.
 
-    ``affine_map`` is its indexing map. The flat view of a memref is emitted.
+    ``affine_map`` is the operand's indexing map, and ``dims`` the count of the nest's loops. If
+    ``value`` is a memref, a flat view of it is emitted.
     """
     if not is_buffer(value):
         return Operand(value, value.type, True, 0, [0] * dims, None, [])
@@ -90,10 +102,10 @@ def read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operan
 
 
 def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
-    """Return the linear form of an indexing expression within the first panel of its loop.
+    """Return the linear form of an indexing expression.
 
-    The form is valid everywhere if the expression does not index panels. It is None if the
-    expression neither indexes panels nor is linear.
+    If the expression indexes panels of a loop's iterations, the linear form holds for the first
+    panel only. The result is None if the expression neither indexes panels nor is linear.
     """
     place = panel_index(expr)
     if place is None:
@@ -118,7 +130,8 @@ def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]
 def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
     """Emit a rank-1 view of a memref's underlying buffer, up to the memref's last element.
 
-    Returns the view, and the memref's offset and strides in it: ints if they are static.
+    Returns the view, the offset in elements of the memref's first element in the view, and the
+    memref's strides in elements. A static offset or stride is an int.
     """
     kind = value.type
     base, start, sizes, strides = metadata(value)

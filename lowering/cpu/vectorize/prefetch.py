@@ -1,9 +1,10 @@
 """Emits software prefetches of the next panel of a product, or the next piece of a long sum.
 
 Many micro tiles read the same panel of weights; the first of them waits for memory, the others hit
-the cache. In each step of its sum, each micro tile therefore prefetches a part of the next panel
-into the second-level cache, because hardware prefetchers stop at page boundaries. Pieces of a long
-sum (``long_reductions``) also prefetch the elements of the image that the next piece reads.
+the cache. In each iteration of its reduction, a micro tile therefore prefetches a part of the next
+panel into the second-level cache, because hardware prefetchers stop at page boundaries.
+``long_reductions`` splits a long sum into pieces, each with a part of the reduction's iterations; a
+piece also prefetches the elements of the other factor that the next piece reads.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ _SECOND_LEVEL = 2
 
 @dataclass(frozen=True)
 class Panel:
-    """The prefetch of an operand's next panel, divided among the tiles that share a panel.
+    """The prefetch of an operand's next panel, divided among the micro tiles that share a panel.
 
-    In a panel, a micro tile reads one or more contiguous runs of memory. It prefetches a part of
-    each run of the next panel.
+    In a panel, a micro tile reads one or more contiguous ranges of memory. It prefetches a share of
+    each corresponding range of the next panel.
 
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a panel to the next.
-        registers: for each run, the offset in elements of its first register.
-        moves: (dimension, points, elements) for each loop along which the prefetched part moves:
-            after every ``points`` iterations of the loop, the part moves by ``elements``.
-        lines: cache lines that each step prefetches per run.
+        registers: for each range, the offset in elements of its first register.
+        moves: tuples (dimension, points, elements) that give the first element to prefetch: it
+            advances by ``elements`` for every ``points`` iterations of the loop over ``dimension``.
+        lines: cache lines to prefetch per range and iteration of the reduction.
         line: elements of a cache line.
     """
 
@@ -57,7 +58,10 @@ class Panel:
     line: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of a step of the sum for a micro tile's registers ``instances``."""
+        """Emit a micro tile's prefetches for one iteration of the reduction.
+
+        ``spans`` has the micro tile's part of each loop, and ``instances`` its registers.
+        """
         further: Index = self.ahead
         for dim, points, elements in self.moves:
             base = spans[dim].base
@@ -75,10 +79,10 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return the distance from a micro tile's first register to another, in elements of an operand.
+    """Return a register's offset in an operand, in elements from the micro tile's first register.
 
-    ``offsets`` has the other register's offset in points along each loop, by dimension. Dynamic
-    strides count as 0.
+    ``offsets`` maps each dimension to the register's offset in points from the first register.
+    Dynamic strides count as 0.
     """
     moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
     return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
@@ -91,10 +95,10 @@ class Rows:
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a piece of the sum to the next.
-        inner: the innermost reduction loop, whose steps read the elements of a cache line in order.
-        trips: trip count of ``inner``, which is the number of elements in a line.
-        apart: distance in elements from a line to the next.
-        lines: number of cache lines that each step prefetches.
+        inner: the innermost reduction loop; its iterations read the elements of one cache line.
+        trips: trip count of ``inner``, equal to the count of elements in a cache line.
+        apart: distance in elements from a cache line that the micro tile reads to the next.
+        lines: cache lines to prefetch in each iteration of ``inner``.
     """
 
     operand: Operand
@@ -105,10 +109,11 @@ class Rows:
     lines: int
 
     def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
-        """Emit the prefetches of one step of the reduction.
+        """Emit the prefetches of one iteration of the reduction.
 
-        Step ``i`` along ``inner`` prefetches the cache lines ``i``, ``i + trips``, and so on, of
-        the next piece.
+        Iteration ``i`` of the loop ``inner`` prefetches the cache lines with indices ``i``, ``i +
+        trips``, ``i + 2 * trips`` and so on, ``lines`` in total. The indices count the micro tile's
+        cache lines in the next piece of the sum.
 
         Args:
             registers: computes the address of an operand at a register of the micro tile.
@@ -123,9 +128,9 @@ class Rows:
 
 
 def _distance(operand: Operand, dim: int, points: int) -> int:
-    """Return the distance between two points of a nest, in elements of an operand.
+    """Return how far an operand's address moves after ``points`` iterations of a loop, in elements.
 
-    The points differ by ``points`` in dimension ``dim`` only. Dynamic strides count as 0.
+    ``dim`` is the dimension of the loop. Dynamic strides count as 0.
     """
     jumps = [
         multiply(jump.distance, points // jump.width) for jump in operand.jumps if jump.loop == dim
@@ -139,7 +144,11 @@ def _ask(operand: Operand, address: Index) -> None:
 
 
 def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
-    """Return the prefetches for the steps of a nest's sum; empty if they would not pay."""
+    """Return the prefetches to emit in each iteration of a nest's reduction.
+
+    The list is empty if the nest has no reduction loop, if the lanes are along a reduction loop, or
+    if prefetches would not pay.
+    """
     vector = None if plan.vector is None else nest.loops[plan.vector]
     if vector is None or nest.reduction[vector] or not any(nest.reduction[d] for d in nest.loops):
         return []
@@ -175,8 +184,8 @@ class _Tile:
     def panel_ahead(self, operand: Operand) -> Panel | None:
         """Return the prefetch of an operand's next panel.
 
-        The result is None if the operand is not contiguous along the lanes, is not read in panels,
-        or has panels too small for a gain.
+        The result is None if the operand is not contiguous along the lanes or is not read in
+        panels, if no two micro tiles share a panel, or if the panels are too small for a gain.
         """
         strides = self._static_strides(operand)
         if strides is None or strides[self._vector] != 1:
@@ -202,10 +211,11 @@ class _Tile:
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
-        """Return how many elements of an operand each step of a sum reads, and the number of steps.
+        """Return how many elements of an operand an iteration reads, and the count of iterations.
 
-        Both are 0 if successive steps do not read contiguous memory. ``strides`` has the operand's
-        stride along each loop, in elements.
+        The iterations are those of a reduction over all its loops. Both numbers are 0 if successive
+        iterations do not read contiguous memory. ``strides`` has the operand's stride along each
+        loop, in elements.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -217,11 +227,11 @@ class _Tile:
         return width, reach // max(width, 1)
 
     def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
-        """Return the contiguous runs of memory in which a micro tile reads an operand.
+        """Return the contiguous ranges of memory in which a micro tile reads an operand.
 
-        A key of the result is the offset in elements of the first register of a run. The value is
-        the length of the run, as a number of panels of ``reach`` elements. ``strides`` has the
-        operand's stride along each loop, in elements.
+        A key of the result is the offset in elements of a range's first register. The value is the
+        length of the range in panels of ``reach`` elements. ``strides`` has the operand's stride
+        along each loop, in elements.
         """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:
@@ -235,9 +245,13 @@ class _Tile:
     def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
         """Return the distance in elements from an operand's panel to the panel that is read next.
 
-        The next panel is that of the next iteration of the innermost tiled loop along which the
-        operand varies. If there is no such loop, it is the panel that the next piece of the sum
-        reads, or, if the sum is not split into pieces, the panel that the next rTask reads.
+        The next panel belongs to:
+
+        - the next iteration of the innermost tiled loop along which the operand varies, if there is
+          such a loop;
+        - else the next piece of the sum, if the sum is split into pieces;
+        - else the next rTask.
+
         ``strides`` has the operand's static stride along each loop, in elements.
         """
         moving = [dim for dim in self._order if strides[dim]]
@@ -252,8 +266,8 @@ class _Tile:
     def rows_ahead(self, operand: Operand) -> Rows | None:
         """Return the prefetch of the scalars of an operand that the next piece of the sum reads.
 
-        The result is None if the sum is not split into pieces, or the innermost reduction loop does
-        not read the operand along whole cache lines.
+        The result is None if the sum is not split into pieces, or if the innermost reduction loop
+        does not traverse exactly one cache line of the operand.
         """
         strides = self._static_strides(operand)
         if strides is None or self._piece is None or strides[self._vector] != 0:

@@ -1,7 +1,7 @@
 """Chooses the micro tile of a loop nest (register blocking), without IR.
 
-The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core
-(``cost``).
+The module ``cost`` estimates the cycles of a few candidate micro tiles by a model of a core. The
+cheapest candidate is chosen.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
     """Return the first plan with the least cost in cycles.
 
     For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
-    best plan; only for the remaining plans are edge tiles and misses computed.
+    best plan. Partial tiles at the edges and cache misses are computed for the remaining plans
+    only.
     """
     bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in candidates])
     order = np.argsort(bounds, kind="stable").tolist()
@@ -68,7 +69,11 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
 def _tiled(
     nest: LoopNest, candidates: Sequence[_Candidates], numbers: Sequence[int]
 ) -> Iterator[tuple[int, TilePlan, Tiles, float]]:
-    """Yield (number, plan, micro tiles, cost in cache) of each plan in ``numbers``, in order."""
+    """Yield plans with their micro tiles and costs, in the order of ``numbers``.
+
+    A plan's number is its index in the concatenated plans of all ``candidates``. An element is
+    (number, plan, micro tiles, cost in cycles if all data is in the first-level cache).
+    """
     starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
     groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
     members: dict[int, list[int]] = {}
@@ -88,8 +93,8 @@ def _tiled(
 def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
     """Return ``plan`` with the loops over its registers ordered to reduce register pressure.
 
-    The operand with the fewest registers stays in registers along the outer loops; the registers of
-    the other operands have short live ranges.
+    The outer loops are those along which the operand with the fewest registers is invariant. Its
+    registers stay live, and the registers of the other operands have short live ranges.
     """
     if not nest.inputs:
         return plan
@@ -108,7 +113,7 @@ class _Candidates:
         nest: the loop nest.
         vector, lanes, vectors: as in ``TilePlan``.
         unrolls: the pairs (loop, factor) of each plan's unrolled loops, by ascending loop.
-        registers: the number of live registers of each plan in a step of the reduction.
+        registers: for each plan, the count of live registers in an iteration of the reduction.
     """
 
     nest: LoopNest
@@ -119,14 +124,17 @@ class _Candidates:
     registers: Sequence[int]
 
     def plan(self, number: int) -> TilePlan:
-        """Return plan ``number``, without the order of the loops around its micro tile."""
+        """Return the plan with index ``number``.
+
+        Its order of the loops around the micro tile is not determined yet.
+        """
         full = self.nest.reductions[::-1][: int(self._full[number])]
         unroll = self.unrolls[number]
         return TilePlan(self.vector, self.lanes, self.vectors, unroll, full=tuple(full))
 
     @cached_property
     def _points(self) -> Integers:
-        """The points along each loop (a column) that each plan (a row) unrolls; 1 if none are."""
+        """The unroll factor of each loop (column) in each plan (row), 1 if not unrolled."""
         found = np.ones((len(self.unrolls), len(self.nest.loops)), np.int64)
         for row, unroll in enumerate(self.unrolls):
             for loop, factor in unroll:
@@ -155,10 +163,11 @@ class _Candidates:
 
     @cached_property
     def _full(self) -> Integers:
-        """The number of inner reduction loops that each plan unrolls completely.
+        """For each plan, the count of innermost reduction loops that are unrolled completely.
 
-        It is 0 if few registers are free besides the plan's. Otherwise LLVM would keep values that
-        unrolled steps share, such as common columns of adjacent windows, in registers, and spill.
+        It is 0 for a plan that leaves too few registers free: LLVM would keep values that the
+        unrolled iterations share, such as common columns of adjacent windows, in registers, and
+        spill. The size of the unrolled body limits the count too.
         """
         nest, points = self.nest, self._points
         found = np.zeros(len(points), np.int64)
@@ -197,10 +206,10 @@ def _candidates(nest: LoopNest) -> list[_Candidates]:
 
 
 def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int]]) -> _Candidates:
-    """Return ``plan`` and plans that also unroll up to ``_MOST_UNROLLED`` loops.
+    """Return ``plan``, and plans that also unroll up to ``_MOST_UNROLLED`` loops.
 
-    Plans that need more registers than there are are left out, except for ``plan`` itself.
-    ``factors`` are the factors by which each loop may be unrolled, in ascending order.
+    Plans that need more than ``nest.registers`` registers are left out, except for ``plan`` itself.
+    ``factors`` has the permitted unroll factors of each loop, in ascending order.
     """
     outputs = max(1, len(nest.outputs))
     loops = [(loop, each) for loop, each in factors.items() if each]

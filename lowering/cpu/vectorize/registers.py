@@ -37,8 +37,9 @@ class Span:
 class Instance:
     """A register of a micro tile.
 
-    ``offsets`` has the register's offset in points from the micro tile's first point, along each
-    unrolled loop and the vector loop, by dimension; ``mask`` has its valid lanes.
+    ``offsets`` maps each unrolled dimension, and the dimension along the lanes, to the offset of
+    the register's first lane from the micro tile's first point, in points. ``mask`` has the
+    register's valid lanes.
     """
 
     offsets: dict[int, int]
@@ -92,7 +93,10 @@ class Registers:
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
-        """Return the index along ``dim`` at a register: a vector if ``dim`` is along the lanes."""
+        """Return the loop index along ``dim`` for a register.
+
+        It is a vector of the indices of all lanes if ``dim`` is along the lanes, else a scalar.
+        """
         if dim not in spans:
             return 0
         index = add(spans[dim].base, instance.offsets.get(dim, 0))
@@ -103,9 +107,9 @@ class Registers:
         )
 
     def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Return an operand's address at a register, as terms that have not been emitted yet.
+        """Return the address of an operand for a register as a sum that is not emitted yet.
 
-        The only emitted operations compute the numbers of panels.
+        Operations are emitted only for the indices of panels.
         """
         known, moving = 0, []
         if isinstance(operand.offset, int):
@@ -135,10 +139,10 @@ class Registers:
         return Address(tuple(moving), known)
 
     def _panel(self, base: Index, offset: int, width: int) -> Index:
-        """Return the number of the panel that contains point ``base + offset`` of a loop.
+        """Return the index of the panel that contains point ``base + offset`` of a loop.
 
-        A panel has ``width`` points. For a dynamic ``base`` it is the panel of ``base``, because a
-        micro tile never crosses panels.
+        A panel has ``width`` points. If ``base`` is dynamic, the index is that of the panel with
+        point ``base``, because a micro tile never crosses panels.
         """
         if isinstance(base, int):
             return (base + offset) // width
@@ -149,9 +153,9 @@ class Registers:
         return add(base, address.known)
 
     def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
-        """Emit the address, in elements, of an operand's first lane at the register ``instance``.
+        """Emit the address in an operand of the first lane of the register ``instance``.
 
-        ``spans`` has the micro tile's part of each loop.
+        The address counts elements. ``spans`` has the micro tile's part of each loop.
         """
         return self._emit_address(self._address(operand, spans, instance))
 
@@ -159,7 +163,7 @@ class Registers:
         return 0 if self.vector is None else operand.strides[self.vector]
 
     def load(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
-        """Emit the load of an operand at the register ``instance``.
+        """Emit the load of an operand's elements for the register ``instance``.
 
         The result is a vector, or a scalar if the operand is invariant along the lanes. ``spans``
         has the micro tile's part of each loop.
@@ -190,10 +194,11 @@ class Registers:
         return next((loop for loop in self.unroll if operand.strides[loop] == 1), None)
 
     def _loaded_loop(self, operand: Operand, spans: Spans, instance: Instance) -> int | None:
-        """Return the unrolled loop along which rows are loaded and transposed; None without one.
+        """Return the unrolled loop for contiguous loads with a transpose; None without such a loop.
 
         Along that loop, adjacent points are contiguous in memory, while the lanes of a register are
-        too far apart for contiguous loads.
+        too far apart for contiguous loads. So contiguous loads along the loop, one for each lane,
+        and a transpose replace a gather.
         """
         if self.vector not in instance.offsets or operand.jumps:
             return None
@@ -207,10 +212,10 @@ class Registers:
     def _load_transposed(
         self, operand: Operand, spans: Spans, instance: Instance, along: int
     ) -> ir.Value:
-        """Emit the load of a register together with those at adjacent points of loop ``along``.
+        """Emit the load of the register ``instance``, by contiguous loads along the loop ``along``.
 
-        For each lane, a row of elements along that loop is loaded; the rows are then transposed to
-        registers. Return the register ``instance``.
+        One row of elements along that loop is loaded for each lane, and the rows are transposed.
+        The transpose also gives the registers at adjacent points of the loop, which are memoized.
         """
         group, place = divmod(instance.offsets[along], self.lanes)
         first = Instance(instance.offsets | {along: group * self.lanes}, instance.mask)
@@ -225,10 +230,10 @@ class Registers:
     def _columns(
         self, operand: Operand, spans: Spans, first: Instance, count: int
     ) -> list[ir.Value]:
-        """Emit the load of ``count`` registers that are adjacent in memory; return the registers.
+        """Emit and return ``count`` registers, by contiguous loads and a transpose.
 
-        For each lane, a row of ``count`` contiguous elements is loaded; the rows are then
-        transposed. ``first`` is the first of the registers.
+        ``first`` is the first of the registers. For each lane, the elements of all registers are
+        contiguous in memory: they are loaded as a row. The transposed rows are the registers.
         """
         assert self.vector is not None
         size = 1 << (count - 1).bit_length()
@@ -318,10 +323,10 @@ class Registers:
     def _store_transposed(
         self, operand: Operand, spans: Spans, group: list[tuple[Instance, ir.Value]]
     ) -> None:
-        """Emit the stores of registers whose elements are adjacent in memory lane by lane.
+        """Emit the stores of registers by a transpose and one contiguous store for each lane.
 
-        The elements of a lane are stored by one contiguous store. ``group`` has the registers with
-        their values, in the order of the elements in memory.
+        For each lane, the elements of all registers of ``group`` are contiguous in memory.
+        ``group`` has pairs of a register and its value, in the order of these elements in memory.
         """
         assert self.vector is not None
         first, values = group[0][0], [value for _, value in group]
@@ -348,7 +353,8 @@ def _groups(
     """Group registers and their values by ``size`` adjacent points of loop ``along``.
 
     The key of a group has a pair for each loop: its dimension, and the offset that all registers of
-    the group share along it; for ``along`` the pair has the number of the group instead.
+    the group share along it. For the loop ``along``, the pair has the index of the group instead of
+    an offset.
     """
     groups: dict[tuple[tuple[int, int], ...], list[tuple[Instance, ir.Value]]] = {}
     for instance, value in pairs:

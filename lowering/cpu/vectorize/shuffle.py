@@ -54,7 +54,10 @@ def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[
 
 
 def joined(parts: list[ir.Value]) -> ir.Value:
-    """Emit the concatenation of registers of equal size; their number is a power of two."""
+    """Emit the concatenation of registers of equal size.
+
+    The count of registers must be a power of two.
+    """
     while len(parts) > 1:
         lanes = list(range(2 * ir.VectorType(parts[0].type).shape[0]))
         parts = [vector.shuffle(*parts[i : i + 2], lanes) for i in range(0, len(parts), 2)]

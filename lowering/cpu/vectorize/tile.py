@@ -1,8 +1,8 @@
 """Describes loop nests and micro tiles as plain data.
 
-A *micro tile* is the set of results of a pass over the reduction loops: ``vectors`` registers of
-``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each
-point of it is an accumulator in a register.
+A *micro tile* is a set of registers with the results of one pass over all iterations of the
+reduction loops. It has ``vectors`` registers of ``lanes`` elements along the vector loop, for each
+point of the other, unrolled parallel loops.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Loop:
         trips: the trip count, an estimate unless ``static``.
         static: whether the trip count is known at compile time.
         reduction: whether it is a reduction loop.
-        panel: points of the smallest panel in which an operand is stored along this loop, so that
-            each micro tile stays within a panel; 0 without panels.
+        panel: points of the smallest panel of an operand along this loop, 0 without panels. A micro
+            tile must not cross panels.
         vectorizable: whether registers may have their lanes along this loop.
         shared: the part of ``LoopNest.work`` that the lanes of registers along this loop share.
     """
@@ -58,15 +58,16 @@ class LoopNest:
     """The data of a ``linalg.generic`` from which the micro tile is planned.
 
     Attributes:
-        loops: its loops; their positions are their numbers.
-        inputs, outputs: the strides of its operands.
+        loops: the loops; the index of a loop in this tuple identifies it.
+        inputs, outputs: the strides of the operands.
         lanes: elements in a vector register.
-        registers: number of vector registers that a micro tile may use.
-        work: number of arithmetic operations per point.
+        registers: count of vector registers that a micro tile may use.
+        work: estimated cost of the body per point, in multiply-adds.
         reads_init: whether the outputs' old values are needed.
         vectorizable: whether the body can be computed on vectors.
-        combinable: whether the body is a known reduction, so that lanes may accumulate separately.
-        line: number of elements in a cache line.
+        combinable: whether each output has a known combiner, so that lanes may accumulate
+            separately.
+        line: count of elements in a cache line.
     """
 
     loops: tuple[Loop, ...]
@@ -93,7 +94,7 @@ class LoopNest:
 
 @dataclass(frozen=True)
 class TilePlan:
-    """The micro tile of a loop nest. Loops are numbers, as in ``LoopNest.loops``.
+    """The micro tile of a loop nest; loops are identified by their index in ``LoopNest.loops``.
 
     Attributes:
         vector: the loop along the lanes, None for scalar code.
@@ -102,8 +103,8 @@ class TilePlan:
         unroll: pairs (loop, factor) of other parallel loops.
         order: the parallel loops around the micro tile, outermost first.
         full: the reduction loops that are unrolled completely, innermost first.
-        vectors_outermost: whether a step iterates over the registers along the vector loop outside
-            of the unrolled loops, instead of inside.
+        vectors_outermost: whether the registers along the vector loop are the outermost loop over
+            the micro tile's registers, instead of the innermost.
     """
 
     vector: int | None
@@ -130,7 +131,7 @@ class TilePlan:
 
 
 def registers_of(access: Access, plan: TilePlan) -> int:
-    """Return the number of registers that an operand occupies in a step of a full micro tile."""
+    """Return how many registers of an operand an iteration of a full micro tile reads."""
     count = math.prod(factor for loop, factor in plan.unroll if not access.invariant(loop))
     is_along = plan.vector is not None and not access.invariant(plan.vector)
     return count * plan.vectors if is_along else count
@@ -139,10 +140,10 @@ def registers_of(access: Access, plan: TilePlan) -> int:
 def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     """Return the parallel loops around the micro tile, outermost first.
 
-    In a nest with a reduction, the outermost loops are the vector loop and the loops along which
-    exactly the same inputs vary as along the vector loop. Then the tiles of all inner loops read
-    the same part of these inputs from cache. In a nest without a reduction, the vector loop is
-    innermost, so that memory is read in order.
+    In a nest with a reduction, the outermost loops are the vector loop and the loops that index the
+    same inputs as the vector loop. The tiles of all inner loops then read the same part of these
+    inputs from cache. In a nest without a reduction, the vector loop is innermost, so that memory
+    is read in order.
     """
     loops = nest.parallels
     if plan.vector not in loops:

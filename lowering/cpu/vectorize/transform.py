@@ -1,7 +1,8 @@
 """Emits products with constant matrices, such as Winograd's transforms, as straight-line code.
 
-Each micro tile loads all elements of the small matrix ``x`` at a point into registers, and computes
-``A @ x @ B^T`` from them by a product along each dimension of ``x``.
+``A @ x @ B^T`` with constant ``A`` and ``B`` is computed for many small matrices ``x``. A lane of a
+register computes one such product: a micro tile loads all elements of its matrices ``x`` into
+registers, and multiplies along each dimension of ``x``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Factor:
 class Transform:
     """A nest that multiplies its last input by constant matrices, and the plan of its micro tile.
 
-    Each of ``factors`` reduces a dimension of the input: ``A @ x``, or ``A @ x @ B^T`` for two.
+    With one factor ``A`` the result is ``A @ x``, with two factors ``A`` and ``B`` it is ``A @ x @
+    B^T``, where ``x`` is the last input.
     """
 
     factors: tuple[Factor, ...]
@@ -49,10 +51,11 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Return the constant matrices by which a nest multiplies its last input; None for other nests.
+    """Return the transform that a nest computes, or None if the nest computes no transform.
 
-    ``initial`` has, per output, the constant that the output is known to contain, or None; a
-    transform requires zero. ``vector_bits`` is the width of a vector register.
+    A transform multiplies the nest's last input by constant matrices, and its output contains zeros
+    before the nest. ``initial`` has an element for each output: the constant that the output is
+    known to contain before the nest, or None. ``vector_bits`` is the width of a vector register.
     """
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
@@ -135,8 +138,9 @@ def _multiplies_all(nest: Nest) -> bool:
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
     """Return a dimension for the lanes of registers, or None if no dimension is suitable.
 
-    Along it, the last input and the output are contiguous, and its size is a multiple of ``lanes``.
-    ``small`` lists the dimensions that index the constant matrices, which are not suitable.
+    The last input and the output must be contiguous along the dimension. The size of the dimension
+    must be a multiple of ``lanes``. The dimensions in ``small``, which index the constant matrices,
+    are not suitable.
     """
     moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
     if any(operand.results is not None for operand in nest.operands):
@@ -163,7 +167,8 @@ class TransformEmitter(NestEmitter):
     def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the transform of a micro tile.
 
-        Returns, for each register of ``instances``, a list of its only result.
+        ``spans`` has the micro tile's part of each loop, and ``instances`` its registers. The
+        returned list has an element for each register: a list with the register's only result.
         """
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
@@ -188,9 +193,10 @@ class TransformEmitter(NestEmitter):
 def _mapped(
     values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
 ) -> dict[tuple[int, ...], ir.Value]:
-    """Emit the product of ``matrix`` with an array of registers along its dimension ``dim``.
+    """Emit the product of ``matrix`` with dimension ``dim`` of an array of registers.
 
-    The keys of ``values`` and of the result are positions in the array.
+    ``values`` maps the indices of each element of the array to the element's register. The returned
+    mapping has the registers of the product.
     """
     lines: dict[tuple[int, ...], list[ir.Value]] = {}
     for place, value in values.items():

@@ -50,10 +50,13 @@ class StagingMemory:
 class Share:
     """A thread's share of the block's work.
 
+    A tile belongs to a thread or, with matrix instructions, to a warp. Groups of threads divide the
+    iterations of a chunk.
+
     Attributes:
-        group: number of the thread group that contains the thread.
-        tile: number of its tile, or its warp's tile, along each parallel loop.
-        starts: index of its first result along each parallel loop.
+        group: index of the thread's group.
+        tile: index of the thread's tile along each parallel loop.
+        starts: index of the thread's first result along each parallel loop.
         active: an i1 that tells whether the thread computes at all; None if all threads do.
         warp: emitter of the matrix instructions of the thread's warp, None if threads compute
             individually.
@@ -108,7 +111,7 @@ class _Emitter:
         return Box(staged, source, shared)
 
     def emit(self) -> None:
-        """Emit loops over the parts of the rTask's results that the block computes at a time."""
+        """Emit loops that compute the rTask's results, ``plan.block`` results in each iteration."""
         share = self._share()
         extents = self._plan.contraction.extents
         origin: list[Index] = []
@@ -206,10 +209,10 @@ class _Emitter:
         return found
 
     def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit a thread's computation on a chunk in shared memory; return the accumulators.
+        """Emit a thread's computation on a chunk in shared memory; return the new accumulators.
 
-        ``stage`` is the number of the chunk's copy in shared memory, 0 or 1 with double buffering.
-        ``results`` has the thread's accumulators before.
+        With double buffering, shared memory has two chunks: ``stage`` is the index of the current
+        chunk, 0 or 1. ``results`` has the old accumulators.
         """
         if share.active is None:
             return self._nest(share, stage, results)
@@ -241,10 +244,12 @@ class _Emitter:
     ) -> list[ir.Value]:
         """Emit a thread's loops over the iterations of a chunk; return the new accumulators.
 
-        An element of ``nest`` is (loop number, trips, iterations per trip), as in
-        ``ContractionPlan.nest``; the innermost loop is unrolled. ``bases`` has the index in shared
-        memory of each operand's first element, ``share`` the thread's part of the work, and
-        ``results`` the accumulators before.
+        Args:
+            share: the thread's part of the work.
+            nest: for each loop, as in ``ContractionPlan.nest``: (loop index, trip count, unrolled
+                iterations per trip).
+            bases: for each operand, the index in shared memory of the first element to read.
+            results: the old accumulators.
         """
         if not nest:
             return self._products(share, bases, results)
@@ -287,11 +292,11 @@ class _Emitter:
     def _combine_groups(
         self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
     ) -> None:
-        """Emit the combination of the thread groups' partial results, and its store to the output.
+        """Emit the combination of all groups' partial results, and the store of the totals.
 
-        The partial results are exchanged in shared memory, and the combined results are accumulated
-        into the output. ``origin`` has the indices of the block's first result, ``results`` a
-        thread's partial results, and ``share`` the thread's part of the work.
+        The partial results are exchanged in shared memory, and the totals are accumulated into the
+        output. ``origin`` has the indices of the block's first result, ``results`` a thread's
+        partial results, and ``share`` the thread's part of the work.
         """
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)

@@ -15,11 +15,13 @@ class MatrixUnit:
 
     Attributes:
         name: ``mma`` or ``mfma``.
-        lanes: number of lanes that execute the instruction jointly.
-        rows: number of rows of the result.
-        columns: number of columns of the result.
-        steps: number of products along k that it adds to each result, by element type.
-        results: row and column offsets of each of a lane's results from its first result.
+        lanes: count of lanes that execute the instruction jointly.
+        rows: count of rows of the result.
+        columns: count of columns of the result.
+        steps: by element type, the k extent of the instruction: how many products it adds to each
+            result.
+        results: for each result of a lane, its distance in rows and columns from the lane's first
+            result.
         cycles: cycles of a multiprocessor per instruction.
     """
 
@@ -32,7 +34,7 @@ class MatrixUnit:
     cycles: int
 
     def only(self, elements: Collection[str]) -> MatrixUnit:
-        """Return the unit restricted to those of its element types that are in ``elements``."""
+        """Return the unit, limited to the element types in ``elements``."""
         return replace(self, steps={e: n for e, n in self.steps.items() if e in elements})
 
 

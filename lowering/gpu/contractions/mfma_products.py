@@ -1,7 +1,8 @@
 """Emits products by AMD's ``v_mfma``: loads fragments from shared memory and multiplies them.
 
-A lane of a wave of 64 has four elements along k of each operand: those of row (or column) ``lane
-mod 16`` from ``4 (lane / 16)`` on (AMD's CDNA 3 instruction set, dense matrix layouts).
+A fragment is the four elements of an operand that a lane of a wave of 64 holds. They belong to row
+(or column) ``lane mod 16``, and have the indices ``4 (lane / 16)`` to ``4 (lane / 16) + 3`` along k
+(AMD's CDNA 3 instruction set, dense matrix layouts).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class MfmaProducts:
     """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the indices that depend on ``lane``, the lane's number in its wave.
+        """Emit the indices that depend on ``lane``, the lane's index in its wave.
 
         ``boxes`` are the staged operands in shared memory.
         """
@@ -36,20 +37,21 @@ class MfmaProducts:
         self._first = multiply(arith.divui(lane, constant(self._unit.rows)), _EACH)
 
     def starts(self) -> dict[int, Index]:
-        """Return the index of the lane's first result in a tile, by loop number.
+        """Return the row and the column of the lane's first result in the wave's tile.
 
-        The loops are those over the rows and the columns of the result.
+        The keys are the indices of the loop over rows and of the loop over columns.
         """
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a wave's tile; return the accumulators.
 
-        The k-step is the k extent of one instruction.
+        A k-step has as many iterations along k as one instruction sums.
 
         Args:
-            bases: for each operand, the index in shared memory of its first element.
-            results: the lane's accumulators before the step.
+            bases: for each operand, the index in shared memory of the first element that the wave's
+                tile reads in this k-step.
+            results: the lane's accumulators before this k-step.
         """
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right
@@ -67,10 +69,13 @@ class MfmaProducts:
         return found
 
     def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
-        """Emit the load of the lane's fragment of the rows (or columns) from ``first`` on.
+        """Emit the load of the lane's fragment of an operand: four elements along k.
 
-        ``place`` is the operand's number among the boxes, ``loop`` the loop over these rows or
-        columns, and ``base`` the index in shared memory of the operand's first element.
+        Args:
+            place: index of the operand in ``boxes``.
+            loop: the loop over the operand's rows (or columns).
+            base: index in shared memory of the first element that the wave's tile reads.
+            first: first row (or column) of the matrix instruction, relative to the tile.
         """
         box = self._boxes[place]
         along = box.staged.factor(loop)

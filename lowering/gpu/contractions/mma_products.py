@@ -1,9 +1,11 @@
-"""Emits products by NVIDIA's ``mma.sync``: loads fragments from shared memory, multiplies them.
+"""Emits matrix multiplications by NVIDIA's ``mma.sync``, with operands from shared memory.
 
-Fragment layouts are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
-tf32. Where eight 16-bit elements of a row are contiguous and aligned, ``ldmatrix`` loads fragments,
-transposed if those rows run along the result instead of k; otherwise each lane loads its elements
-individually. Elements of f32 are rounded to tf32, to nearest with ties away from zero.
+A fragment is the part of an operand that a lane holds in registers. The fragment layouts are those
+of PTX for ``mma.m16n8k16`` (f16, bf16) and ``mma.m16n8k8`` (tf32). ``ldmatrix`` loads a fragment
+if eight 16-bit elements of each row in shared memory are contiguous and aligned. It transposes the
+elements if they are contiguous along the result's rows or columns instead of along k. Otherwise
+each lane loads its elements individually. Elements of f32 are rounded to the nearest tf32, ties
+away from zero.
 """
 
 from __future__ import annotations
@@ -25,17 +27,18 @@ _REGISTER_BYTES = 4
 
 @dataclass(frozen=True)
 class Side:
-    """An operand of the products: the left operand, or the right.
+    """The left or the right operand of a matrix multiplication, as a warp reads it.
 
     Attributes:
         box: the operand's box in shared memory.
-        base: index in shared memory of the first element of the warp's tile.
-        along: distance in elements between the operand's elements for adjacent rows of the result
-            (left operand) or adjacent columns of the result (right operand).
-        step: distance in elements between the operand's elements for adjacent products along k.
-        aligned: whether the base, and the distance from a stored row to the next, are multiples of
-            ``_ROW`` elements.
-        registers: number of registers of a fragment.
+        base: index in shared memory of the first operand element that the warp's tile needs.
+        along: distance in shared memory, in elements, between the operand elements of adjacent rows
+            of the result (left operand) or adjacent columns of the result (right operand).
+        step: distance in shared memory, in elements, between the operand elements of adjacent
+            iterations along k, the summed loop.
+        aligned: whether ``base``, and the distance between adjacent rows in shared memory, are
+            multiples of ``_ROW`` elements.
+        registers: number of 32-bit registers that hold a lane's fragment.
     """
 
     box: Box
@@ -62,13 +65,13 @@ class Side:
 
 
 class MmaProducts:
-    """Emits a lane's part of the products of a warp's tile, by NVIDIA's matrix instructions.
+    """Emits one lane's code to compute a warp's tile of results by NVIDIA's ``mma.sync``.
 
     The products are added to the lane's accumulators.
     """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the indices that depend on ``lane``, the lane's number in its warp.
+        """Emit the row and column indices that depend on ``lane``, the lane's index in its warp.
 
         ``boxes`` are the staged operands in shared memory.
         """
@@ -84,20 +87,21 @@ class MmaProducts:
         self._shape = [self._unit.rows, self._unit.columns, steps]
 
     def starts(self) -> dict[int, Index]:
-        """Return the index of the lane's first result in a tile, by loop number.
+        """Return the row and the column of the lane's first result in the warp's tile.
 
-        The loops are those over the rows and the columns of the result.
+        The keys are the indices of the loop over rows and of the loop over columns.
         """
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a warp's tile; return the accumulators.
 
-        The k-step is the k extent of one instruction.
+        A k-step has as many iterations along k as one instruction sums.
 
         Args:
-            bases: for each operand, the index in shared memory of its first element.
-            results: the lane's accumulators before the step.
+            bases: for each operand, the index in shared memory of the first element that the warp's
+                tile reads in this k-step.
+            results: the lane's accumulators before this k-step.
         """
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
@@ -119,7 +123,11 @@ class MmaProducts:
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
     def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
-        """Emit the load of a side's fragment for the result's rows (columns) from ``first`` on."""
+        """Emit the load of a lane's fragment of an operand; return the fragment.
+
+        ``first`` is the first row of the result (left operand) or the first column of the result
+        (right operand) that the fragment contributes to, relative to the warp's tile.
+        """
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
@@ -168,9 +176,10 @@ class MmaProducts:
 
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
-    """Return the distances from a fragment's elements in register 0 to those in ``register``.
+    """Return how far a fragment's elements in ``register`` are from its elements in register 0.
 
-    The first is along the rows (or columns) of the result, the second along k, both in elements.
+    The first distance is in rows of the result (left operand) or columns of the result (right
+    operand), the second distance is in iterations along k.
     """
     steps = 4 * side.packed
     if side.registers == 2:

@@ -1,4 +1,7 @@
-"""Accumulates a thread's contraction results into the output, as wide as alignment permits."""
+"""Combines a thread's contraction results with the output's initial values, and stores them.
+
+The stores are as wide as the output's alignment permits.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,13 @@ Offset = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Run:
-    """Results that are adjacent in the output's memory.
+    """Results of a thread that are adjacent in the output's memory.
 
-    ``places`` has the indices of each result along the parallel loops; either all or none of the
-    results are inside the output. ``totals`` are the values to combine with the initial values.
+    Either all or none of the results are inside the output.
+
+    Attributes:
+        places: for each result, its index along each parallel loop.
+        totals: for each result, the reduced value without the output's initial value.
     """
 
     places: Sequence[Sequence[Index]]
@@ -32,18 +38,20 @@ class _Run:
 
 
 class Output:
-    """Emits the stores of a contraction's combined results to its output."""
+    """Emits the stores of a contraction's results, combined with the output's initial values."""
 
     def __init__(self, results: Results, plan: ContractionPlan, combiner: Combiner) -> None:
-        """Read the output's layout, and emit its dynamic bounds."""
+        """Read the output's layout, and emit the trip counts of the loops with dynamic bounds."""
         self._plan, self._combiner, self._results = plan, combiner, results
         self._loops = Loops.of(results.reduction)
 
     def add_all(self, starts: Sequence[Index], totals: Sequence[ir.Value]) -> None:
         """Emit the store of all of a thread's results.
 
-        ``starts`` has the index of the first result along each parallel loop; ``totals``, which are
-        combined with the initial values, are in the order of the plan's ``offsets``.
+        Args:
+            starts: the index of the thread's first result along each parallel loop.
+            totals: the reduced values without the output's initial values, in the order of
+                ``ContractionPlan.offsets``.
         """
         found = dict(zip(self._plan.offsets, totals, strict=True))
         # Equal indices are the same value, so that equal elements are loaded once.
@@ -69,10 +77,11 @@ class Output:
             self._results.store(self._point(run.places[0]), values)
 
     def add(self, place: Sequence[Index], total: ir.Value) -> None:
-        """Emit the store of a result, if it is inside the output.
+        """Emit the store of a single result, under the condition that it is inside the output.
 
-        ``place`` has the result's index along each parallel loop; ``total`` is combined with the
-        initial value.
+        Args:
+            place: the result's index along each parallel loop.
+            total: the reduced value without the output's initial value.
         """
         self._add_inside(_Run([place], [total]))
 
@@ -89,10 +98,11 @@ class Output:
         return [0 if index is None else index for index in self._loops.point(place)]
 
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
-        """Return the offsets of a thread's results as runs; a run's results are adjacent in memory.
+        """Return the offsets of a thread's results, grouped into runs of adjacent results.
 
-        All runs have the same length, as wide as an aligned access of the output may be. ``starts``
-        has the index of the thread's first result along each parallel loop.
+        The results of a run are adjacent in memory. All runs have the same length: the number of
+        results that one aligned store can write. ``starts`` has the index of the thread's first
+        result along each parallel loop.
         """
         offsets = self._plan.offsets
         last = self._results.last_loop
@@ -112,10 +122,10 @@ class Output:
         return [[offset] for offset in offsets]
 
     def _width(self, loop: int, start: Index) -> int:
-        """Return the number of elements of the widest aligned stores along a loop.
+        """Return the largest number of results along a loop that one aligned store can write.
 
-        The stores begin at index ``start`` of the loop. Each of them lies entirely inside or
-        outside of the output.
+        The stores begin at index ``start`` of the loop. Every store lies entirely inside or
+        entirely outside of the output.
         """
         bound = self._loops.sizes[loop]
         known = start if isinstance(start, int) else divisor(start)
@@ -135,6 +145,9 @@ class Output:
         ]
 
     def _inside(self, at: Sequence[Index]) -> ir.Value | None:
-        """Emit an i1: whether the result at ``at`` is in the output; None if it always is."""
+        """Emit an i1: whether the result with the loop indices ``at`` is inside the output.
+
+        Return None if every result is inside.
+        """
         sizes = zip(self._loops.sizes, self._partial_loops, at, strict=True)
         return all_below((index, bound) for bound, is_partial, index in sizes if is_partial)

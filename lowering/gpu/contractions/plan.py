@@ -1,10 +1,10 @@
-"""Plans a block's contraction (a matrix product, a convolution), without IR.
+"""Plans how a GPU block computes a contraction (a matrix product, a convolution), without IR.
 
 The block iterates over *chunks* of a reduction loop. For each chunk it stages the boxes of the
 operands in shared memory, from which its threads compute tiles of results in registers. If there
-are fewer tiles than threads, *groups* of threads share the chunk, and their partial results are
-combined in shared memory. All sizes are static; at edges, boxes are padded with zeros and results
-beyond the edge are dropped.
+are fewer tiles than threads, *groups* of threads divide the iterations of the chunk, and their
+partial results are combined in shared memory. All sizes are static; at edges, boxes are padded with
+zeros and results beyond the edge are dropped.
 
 If the target has matrix instructions, the threads of a warp compute a tile jointly.
 """
@@ -27,13 +27,13 @@ WIDEST = 16
 
 @dataclass(frozen=True)
 class Access:
-    """The indices at which an operand is read, as linear functions of the loops.
+    """The indices at which a contraction reads an operand, as linear functions of the loop indices.
 
     Attributes:
-        number: the operand's number.
-        rows: for each dimension of the operand, the factor of each loop; all are non-negative.
-        constants: for each dimension of the operand, the constant offset of the index.
-        element_bytes: size of an element.
+        number: index of the operand among the inputs of the ``linalg.generic``.
+        rows: for each dimension of the operand, the coefficient of each loop; all are non-negative.
+        constants: for each dimension of the operand, the constant term of the linear function.
+        element_bytes: size of an element in bytes.
     """
 
     number: int
@@ -48,16 +48,16 @@ class Access:
 
 @dataclass(frozen=True)
 class Contraction:
-    """The data of a ``linalg.generic`` from which its computation by a block is planned.
+    """The properties of a ``linalg.generic`` that the plan of its computation depends on.
 
     Attributes:
-        extents: largest number of iterations of each loop.
-        parallel: numbers of the parallel loops.
-        reduced: numbers of the reduction loops, at least one, of static bounds.
-        inputs: its operands in memory.
-        matrix_element: the element type (f16, bf16 or f32) if it accumulates products of two
-            elements of that type in f32, else "".
-        result_bytes: size of a result.
+        extents: largest trip count of each loop.
+        parallel: indices of the parallel loops.
+        reduced: indices of the reduction loops, at least one, with static bounds.
+        inputs: the accesses of the inputs that are in memory.
+        matrix_element: f16, bf16 or f32 if the operation sums, in f32, products of two inputs of
+            that element type; else "".
+        result_bytes: size of a result in bytes.
     """
 
     extents: tuple[int, ...]
@@ -69,7 +69,10 @@ class Contraction:
 
     @property
     def innermost(self) -> int:
-        """The last reduction loop with more than one iteration; without such a loop, the first."""
+        """The index of the last reduction loop with more than one iteration.
+
+        If no reduction loop has more than one iteration, the index of the first reduction loop.
+        """
         longer = [loop for loop in self.reduced[1:] if self.extents[loop] > 1]
         return longer[-1] if longer else self.reduced[0]
 
@@ -78,14 +81,17 @@ class Contraction:
 class Staged:
     """An operand's box for a chunk, in shared memory.
 
+    With double buffering, the shared memory has two copies of the box, the *stages*.
+
     Attributes:
-        access: the operand's index map.
+        access: the indices at which the contraction reads the operand.
         box: number of elements along each dimension.
-        strides: stride of each dimension in elements, with padding.
-        elements: number of elements of a stage, a multiple of the widest access.
+        strides: stride of each dimension in elements; padding avoids bank conflicts.
+        elements: number of elements of a stage, including padding, so that each stage is aligned
+            for the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
-        reach: exclusive end of the indices that all boxes together cover, along each dimension of
-            the operand.
+        reach: for each dimension of the operand, the exclusive end of the indices that the boxes of
+            all chunks and all tiles cover.
     """
 
     access: Access
@@ -96,23 +102,26 @@ class Staged:
     reach: tuple[int, ...]
 
     def factor(self, loop: int) -> int:
-        """Return the distance in elements, in shared memory, between iterations of a loop."""
+        """Return by how many elements the operand's index in shared memory grows per iteration.
+
+        ``loop`` is the index of the loop that iterates.
+        """
         rows = zip(self.access.rows, self.strides, strict=True)
         return sum(row[loop] * stride for row, stride in rows)
 
 
 @dataclass(frozen=True)
 class MatrixLoops:
-    """The loops and operands of a contraction that a matrix instruction computes.
+    """The roles of a contraction's loops and operands in its matrix instructions.
 
     The products are summed along the first reduction loop.
 
     Attributes:
-        unit: the instruction.
-        rows: number of the loop over rows, which the right operand does not use.
-        columns: number of the loop over columns, which the left operand does not use.
-        left: number of the left operand among the inputs.
-        right: number of the right operand among the inputs.
+        unit: the matrix instruction.
+        rows: index of the loop over the result's rows, which the right operand does not use.
+        columns: index of the loop over the result's columns, which the left operand does not use.
+        left: index of the left operand in ``Contraction.inputs``.
+        right: index of the right operand in ``Contraction.inputs``.
     """
 
     unit: MatrixUnit
@@ -124,21 +133,24 @@ class MatrixLoops:
 
 @dataclass(frozen=True)
 class ContractionPlan:
-    """Plan of a block's contraction.
+    """Plan of how a GPU block computes a contraction.
+
+    A tile is computed by a thread or, with matrix instructions, by a warp.
 
     Attributes:
-        contraction: the computation.
+        contraction: the contraction.
         block: number of results along each parallel loop that the block computes at a time.
-        tile: number of results along each parallel loop that a thread, or a warp, computes.
-        adjacent: for each parallel loop, whether a thread's results are adjacent; otherwise their
-            distance is the number of tiles.
-        groups: number of groups of threads, or of warps, that share a chunk.
+        tile: number of results along each parallel loop of a tile.
+        adjacent: for each parallel loop, whether the results of a tile are adjacent. Otherwise, the
+            tiles are interleaved: consecutive results of a tile are as many indices apart as there
+            are tiles along the loop.
+        groups: number of groups of threads, or of warps, that divide the iterations of a chunk.
         chunk: number of iterations of the first reduction loop that are staged at a time.
         unrolled: number of unrolled iterations of the innermost reduction loop.
         operands: the staged operands.
         stages: 2 with double buffering (the next chunk is fetched during the current one), else 1.
         shared_bytes: bytes of shared memory for staging and, afterwards, for partial results.
-        matrix: loops of the matrix instructions, None if threads compute tiles individually.
+        matrix: loops of the matrix instructions; None if threads compute tiles individually.
     """
 
     contraction: Contraction
@@ -175,10 +187,10 @@ class ContractionPlan:
 
     @property
     def offsets(self) -> list[tuple[int, ...]]:
-        """The offsets of a thread's results from its first result, along each parallel loop.
+        """For each result of a thread, its distance from the first result along each parallel loop.
 
-        Each result of the thread has a tuple of offsets. With matrix instructions, a thread's
-        results are those of a lane.
+        The distances are in iterations. With matrix instructions, the results are those that a lane
+        holds in registers.
         """
         if self.matrix:
             return self._fragment_offsets(self.matrix)
@@ -189,9 +201,10 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return the offsets of a lane's results from its first result, along each parallel loop.
+        """Return, for each result of a lane, its distance from the first along each parallel loop.
 
-        Each result has a tuple of offsets. Results are listed matrix by matrix in row-major order.
+        The distances are in iterations. The order is that of the matrices in the warp's tile, in
+        row-major order, then that of the lane's results within a matrix.
         """
         rows, columns = self.num_matrices
         unit = matrix.unit
@@ -203,7 +216,7 @@ class ContractionPlan:
 
     @property
     def num_matrices(self) -> tuple[int, int]:
-        """The numbers of matrices that cover a warp's tile: along rows, and along columns."""
+        """The numbers of matrix instructions that cover a warp's tile along rows and columns."""
         assert self.matrix is not None
         sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
         unit = self.matrix.unit
@@ -211,7 +224,7 @@ class ContractionPlan:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """The distance from a tile's first result to the next tile's, along each parallel loop."""
+        """The distance, in results, between adjacent tiles' first results, per parallel loop."""
         return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
 
     @property
@@ -221,9 +234,9 @@ class ContractionPlan:
 
     @property
     def nest(self) -> list[tuple[int, int, int]]:
-        """The reduction loops of a chunk for a group of threads (or warps), outermost first.
+        """The reduction loops that a group of threads (or warps) runs for a chunk, outer first.
 
-        A loop is (loop number, trips, iterations of the loop per trip).
+        Each loop is a tuple (loop index, trip count after unrolling, unrolled iterations per trip).
         """
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
@@ -236,10 +249,13 @@ class ContractionPlan:
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]
 
     def point(self, offset: Sequence[int], step: int) -> list[int]:
-        """Return the index of each loop, relative to a thread's first iteration.
+        """Return a thread's loop indices for a result and an unrolled iteration, one per loop.
 
-        ``offset`` has a result's offsets along the parallel loops; ``step`` is the number of the
-        unrolled iteration of the innermost reduction loop.
+        The indices are relative to the thread's first iteration.
+
+        Args:
+            offset: distance of the result from the thread's first result along each parallel loop.
+            step: index of the unrolled iteration of the innermost reduction loop.
         """
         found = [0] * len(self.contraction.extents)
         for loop, shift in zip(self.contraction.parallel, offset, strict=True):
@@ -248,23 +264,27 @@ class ContractionPlan:
         return found
 
     def tile_steps(self, staged: Staged) -> tuple[int, ...]:
-        """Return, per parallel loop, the distance in an operand's box from a tile to the next.
+        """Return, per parallel loop, the distance between the operand elements of adjacent tiles.
 
-        The distance is in elements of shared memory, where ``staged`` is the operand's box.
+        The distance is in elements of shared memory; ``staged`` is the operand's box there.
         """
         loops = zip(self.contraction.parallel, self.scales, strict=True)
         return tuple(staged.factor(loop) * scale for loop, scale in loops)
 
     def group_step(self, staged: Staged) -> int:
-        """Return the distance between the parts of a staged operand for adjacent groups of threads.
+        """Return the distance between the operand elements that adjacent groups read first.
 
-        The distance is in elements of shared memory. Groups are those of
-        ``ContractionPlan.groups``.
+        The distance is in elements of shared memory; ``staged`` is the operand's box there. A group
+        is one of the ``groups`` groups of threads (or warps) that divide a chunk.
         """
         return staged.factor(self.contraction.reduced[0]) * self.span
 
     def alignment(self, staged: Staged) -> int:
-        """Return a divisor, in elements, of all addresses that a thread computes in ``staged``."""
+        """Return a divisor of all base indices, in elements, at which a thread reads ``staged``.
+
+        A base index is the index in shared memory for the first result of the thread and the first
+        of its unrolled iterations.
+        """
         tiles = zip(self.tile_steps(staged), self.tiles, strict=True)
         terms = [
             *(step for step, count in tiles if count > 1),
@@ -275,21 +295,23 @@ class ContractionPlan:
 
     @property
     def span(self) -> int:
-        """The number of iterations of the first reduction loop that a group computes of a chunk.
+        """The number of iterations of the first reduction loop that each group computes per chunk.
 
-        A group consists of threads, or of warps with matrix instructions; ``groups`` is their
-        number.
+        A group consists of threads or, with matrix instructions, of warps; ``groups`` is the number
+        of groups.
         """
         return self.chunk // self.groups
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """Numbers of results that a block and a tile compute along each parallel loop.
+    """Sizes of a block's results and of a tile.
 
-    ``block`` has the numbers of results that a block computes at a time, and ``tile`` those of a
-    thread, or of a warp with matrix instructions. ``matrix`` has the loops that matrix instructions
-    compute, or is None if threads compute without them.
+    Attributes:
+        block: number of results along each parallel loop that a block computes at a time.
+        tile: number of results along each parallel loop that a thread computes; with matrix
+            instructions, that a warp computes.
+        matrix: the loops that matrix instructions compute; None without matrix instructions.
     """
 
     block: tuple[int, ...]
@@ -305,9 +327,10 @@ class Tiling:
 def lay_out(
     contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
-    """Return the plan with given sizes of its tiling, groups and chunks.
+    """Return the plan for a tiling, with the layout of the staged operands in shared memory.
 
-    ``groups``, ``chunk`` and ``unrolled`` are the plan's fields of these names.
+    ``groups``, ``chunk`` and ``unrolled`` become the attributes of the same names of
+    ``ContractionPlan``.
     """
     block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
@@ -336,9 +359,9 @@ def lay_out(
 
 
 def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the number of indices that an access covers, along each dimension of the operand.
+    """Return, for each dimension of the operand, the size of the index range that is read.
 
-    It is the distance from the least to the greatest index, plus 1. ``sizes`` has the number of
+    The size is the greatest index less the least index, plus 1. ``sizes`` has the number of
     iterations of each loop.
     """
     return tuple(
@@ -348,9 +371,10 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
-    """Return, per parallel loop, whether a thread's results are adjacent along it.
+    """Return, for each parallel loop, whether the results of a tile are adjacent along the loop.
 
-    They are adjacent along loops that index the last dimension of an operand.
+    The results are adjacent if the loop indexes the last dimension of an operand, or with matrix
+    instructions.
     """
     return tuple(
         tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)

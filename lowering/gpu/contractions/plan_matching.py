@@ -1,6 +1,7 @@
-"""Selects the ``linalg.generic`` operations of an rKernel that a block computes by a plan.
+"""Selects the ``linalg.generic`` operations of an rKernel that get a plan, and plans them.
 
-These are contractions whose operands a block stages in shared memory, column reductions, and
+A plan determines how a block computes the operation in shared memory and registers. Planned
+operations are contractions whose operands a block stages in shared memory, column reductions, and
 element-wise operations that transpose an operand.
 """
 
@@ -47,15 +48,17 @@ def plan_contractions(
     *,
     matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
-    """Plan the suitable operations of an rKernel; return the plans by number.
+    """Plan the ``linalg.generic`` operations of an rKernel for which a plan exists.
 
-    Each planned operation gets an attribute with the number of its plan.
+    Returns the plans. Each planned operation gets the attribute ``rtask.contraction``, which has
+    the index of its plan in the returned tuple.
 
     Args:
-        kernel: an rKernel whose views still have their static sizes.
+        kernel: an rKernel in which static sizes of views have not been made dynamic yet.
         threads: number of threads of the block.
         shared_limit: bytes of shared memory for staging.
-        matrix_unit: the target's matrix instruction, restricted to permitted element types.
+        matrix_unit: the target's matrix instruction, restricted to permitted element types; None
+            for none.
     """
     plans: list[Plan] = []
     for operation in walk(kernel):
@@ -88,9 +91,11 @@ def _can_stage(contraction: Contraction) -> bool:
 
 
 def read_contraction(generic: Structured) -> Contraction | None:
-    """Return a ``linalg.generic`` as a contraction; None if it is none or has unknown bounds.
+    """Return the contraction that a ``linalg.generic`` computes; None if it does not compute one.
 
-    A contraction has a single result that is a reduction over the inputs; all indices are linear.
+    A contraction has one result, a reduction over the inputs, and reads the inputs at linear
+    functions of the loop indices. The result is also None if the trip count of a loop has no known
+    bound or that of a reduction loop is dynamic.
     """
     if generic.num_outputs != 1 or not generic.reduction_loops or generic.uses_index:
         return None

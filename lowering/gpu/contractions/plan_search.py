@@ -57,13 +57,16 @@ def plan_contraction(
     *,
     unit: MatrixUnit | None = None,
 ) -> ContractionPlan | None:
-    """Return the fastest plan for a block; None if staging does not pay.
+    """Return a block's plan with the least predicted time; None if a plan is not worthwhile.
+
+    A plan is not worthwhile if operand elements are reused too little, or if the contraction is
+    small. The result is also None if no plan fits in shared memory.
 
     Args:
-        contraction: the computation.
+        contraction: the contraction.
         threads: number of threads of the block.
         shared_limit: bytes of shared memory for staging and partial results.
-        unit: the target's matrix instruction, restricted to permitted element types.
+        unit: the target's matrix instruction, restricted to permitted element types; None for none.
     """
     if not _pays(contraction):
         return None
@@ -103,7 +106,7 @@ def _pays(contraction: Contraction) -> bool:
 
 
 def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
-    """Yield candidate tilings: numbers of results of a block and of a thread along each loop.
+    """Yield candidate tilings in which every thread computes a tile without matrix instructions.
 
     ``threads`` is the number of threads of a block.
     """
@@ -115,7 +118,7 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
 
 
 def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
-    """Yield candidate tilings for matrix instructions: results of the block and of a warp.
+    """Yield candidate tilings in which every warp computes a tile by matrix instructions.
 
     ``warps`` is the number of warps of the block.
     """
@@ -144,10 +147,11 @@ def _matrix_loops(
 
 
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
-    """Return the number of the block's results along each parallel loop, nearly square.
+    """Return the number of results that the block computes along each parallel loop.
 
-    The results form whole tiles of size ``tile``, at most ``threads`` tiles. ``extents`` has the
-    number of iterations of each parallel loop.
+    The results form whole tiles of size ``tile``, at most ``threads`` tiles, and their sizes along
+    the loops are as equal as possible. ``extents`` has the number of iterations of each parallel
+    loop.
     """
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
@@ -187,7 +191,7 @@ def _with_chunks(
 
 
 def _fetched(found: ContractionPlan) -> int:
-    """Return the bytes that a block copies to shared memory per chunk, over all operands."""
+    """Return the bytes of all operands that a block copies to shared memory per chunk."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
 
 
@@ -200,10 +204,10 @@ def _copied(found: ContractionPlan, threads: int) -> int:
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return how many iterations of the innermost reduction loop to unroll.
+    """Return the number of iterations of the innermost reduction loop to unroll.
 
-    ``span`` is the number of iterations of the first reduction loop in the part of a chunk that a
-    group of threads computes.
+    ``span`` is the number of iterations of the first reduction loop that a group of threads
+    computes per chunk.
     """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
@@ -213,7 +217,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Return the estimated cycles of a multiprocessor for an rTask's contraction by a block."""
+    """Return the estimated cycles that a multiprocessor needs to compute an rTask by this plan."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -233,9 +237,9 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Return the estimated cycles of a multiprocessor for an rTask's contraction by a block.
+    """Return the estimated cycles that a multiprocessor needs to compute an rTask by this plan.
 
-    The block uses the matrix instruction ``unit``.
+    The plan uses the matrix instruction ``unit``.
     """
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
@@ -257,18 +261,18 @@ def _rounds(found: ContractionPlan) -> int:
 def _overhead(found: ContractionPlan) -> float:
     """Return the estimated cycles for fetching all chunks and combining partial results.
 
-    The cycles are those for the results that the block computes at a time. There are partial
-    results only if several groups of threads share a chunk.
+    The estimate is for as many results as the block computes at a time. There are partial results
+    only if several groups of threads divide a chunk.
     """
     partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
     return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
 
 
 def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return (elements, width) of a thread's loads of an operand from shared memory.
+    """Return how many elements of an operand a thread loads from shared memory, and the load width.
 
-    ``elements`` is the number of elements that the thread loads per iteration of the innermost
-    reduction loop, and ``width`` the number of elements per load: 1, 2 or 4.
+    The first number is the elements per iteration of the reduction loops; the second number is the
+    elements per load: 1, 2 or 4.
     """
     contraction = found.contraction
     elements = prod(

@@ -1,4 +1,4 @@
-"""Emits loads of staged operands from shared memory: once each, as wide as alignment permits."""
+"""Emits loads of staged operands from shared memory: one load per element or aligned vector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _VECTOR = 4
 
 
 class SharedLoads:
-    """Emits loads of staged operands' elements in straight-line code, once for each element."""
+    """Emits loads of staged operands' elements from shared memory, at most one load per element.
+
+    The loads and all uses of the loaded values must be in the same straight-line code.
+    """
 
     def __init__(
         self,
@@ -27,8 +30,12 @@ class SharedLoads:
     ) -> None:
         """Create an emitter that has not loaded any elements yet.
 
-        ``boxes`` are the staged operands, and ``bases`` the index in shared memory of each
-        operand's first element.
+        Args:
+            generic: the operation whose operands are loaded.
+            plan: the operation's plan.
+            boxes: the staged operands.
+            bases: for each staged operand, the index in shared memory of the first element that the
+                thread reads.
         """
         self._operands = generic.operands
         self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
@@ -41,9 +48,10 @@ class SharedLoads:
         self._values: dict[tuple[int, int], ir.Value] = {}
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of operand ``number`` at a point, emitting its load at the first use.
+        """Return the element of operand ``number`` at the loop indices ``point``.
 
-        The value of a scalar operand is returned unchanged.
+        The first use of an element emits its load; later uses get the same value. A scalar operand
+        is returned unchanged.
         """
         if number not in self._places:
             return self._operands[number]
@@ -54,10 +62,10 @@ class SharedLoads:
         return self._values[place, offset]
 
     def _load(self, place: int, offset: int) -> None:
-        """Emit the load of an element, together with adjacent elements that the code needs too.
+        """Emit the load of an element, together with adjacent elements that the thread also reads.
 
-        ``place`` is the operand's number among the boxes, ``offset`` the element's distance from
-        the operand's base index.
+        ``place`` is the index of the operand's box; ``offset`` is the distance of the element from
+        the operand's base, in elements.
         """
         width = _VECTOR
         while width > 1:
@@ -79,9 +87,10 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the static part of a point's distance from an operand's base index, in elements.
+    """Return the static part of an element's distance from its operand's base, in elements.
 
-    It is the sum of the point's static indices, each times the stride of its loop in shared memory.
+    The element is read at the loop indices ``point``. The static part is the contribution of the
+    static loop indices to the distance in shared memory.
     """
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

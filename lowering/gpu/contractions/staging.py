@@ -1,8 +1,8 @@
 """Emits copies of operands' boxes from device to shared memory, by all threads of a block.
 
-A fetch begins before the computation that it overlaps with, and finishes after it. With
-asynchronous copies, finishing waits for them; otherwise the elements stay in registers during the
-computation, and finishing stores them.
+A fetch begins before the computation that it overlaps with, and finishes after that computation.
+With asynchronous copies, the end of a fetch is a wait for the copies. Otherwise the elements stay
+in registers during the computation, and the end of the fetch stores them to shared memory.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Box:
     """An operand's box in shared memory.
 
     Attributes:
-        staged: its shape and strides.
+        staged: the shape and the strides of the box.
         source: the operand, a memref.
-        shared: the shared memory of all its stages, a memref of rank 1.
+        shared: the shared memory of all stages of the box, a memref of rank 1.
     """
 
     staged: Staged
@@ -41,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Piece:
-    """A copy by a single thread of adjacent elements of an operand to its box in shared memory.
+    """Adjacent elements of an operand that one thread copies to the operand's box.
 
     Attributes:
         box: the operand's box in shared memory.
@@ -50,7 +50,8 @@ class Piece:
         width: number of elements.
         inside: an i1 that tells whether the elements are inside the operand; None if they always
             are.
-        mine: an i1 that tells whether this thread copies the piece; None if every thread does.
+        mine: an i1 that tells whether this thread copies a piece; None if every thread copies a
+            piece.
     """
 
     box: Box
@@ -67,25 +68,31 @@ class Piece:
 
 
 class Copies(Protocol):
-    """A target's way of copying pieces from device memory to shared memory."""
+    """Emits a target's instructions that copy pieces from device memory to shared memory."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit the beginning of a fetch; return the values that ``finish`` needs."""
+        """Emit the beginning of a fetch of ``pieces``; return the loaded values or tokens.
+
+        The returned values are an argument of ``finish``.
+        """
         ...
 
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
-        """Emit the end of a fetch of ``pieces``; ``begun`` are the values that ``begin`` returned.
+        """Emit the end of a fetch of ``pieces``; ``begun`` has the values that ``begin`` returned.
 
-        A block barrier then makes the fetched elements visible to other threads.
+        The caller then emits a block barrier, so that other threads see the fetched elements.
         """
         ...
 
 
 class RegisterCopies:
-    """Synchronous copies: loads into registers, and stores later. Every target supports these."""
+    """Emits copies through registers: first the loads, later the stores. For every target."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit loads into registers; elements outside the operand become zeros."""
+        """Emit loads of ``pieces`` into registers; return the loaded values.
+
+        Elements outside the operand become zeros.
+        """
         return [self._load(piece) for piece in pieces]
 
     def _load(self, piece: Piece) -> ir.Value:
@@ -114,17 +121,21 @@ class RegisterCopies:
 
 
 class AsyncCopies:
-    """Asynchronous copies (``cp.async``, from sm_80 on) that need no registers.
+    """Emits asynchronous copies (``cp.async``, from sm_80 on) that need no registers.
 
-    They copy at least four contiguous bytes of device memory; narrower or strided pieces, and
-    temporaries in shared memory, go through registers.
+    An asynchronous copy has at least four contiguous bytes of device memory. Narrower or strided
+    pieces, and pieces of temporaries in shared memory, are copied through registers.
     """
 
     def __init__(self) -> None:
         self._registers = RegisterCopies()
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
-        """Emit the start of the copies; elements outside the operand become zeros."""
+        """Emit the start of the asynchronous copies, and the loads of other pieces into registers.
+
+        Returns the token of the asynchronous copies, then the loaded values. Elements outside the
+        operand become zeros.
+        """
         for piece in pieces:
             if _is_async(piece):
                 self._start(piece)
@@ -144,8 +155,8 @@ class AsyncCopies:
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
         """Emit the end of a fetch: a wait for this thread's asynchronous copies.
 
-        Pieces that go through registers are stored to shared memory before. ``begun`` has the
-        token of the asynchronous copies, then the values that were loaded into registers.
+        Stores to shared memory of the pieces in registers precede the wait. ``begun`` has the token
+        of the asynchronous copies, then the values that were loaded into registers.
         """
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)
@@ -153,7 +164,7 @@ class AsyncCopies:
 
 
 def _is_async(piece: Piece) -> bool:
-    """Return whether a piece can be copied asynchronously: dense, and from device memory."""
+    """Return whether ``cp.async`` can copy a piece: contiguous, long enough, from device memory."""
     kind = piece.box.source.type
     strides, _ = kind.get_strides_and_offset()
     return piece.num_bytes >= _LEAST_ASYNC and strides[-1] == 1 and kind.memory_space is None
@@ -189,15 +200,15 @@ def pieces(
     threads: int,
     wanted: ir.Value | None = None,
 ) -> list[Piece]:
-    """Emit the indices of the pieces of a box that a thread copies; return the pieces.
+    """Return the pieces of a box that a thread copies; emit their indices.
 
     Args:
         box: the operand's box.
-        origin: the box's first index along each dimension of the operand.
-        stage: number of the stage of shared memory to copy to, 0 or 1.
-        thread: the thread's number.
+        origin: the first index of the box along each dimension of the operand.
+        stage: index of the stage (a copy of the box in shared memory) to fill, 0 or 1.
+        thread: the thread's index in the block.
         threads: number of threads of the block.
-        wanted: an i1, false to copy nothing; None to always copy.
+        wanted: an i1, false if nothing is to be copied; None to always copy.
     """
     staged = box.staged
     width = _width(box, origin)
@@ -223,10 +234,10 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return the number of adjacent elements of a box that a thread may copy at once.
+    """Return the number of adjacent elements of a box that a thread copies with one access.
 
-    It is limited by the alignment that is provable. ``origin`` has the box's first index along each
-    dimension of the operand.
+    The number is as large as the provable alignment permits. ``origin`` has the first index of the
+    box along each dimension of the operand.
     """
     width = WIDEST // box.staged.access.element_bytes
     while width > 1 and not _fits(box, origin[-1], width):
@@ -235,9 +246,9 @@ def _width(box: Box, origin: Sequence[Index]) -> int:
 
 
 def _fits(box: Box, first: Index, width: int) -> bool:
-    """Return whether pieces of ``width`` elements never cross an edge of the box or operand.
+    """Return whether accesses of ``width`` elements are aligned and inside the box and operand.
 
-    ``first`` is the box's first index along the last dimension of the operand.
+    ``first`` is the first index of the box along the last dimension of the operand.
     """
     offset = first % width if isinstance(first, int) else divisor(first) % width
     return (
@@ -249,15 +260,15 @@ def _fits(box: Box, first: Index, width: int) -> bool:
 
 
 def _is_cut(box: Box, dimension: int) -> bool:
-    """Return whether boxes may reach beyond the operand's end along a dimension."""
+    """Return whether boxes of some chunks or tiles may exceed the operand along a dimension."""
     kind = box.source.type
     return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
 
 
 def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
-    """Emit an i1 that tells whether the operand has an element at ``at``.
+    """Emit an i1 that tells whether the indices ``at`` are inside the operand.
 
-    The result is None if the operand contains the whole box.
+    Return None if the operand contains every index of every box.
     """
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))

@@ -1,4 +1,4 @@
-"""Detects transposed operands of an element-wise ``linalg.generic``."""
+"""Detects operands of an element-wise ``linalg.generic`` that are transposed against its result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
-    """Return the plan for an element-wise operation with transposed operands; None if it has none.
+    """Return the plan for transposing operands of an element-wise operation in shared memory.
 
-    The result is also None if the squares of elements to transpose do not fit in shared memory.
+    The block loads squares of a transposed operand into shared memory. The result is None if no
+    operand is transposed or if the squares do not fit in shared memory.
 
     Args:
         generic: the operation, on memrefs.
@@ -47,9 +48,10 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
 
 
 def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
-    """Return the loop along which an operand with map ``map_`` is contiguous; None without one.
+    """Return the loop along which adjacent iterations access adjacent elements of an operand.
 
-    The result is also None for an operand outside of device memory.
+    The result is None if no loop does so, or if the operand is outside of device memory. ``map_``
+    is the operand's index map.
     """
     if not is_buffer(operand) or operand.type.memory_space is not None or not operand.type.rank:
         return None
@@ -60,9 +62,9 @@ def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
 
 
 def _long_loops(generic: Structured, operand: int) -> set[int]:
-    """Return the loops over an operand's dimensions that are dynamic or long enough.
+    """Return the loops that index a dynamic or long dimension of an operand.
 
-    A static dimension is long enough with at least ``LEAST_EXTENT`` elements.
+    A static dimension is long if it has at least ``LEAST_EXTENT`` elements.
     """
     dimensions = (one for one in generic.loop_dimensions if one.operand == operand)
     return {one.loop for one in dimensions if _is_long(one)}

@@ -1,4 +1,4 @@
-"""Emits the products of a warp's tile by the target's matrix instruction."""
+"""Emits the matrix instructions that compute a warp's tile of results."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from rammer_mlir.lowering.kernels.affine import Index
 
 
 class WarpProducts(Protocol):
-    """Emits a lane's part of the products of a warp's tile, by matrix instructions.
+    """Emits one lane's code to compute a warp's tile of results by matrix instructions.
 
-    The products are added to the lane's accumulators. There is an implementation for each target.
+    The products are added to the lane's accumulators. Each target has an implementation.
     """
 
     def starts(self) -> dict[int, Index]:
-        """Return the index of the lane's first result in a tile, by loop number.
+        """Return the row and the column of the lane's first result in the warp's tile.
 
-        The loops are those over the rows and the columns of the result.
+        The keys are the indices of the loop over rows and of the loop over columns.
         """
         ...
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the matrix instructions for one k-step of a warp's tile; return the accumulators.
 
-        The k-step is the k extent of one instruction.
+        A k-step has as many iterations along k as one instruction sums.
 
         Args:
-            bases: for each operand, the index in shared memory of its first element.
-            results: the lane's accumulators before the step.
+            bases: for each operand, the index in shared memory of the first element that the warp's
+                tile reads in this k-step.
+            results: the lane's accumulators before this k-step.
         """
         ...
 
@@ -45,8 +46,8 @@ _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 def warp_products(
     plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
 ) -> WarpProducts | None:
-    """Return the emitter of products by the plan's matrix instruction, None without an instruction.
+    """Return the emitter of the plan's matrix instructions; None for a plan without them.
 
-    ``boxes`` are the staged operands, ``lane`` is the lane's number in its warp.
+    ``boxes`` are the staged operands, ``lane`` is the lane's index in its warp.
     """
     return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)

@@ -1,4 +1,4 @@
-"""Hides rKernels' buffer addresses from LLVM, to prevent hoisting out of the dispatch loop."""
+"""Hides rKernels' buffer addresses from LLVM, so that LLVM cannot hoist address arithmetic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ _GENERIC, _GLOBAL = "!llvm.ptr", "!llvm.ptr<1>"
 def read_addresses_anew(module: ir.Module) -> None:
     """Pass the buffer addresses of each rKernel through an optimization barrier for LLVM.
 
-    All rKernels are called from the same loop, on parts of the same few buffers. An address is the
-    buffer's base, plus an offset from the task table, plus an index. The bases are loop-invariant:
-    LLVM would hoist base plus constant index out of that loop, and keep the sums for all rKernels
-    in registers at the same time. So each function except the kernel copies its addresses by empty
-    inline assembly; the addresses remain in the device's address space.
+    All rKernels are called from the dispatch loop, on slices of the same few buffers. An address is
+    the buffer's base, plus an offset from the task table, plus an index. The bases are
+    loop-invariant: LLVM would hoist the sum of base and constant index out of the dispatch loop,
+    and keep these sums for all rKernels in registers at the same time. So each function except the
+    kernel copies its addresses by empty inline assembly. The copies are pointers to device memory,
+    so that LLVM does not emit generic accesses.
     """
     for operation in walk(module.operation):
         if operation.name == "llvm.func" and len(operation.regions[0].blocks):

@@ -1,4 +1,4 @@
-"""Splits indices into a dynamic and a constant part: ``i * 4 + 12`` is ``i * 4``, and 12."""
+"""Splits an index into a dynamic and a constant summand: ``i * 4 + 12`` into ``i * 4`` and 12."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class IndexParts:
 
 
 class IndexSplitter:
-    """Splits indices into parts, memoized; operations are inserted beside the index's definition.
+    """Splits indices into a dynamic and a constant part; memoizes the results.
 
-    Indices do not overflow (``index_width``), so their sums and products are those of integers.
+    New operations are inserted before the operation that defines the index. Indices do not overflow
+    (``index_width``), so their sums and products are those of mathematical integers, and may be
+    rearranged.
     """
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ def _product(left: IndexParts, right: IndexParts) -> IndexParts | None:
 
 
 def scaled(parts: IndexParts, factor: int) -> IndexParts:
-    """Emit the product of an index in parts and a constant factor."""
+    """Emit the multiplication of a split index by a constant; return the product, also split."""
     rest = parts.rest
     if rest is not None and factor != 1:
         rest = arith.muli(rest, arith.constant(rest.type, factor)) if factor else None
@@ -83,7 +85,7 @@ def scaled(parts: IndexParts, factor: int) -> IndexParts:
 
 
 def total(parts: list[IndexParts]) -> IndexParts:
-    """Emit the sum of indices in parts."""
+    """Emit the addition of split indices; return the sum, also split."""
     rest: ir.Value | None = None
     for part in parts:
         if part.rest is not None:

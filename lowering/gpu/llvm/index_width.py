@@ -1,23 +1,26 @@
 """Chooses the width of indices in a persistent kernel: 32 bits if no index can need more.
 
-A GPU has 32-bit registers: a 64-bit index takes two of them, a sum two instructions and a product
-about four. 32 bits suffice if every buffer of the kernel is shorter than ``LIMIT`` bytes, because
-an index is one of the following, none larger than the longest buffer:
+A GPU has 32-bit registers: a 64-bit index takes two registers, its addition two instructions and
+its multiplication about four. 32 bits suffice if every buffer of the kernel is shorter than
+``LIMIT`` bytes, because every index is at most the byte length of the longest buffer. An index is
+one of:
 
-- the index of an element in a buffer, along a dimension or linearized: at most its elements;
-- a byte offset into a buffer of the kernel, from the task table: at most its bytes;
-- a position in the task table, or the number of a buffer, an rKernel or a vEU;
-- the number of an rTask: each writes at least one separate byte;
-- one of these plus a loop step or an address constant, for which ``LIMIT`` leaves room below 2^31.
+- the index of an element in a buffer, along a dimension or linearized: at most the element count;
+- a byte offset into a buffer, from the task table: at most the byte length;
+- a position in the task table, or the index of a buffer, an rKernel or a vEU;
+- the index of an rTask: each rTask writes at least one byte that no other rTask writes;
+- one of the above plus a loop's step or a constant offset of an address, for which ``LIMIT`` leaves
+  room below 2^31.
 
-An index outside of its buffer (padding, the end of a cut tile) is compared with the buffer's size
-before use; offsets computed from it are not used. The comparison is unsigned, so negative indices
-compare above every size, as with 64 bits.
+An index may be outside of its buffer (padding, or a tile that extends beyond the buffer's end).
+Such an index is compared with the buffer's size before use, and offsets computed from it are not
+used. The comparison is unsigned, so that a negative index exceeds every size, with 32 bits as with
+64 bits.
 
-All of these fit in 31 bits, so sign extension and zero extension agree; LLVM's ``getelementptr``
-sign-extends an index to the width of a pointer. Values that may be larger are of type i64 from the
-task table on, with either width: step counters, the numbers of runs and the awaited steps of
-barriers.
+All valid indices fit in 31 bits, so sign extension and zero extension agree; LLVM's
+``getelementptr`` sign-extends an index to the width of a pointer. Three kinds of values may be
+larger and are always of type i64: step counters, the counts of completed runs, and the step counts
+that barriers wait for.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def index_width(module: ir.Module) -> int:
     """Return the number of bits of an index in a module's kernels, 32 or 64.
 
     Args:
-        module: contains a gpu module that is not lowered yet, whose kernels have memref arguments.
+        module: contains a gpu module before its lowering, whose kernels have memref arguments.
     """
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and not _has_short_buffers(operation):
@@ -58,8 +61,8 @@ def index_width(module: ir.Module) -> int:
 def rule_out_overflow(module: ir.Module) -> None:
     """Mark all sums, differences and products of indices as free of signed overflow.
 
-    Only then may LLVM exchange sign extension and addition, and so fold a constant part of an index
-    into the immediate offset of a load.
+    With this mark, LLVM may exchange sign extension and addition, and so fold a constant part of an
+    index into the immediate offset of a load.
     """
     never = ir.Attribute.parse("#arith.overflow<nsw>")
     for operation in walk(module.operation):

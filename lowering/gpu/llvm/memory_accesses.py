@@ -12,9 +12,10 @@ from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes, i
 
 
 def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
-    """Replace memref loads and stores by LLVM's, except those of private memory.
+    """Replace memref and vector loads and stores by loads and stores of the LLVM dialect.
 
-    Scalars and vectors of numbers are handled; other accesses are left to upstream's conversion.
+    Some accesses remain for MLIR's own conversion: those of private memory, those of elements other
+    than floats and signless integers, and those of vectors of elements narrower than a byte.
 
     Args:
         module: contains a gpu module before its conversion.
@@ -30,10 +31,10 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 
 
 def _is_plain(operation: ir.Operation) -> bool:
-    """Return whether a load or store can be lowered here, without the conversion of upstream.
+    """Return whether ``lower_memory_accesses`` replaces a load or store.
 
-    It must access floats or signless integers; vectors must have elements of at least a byte. It
-    must not access private memory, whose address space differs by target.
+    The elements must be floats or signless integers, and those of vectors at least a byte wide. The
+    memory must not be private memory, whose address space differs by target.
     """
     values = [*operation.results, *operation.operands]
     kind = next(value.type for value in values if is_buffer(value))
@@ -64,7 +65,8 @@ def _store(operation: ir.Operation, pointers: Pointers) -> None:
 def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
     """Return the guaranteed alignment of an access in bytes.
 
-    It is the attribute ``alignment`` of the operation, or an element's size without this attribute.
+    The alignment is the attribute ``alignment`` of the operation or, without this attribute, the
+    size of an element.
     """
     given = operation.attributes.get("alignment")
     return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value

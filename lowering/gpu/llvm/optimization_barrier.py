@@ -6,10 +6,10 @@ from rammer_mlir.bindings import ir
 
 
 def opaque_copy(value: ir.Value, register: str) -> ir.OpResult:
-    """Emit a copy of a value whose content is opaque to LLVM.
+    """Emit a copy of a value; LLVM cannot derive anything about the copy from the value.
 
     Args:
-        value: of a type of the LLVM dialect.
+        value: the value, of a type of the LLVM dialect.
         register: the register class, as a constraint of LLVM's inline assembly.
     """
     return ir.Operation.create(

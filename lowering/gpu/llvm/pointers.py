@@ -61,8 +61,8 @@ class Pointers:
     def element(self, buffer: Buffer, indices: Sequence[ir.Value]) -> ir.Value:
         """Emit a pointer to the element of a memref at the given indices.
 
-        The constant part of the offset is added last. Before that, the pointer may be outside of
-        the buffer; only the final pointer is known to be inside.
+        The constant part of the element's offset is added last. The pointer without the constant
+        part may be outside of the buffer; only the final pointer is known to be inside.
         """
         buffer, begin, strides = self._layout(buffer)
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
@@ -75,9 +75,9 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer to the element at index ``place``, from the sum of its two parts.
+        """Emit a pointer to the element at index ``place``, after adding both parts of the index.
 
-        This is used if the constant part is too large for a load's immediate offset.
+        Required for a constant part that is too large for the immediate offset of a load.
         """
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
@@ -85,7 +85,7 @@ class Pointers:
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
-        """Return a view's underlying buffer, its offset there, and its strides, in elements."""
+        """Return a view's underlying buffer, and the view's offset and strides, in elements."""
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:
@@ -112,12 +112,13 @@ class Pointers:
 
 
 def keep_addresses_whole(module: ir.Module, index_bits: int) -> None:
-    """Replace addresses of type index, and their casts to i64, by addresses of type i64.
+    """Compute addresses as i64 instead of as an index that is cast to i64.
 
-    An index may have fewer bits than an address, and would truncate it.
+    An index may have fewer bits than an address, and would truncate the address.
 
     Args:
-        module: uses addresses of type index only in such casts (``is_cast_of_address``).
+        module: a module in which every use of an address of type index is a cast to i64
+            (``is_cast_of_address``).
         index_bits: width of an index in the module.
     """
     pointers = Pointers(index_bits)

@@ -1,4 +1,4 @@
-"""Hides thread numbers in rKernels from LLVM, to prevent hoisting out of the dispatch loop."""
+"""Hides thread numbers in rKernels from LLVM, so that LLVM cannot hoist computations on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ThreadId:
 def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
     """Pass the thread's number in each rKernel through an optimization barrier for LLVM.
 
-    All rKernels are called from the same loop. LLVM would hoist computations on the thread's number
-    out of it, and keep the values of all rKernels in registers at the same time. So each function
-    except the kernel copies the number by empty inline assembly.
+    All rKernels are called from the dispatch loop. LLVM would hoist computations on the thread's
+    number out of the loop, and keep their results for all rKernels in registers at the same time.
+    So each function except the kernel copies the thread's number by empty inline assembly.
     """
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):
@@ -38,7 +38,7 @@ def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
 
 
 def is_in_kernel(operation: ir.Operation) -> bool:
-    """Return whether an operation of the LLVM dialect is in a kernel rather than a function."""
+    """Return whether an operation of the LLVM dialect is in a kernel, not in another function."""
     function = operation
     while function.name != "llvm.func":
         parent = function.parent

@@ -1,4 +1,4 @@
-"""Lowers the gpu dialect to LLVM IR text, by steps that both GPU targets share."""
+"""Lowers the gpu dialect to LLVM IR text, by lowering steps that both GPU targets share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
 def contract_floats(module: ir.Module) -> None:
-    """Permit LLVM to contract products and sums of a module to fma instructions."""
+    """Permit LLVM to contract a multiplication and an addition of floats to an fma instruction."""
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
         if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
@@ -60,12 +60,12 @@ def call_intrinsics(module: ir.Module) -> None:
 
 
 def check_math(module: ir.Module) -> None:
-    """Check that no math function needs a library.
+    """Check that no math function is left that would become a library call.
 
-    LLVM's code generators would abort the process on such a function.
+    LLVM's code generators would abort the process on such a call.
 
     Raises:
-        UnsupportedError: if a function does; names the function and its type.
+        UnsupportedError: if such a function is left; the message names the function and its type.
     """
     for operation in walk(module.operation):
         if operation.name == "arith.remf" or _is_unknown_math(operation.name):
@@ -114,7 +114,10 @@ def gpu_module(module: ir.Module) -> ir.Operation:
 
 
 def define_pause(module: ir.Module, body: str) -> None:
-    """Define the function that polling threads call between polls; ``body`` is its MLIR text."""
+    """Define the function that a waiting thread calls between reads of a step counter.
+
+    ``body`` is the MLIR text of the function's body, without the return.
+    """
     holder = gpu_module(module)
     block = holder.regions[0].blocks[0]
     for operation in [op.operation for op in block.operations]:

@@ -1,1 +1,1 @@
-"""Lowers an rProgram to a persistent kernel: its loop, task table and barriers."""
+"""Lowers an rProgram to a persistent kernel: its dispatch loop, task table and barriers."""

@@ -1,11 +1,17 @@
 """Emits barrier-rTasks between vEUs inside a persistent kernel (RAMMER section 4.2).
 
-A vEU's step counter counts the rTasks that it has completed in all runs so far. To publish: a block
-barrier, then a release store by one thread; each counter has a single writer, so no
-read-modify-write is needed. To wait: one thread for each awaited vEU polls with acquire loads,
-backing off; then a block barrier. Both orders are at device scope. The block barrier extends the
-release to the writes, and the acquire to the later reads, of the block's other threads, by
-causality order in PTX; where the target requires it, each thread executes a fence as well.
+A vEU's step counter counts the rTasks that the vEU has completed in all runs so far.
+
+To publish a step counter, the block executes a block barrier, then one thread stores the counter
+with release order. Each counter has a single writer, so no read-modify-write is needed.
+
+To wait for other vEUs, the block uses one thread per awaited vEU, which polls: it reads that vEU's
+step counter with acquire order until the awaited value is reached, at first without and then with
+pauses. Then the block executes a block barrier.
+
+The release and the acquire are at device scope. By causality order in PTX, the block barriers
+extend the release to the writes of the block's other threads, and the acquire to their later reads.
+Where the target requires it, each thread executes a fence as well.
 """
 
 from __future__ import annotations
@@ -50,14 +56,15 @@ _GLOBAL = 1
 
 
 def declare_pause() -> None:
-    """Declare the function that a polling thread calls between polls."""
+    """Declare the function that a waiting thread calls between reads of a step counter."""
     func.FuncOp(PAUSE, ir.FunctionType.get([], []), visibility="private")
 
 
 def define_await(layout: KernelLayout) -> None:
-    """Define the function ``AWAIT(counters, table, at, n, run)``, which awaits step counters.
+    """Define ``AWAIT(counters, table, at, n, run)``, by which a vEU waits for other vEUs.
 
-    The function waits for the n pairs (vEU, steps) of the task table from position ``at`` on.
+    The function waits for n pairs (vEU, steps), which are in the task table from position ``at``
+    on: until each vEU has completed that number of steps in the current run.
     """
     position = ir.IndexType.get()
     kinds = [layout.counters_type, layout.table_type, position, position, i64()]
@@ -72,10 +79,10 @@ def define_await(layout: KernelLayout) -> None:
 
 
 def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
-    """Emit a loop that polls until the counter has the awaited value.
+    """Emit a loop that polls (reads) the awaited counter until it reaches the awaited value.
 
-    The first polls follow each other at once: most waits are short, and a pause may last twice its
-    time.
+    The first polls follow each other without a pause: most waits are short, and a pause may last
+    twice as long as requested.
     """
     loop = scf.WhileOp([i64()], [word(0)])
     before, after = (region.blocks.append(i64()) for region in (loop.before, loop.after))
@@ -87,9 +94,9 @@ def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
 
 
 def paused_after(polls: ir.Value) -> ir.Value:
-    """Emit the pause after poll number ``polls``, if any; return the number of the next poll.
+    """Emit the pause after a poll (a read of a step counter); return ``polls + 1``.
 
-    The first ``_EAGER_POLLS`` polls have no pause.
+    ``polls`` is the index of the poll. The first ``_EAGER_POLLS`` polls have no pause.
     """
     with when(compare("sge", polls, word(_EAGER_POLLS))):
         call(PAUSE)
@@ -97,9 +104,10 @@ def paused_after(polls: ir.Value) -> ir.Value:
 
 
 def define_publish(layout: KernelLayout) -> None:
-    """Define the function ``PUBLISH(counters, vEU, done)``, which publishes a step counter.
+    """Define the function ``PUBLISH(counters, vEU, done)``, which stores a step counter.
 
-    It tells the other vEUs that this vEU has completed ``done`` rTasks in all runs so far.
+    The counter's new value ``done`` tells the other vEUs that this vEU has completed ``done``
+    rTasks in all runs so far, and that they may read the results.
     """
     with function(PUBLISH, [layout.counters_type, i64(), i64()]) as (counters, veu, done):
         fence(layout.target, "release")
@@ -113,8 +121,10 @@ def define_publish(layout: KernelLayout) -> None:
 class AwaitedStep:
     """A step counter that a thread awaits.
 
-    The fields are the number of the counter's vEU, the least value for which the thread waits, and
-    the address of the counter.
+    Attributes:
+        veu: index of the vEU whose counter is awaited.
+        wanted: least value of the counter that ends the wait.
+        counter: address of the counter.
     """
 
     veu: ir.Value
@@ -136,9 +146,9 @@ def awaited_step(
         layout: the layout of the kernel.
         counters: all step counters.
         table: the task table.
-        at: position of a barrier's pairs in the table.
-        pair: the pair's number in the barrier.
-        run: the number of the run, from 0.
+        at: position of the barrier's first pair in the task table.
+        pair: index of the pair among the barrier's pairs.
+        run: index of the program's run, from 0.
     """
     position = add(at, multiply(pair, index(2)))
     steps_at = offset(position, 1)
@@ -149,9 +159,9 @@ def awaited_step(
 
 
 def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
-    """Emit the address of a vEU's step counter, for atomic loads.
+    """Emit the address of a vEU's step counter, for atomic loads and stores.
 
-    The memref dialect has no atomic loads.
+    The memref dialect has no atomic loads and stores.
     """
     place = multiply(veu, word(COUNTER_WORDS))
     return element(global_pointer(counters), place, i64())

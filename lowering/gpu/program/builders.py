@@ -1,6 +1,6 @@
 """Builds operations of persistent kernels at the current insertion point.
 
-Words are i64; positions in memory and numbers of rTasks are of type ``index``.
+Words of the task table are of type i64; positions in memory and rTask ids are of type ``index``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def words_type(count: int) -> ir.MemRefType:
-    """Return the type of a buffer of ``count`` words."""
+    """Return the memref type of a buffer of ``count`` words, each an i64."""
     return ir.MemRefType.get([count], i64())
 
 
 def bytes_type(count: int, space: str | None = None) -> ir.MemRefType:
-    """Return the type of a buffer of ``count`` bytes, in the memory space ``space`` if given."""
+    """Return the memref type of a buffer of ``count`` bytes in memory space ``space``.
+
+    Without ``space``, the buffer is in the default memory space.
+    """
     memory = None if space is None else ir.Attribute.parse(space)
     return ir.MemRefType.get([count], ir.IntegerType.get_signless(8), memory_space=memory)
 
@@ -61,7 +64,7 @@ def multiply(left: ir.Value, right: ir.Value) -> ir.Value:
 
 
 def compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Emit the comparison by ``predicate`` of ``arith.cmpi``; return an i1."""
+    """Emit the ``arith.cmpi`` with predicate ``predicate``, such as "slt"; return the i1."""
     return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
 
 
@@ -86,7 +89,7 @@ def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Val
 def function(
     name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
 ) -> Generator[Sequence[ir.Value]]:
-    """Emit a private function ``name``; the ``with`` block emits its body and its return.
+    """Emit a private function ``name``; the ``with`` block emits the function's body and return.
 
     Yield the function's arguments.
     """

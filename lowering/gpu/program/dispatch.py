@@ -1,8 +1,9 @@
 """Emits the persistent kernel, in which each block executes the records of its vEU.
 
-Long programs get a loop over the task table with a call for each distinct rKernel; short programs
-get straight-line code for each vEU, with constant buffers and rTask ids. In both forms the waits of
-barriers remain in the table, because different threads read them.
+Long programs get a loop over the task table with a call for each distinct rKernel. Short programs
+get straight-line code for each vEU, in which buffers and rTask ids are constants. In both cases a
+barrier reads the awaited vEUs and steps from the task table, because each thread of the block reads
+another pair.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ In straight-line code, each call may be inlined.
 def define_kernel(layout: KernelLayout, straight_line_limit: int = STRAIGHT_LINE_LIMIT) -> None:
     """Define the persistent kernel of a program at the current insertion point.
 
-    Programs of at most ``straight_line_limit`` records get straight-line code.
+    A program of at most ``straight_line_limit`` records becomes straight-line code instead of a
+    dispatch loop.
     """
     frame = KernelFrame(layout)
     with ir.InsertionPoint(frame.entry):
@@ -91,10 +93,12 @@ def _straight_run(frame: KernelFrame, placed: PlacedRun) -> None:
 
 @dataclass(frozen=True)
 class _Fetched:
-    """A record in registers: its position in the task table, and its first words.
+    """A record of the task table in registers.
 
-    All words of a run record are here. Of a barrier record, only the first two are; the other words
-    are not part of the record's header and are ignored.
+    Attributes:
+        position: position of the record in the task table.
+        words: the ``RUN_WORDS`` words from that position on. A barrier record uses only the first
+            two words; the other words are ignored.
     """
 
     position: ir.Value
@@ -102,15 +106,15 @@ class _Fetched:
 
     @property
     def values(self) -> list[ir.Value]:
-        """The position and the words, in the order of the loop-carried values."""
+        """The position and the words, in the order of the dispatch loop's carried values."""
         return [self.position, *self.words]
 
 
 class _DispatchLoop:
-    """The loop over the records of the vEU that the block executes, up to its end record.
+    """The loop over the records of the block's vEU; the vEU's end record ends it.
 
-    A record is fetched before the wait or the publication that precedes it, to hide the latency of
-    the table.
+    The loop fetches the next record before it waits for other vEUs or publishes the step counter,
+    to hide the latency of the task table.
     """
 
     def __init__(self, frame: KernelFrame) -> None:
@@ -136,7 +140,7 @@ class _DispatchLoop:
         return _Fetched(position, words)
 
     def _execute(self, record: _Fetched) -> _Fetched:
-        """Emit the execution of a record; return the next one."""
+        """Emit the execution of a record; return the record that follows."""
         kinds = [value.type for value in record.values]
         kernels = self._layout.program.kernels
         switch = scf.IndexSwitchOp(kinds, as_index(record.words[0]), range(len(kernels)))
@@ -149,10 +153,11 @@ class _DispatchLoop:
         return _Fetched(position, words)
 
     def _run(self, number: int, record: _Fetched) -> _Fetched:
-        """Emit a record's rTasks of rKernel ``number``, and a publication if the record has one.
+        """Emit the rTasks of a run record, and the publication if the record has one.
 
-        Returns the next record, which is fetched after the rTasks: a record that is live across an
-        rKernel takes registers there.
+        The record calls rKernel ``number``. The publication stores the vEU's step counter. Returns
+        the record that follows. This record is fetched after the rTasks, because its words would
+        occupy registers during the rKernel.
         """
         table, kernel = self._frame.table, self._layout.program.kernels[number].name
         _, first, count, arguments = (as_index(value) for value in record.words[:4])
@@ -177,9 +182,12 @@ class _DispatchLoop:
     def _buffer(self, kernel: int, argument: int, arguments: ir.Value) -> ir.Value:
         """Emit code that selects the buffer of an rKernel's argument; return the buffer.
 
-        ``kernel`` and ``argument`` are the numbers of the rKernel and of its argument. If rTasks of
-        the rKernel use different buffers for it, the buffer's number is read from the task table,
-        in which the arguments of a record's rTasks begin at position ``arguments``.
+        Args:
+            kernel: index of the rKernel.
+            argument: index of the argument.
+            arguments: position in the task table of the arguments of the current record. If rTasks
+                of the rKernel use different buffers for the argument, the buffer's index is read
+                there.
         """
         kind = bytes_type(DYNAMIC)
         numbers = self._buffers_of(kernel, argument)
@@ -189,7 +197,10 @@ class _DispatchLoop:
         return choose_buffer(self._frame, which, numbers, kind)
 
     def _buffers_of(self, kernel: int, argument: int) -> list[int]:
-        """Return the numbers of the kernel's buffers to which an rKernel's argument may refer."""
+        """Return the indices of the buffers that argument ``argument`` of an rKernel may refer to.
+
+        A buffer's index is its position in ``KernelLayout.buffers``.
+        """
         slots = {
             operator.slots[argument]
             for operator in self._layout.program.operators
@@ -198,9 +209,9 @@ class _DispatchLoop:
         return sorted({self._layout.buffers.index((slot.base, slot.index)) for slot in slots})
 
     def _barrier(self, record: _Fetched) -> _Fetched:
-        """Emit a barrier's wait for its pairs; return the next record.
+        """Emit the wait of a barrier record; return the record that follows.
 
-        If the watchdog has stopped the program, the next record ends the vEU's list.
+        If the watchdog has stopped the program, the returned record is an end record.
         """
         at, count = offset(record.position, WAITS_AT), as_index(record.words[1])
         following = self._fetch(add(at, multiply(count, index(2))))

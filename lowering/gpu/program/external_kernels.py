@@ -1,9 +1,9 @@
 """Defines external rKernels on a GPU: functions for a block's threads that call external code.
 
 The declaration of an external rKernel gets a body that calls ``void symbol(int64_t rtask, int32_t
-thread, int32_t threads, T *buffers...)``, which stays declared until the code is linked. Thread
-number and block size are arguments, so that the same LLVM IR, without intrinsics, works for every
-GPU and for the emulator.
+thread, int32_t threads, T *buffers...)``. This symbol remains undefined until the external code is
+linked. The thread's index and the block size are arguments, so that the same LLVM IR works for
+every GPU and for the emulator, without intrinsics.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ _OWN_SYMBOLS = (GPU_ENTRY, AWAIT, PUBLISH, PAUSE)
 
 
 def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[str]:
-    """Define bodies of external rKernels that call their code, in place; return their names.
+    """Define the bodies of a module's external rKernels, in place; return the rKernels' names.
+
+    Each body calls the rKernel's external code.
 
     Args:
         module: at the `program` stage.
         target: the GPU, with the block size of the whole program.
 
     Raises:
-        TargetError: if code has a form, state, grain or symbol that the target does not support.
-        PassError: if a symbol is called with different numbers of buffers.
+        TargetError: if external code has a form, state, grain or symbol that the target does not
+            support.
+        PassError: if two rKernels pass different counts of buffers to the same symbol.
     """
     kernels = external_kernels(module)
     for kernel in kernels:
@@ -76,7 +79,7 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
 def _declare(symbol: str, count: int) -> None:
     """Declare the convergent function ``symbol``, called together by all threads of a block.
 
-    It takes an i64, two i32 and ``count`` pointers to buffers.
+    The function takes an i64, two i32 and ``count`` pointers to buffers.
     """
     kinds = [i64(), i32(), i32(), *[pointer()] * count]
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)

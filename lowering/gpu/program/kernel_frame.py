@@ -1,4 +1,4 @@
-"""Emits the frame of a persistent kernel: its arguments, and the prologue of every block."""
+"""Emits a persistent kernel's signature, and the prologue that computes the run's index."""
 
 from __future__ import annotations
 
@@ -38,17 +38,16 @@ class KernelFrame:
 
     Attributes:
         layout: the program and the types of the kernel's arguments.
-        entry: the kernel's only block, which the frame leaves without a terminator.
+        entry: the kernel's only MLIR block; it has no terminator yet.
         table: the task table.
-        veu: the block's number.
-        base: the vEU's step counter before this run.
-        run: the number of the run, from 0.
-        total_at: position in the task table of the word that has the vEU's number of rTasks per
-            run.
+        veu: index of the GPU block, which is also the index of its vEU.
+        base: value of the vEU's step counter before this run.
+        run: index of the program's run, from 0.
+        total_at: position in the task table of the vEU's rTask count per run.
     """
 
     def __init__(self, layout: KernelLayout) -> None:
-        """Define the kernel at the current insertion point, and read the number of the run."""
+        """Define the kernel at the current insertion point; emit the index of the run."""
         self.layout = layout
         kinds = layout.argument_types()
         self.entry = _define_kernel(layout, list(kinds.values()))
@@ -71,10 +70,10 @@ class KernelFrame:
         return memref.view(bytes_type(own), self._arguments[SCRATCHES], start, [])
 
     def _read_run(self) -> None:
-        """Emit the number of this vEU's completed runs: its counter divided by its rTasks per run.
+        """Emit the count of the vEU's completed runs, which is the index of this run.
 
-        The counter is the only state, so a captured launch can be replayed without work of the
-        host.
+        The count is the vEU's step counter divided by the vEU's rTask count per run. The kernel
+        needs no other state, so a captured launch can be replayed without an update by the host.
         """
         counter = multiply(self.veu, index(COUNTER_WORDS))
         self.base = load_word(self._arguments[COUNTERS], counter)
@@ -85,7 +84,7 @@ class KernelFrame:
         gpu.barrier()
 
     def buffer(self, buffer: Buffer) -> ir.Value:
-        """Return the kernel's argument for ``buffer``, a pair of base and number."""
+        """Return the kernel's argument for ``buffer``, a pair (kind of memory, index)."""
         return self._arguments[argument_name(*buffer)]
 
     def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
@@ -97,9 +96,9 @@ class KernelFrame:
     ) -> None:
         """Emit a loop that calls rKernel ``kernel`` for rTasks ``first`` to ``limit`` (exclusive).
 
-        ``buffers`` are the rKernel's arguments. If the rKernel uses temporaries, a block barrier
-        separates its rTasks, which overwrite them; the rTasks are independent otherwise. The caller
-        emits the block barrier after the last rTask, by ``publish`` or ``meet``.
+        ``buffers`` are the rKernel's arguments. The rTasks are independent, except that rTasks with
+        temporaries use the same memory for them; then a block barrier separates consecutive rTasks.
+        The caller emits the block barrier after the last rTask, by ``publish`` or ``meet``.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:
@@ -109,24 +108,25 @@ class KernelFrame:
             call(kernel, task, *buffers, self._shared, self._scratch)
 
     def meet(self) -> None:
-        """Emit a block barrier: later rTasks of the vEU see the results of earlier ones."""
+        """Emit a block barrier, so that the vEU's next rTasks see earlier rTasks' results."""
         gpu.barrier()
 
     def publish(self, done: ir.Value) -> None:
-        """Emit the publication of the vEU's step counter with the value ``done``."""
+        """Emit the store of ``done`` in the vEU's step counter, with release order."""
         call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
 
     def wait(self, at: ir.Value, count: ir.Value) -> None:
-        """Emit the wait for ``count`` pairs (vEU, steps) of the task table.
+        """Emit a wait for other vEUs, listed as ``count`` pairs (vEU, steps) in the task table.
 
-        ``at`` is the position of the first pair in the table.
+        ``at`` is the position of the first pair in the task table.
         """
         call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
 
     def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit the wait for ``count`` pairs (vEU, steps) from position ``at`` of the task table.
+        """Emit a wait for other vEUs that ends early if the watchdog stops the program.
 
-        Returns an i1 that tells whether the watchdog stopped the program.
+        The task table has ``count`` pairs (vEU, steps) from position ``at`` on. Returns an i1 that
+        tells whether the watchdog stopped the program.
         """
         arguments = [self._arguments[COUNTERS], self.table, at, count, self.run]
         arguments += [self._arguments[WATCH], self._veu_word]
@@ -153,7 +153,10 @@ def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.B
 def typed_view(
     source: ir.Value, start: ir.Value, kind: BufferType, target: ir.MemRefType
 ) -> ir.Value:
-    """Emit a view of type ``target`` of a buffer of the kernel, from byte ``start`` on."""
+    """Emit a view of a kernel's buffer that begins ``start`` bytes after the buffer's beginning.
+
+    ``target`` is the view's type; ``kind`` has its layout and its number of elements.
+    """
     flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
     return memref.reinterpret_cast(
         target, flat, [], [], [], [kind.offset], list(kind.shape), list(kind.strides)
@@ -163,9 +166,10 @@ def typed_view(
 def choose_buffer(
     frame: KernelFrame, which: ir.Value, numbers: list[int], kind: ir.MemRefType
 ) -> ir.Value:
-    """Emit the selection of the kernel's buffer number ``which``, cast to type ``kind``.
+    """Emit the selection of one of the kernel's buffers by its index ``which``; return the buffer.
 
-    ``numbers`` are the possible buffer numbers.
+    ``numbers`` are the possible values of ``which``, indices in ``KernelLayout.buffers``. The
+    buffer is cast to type ``kind``.
     """
     switch = scf.IndexSwitchOp([kind], which, numbers[:-1])
     for number, block in zip(numbers, [*switch.case_blocks, switch.default_block], strict=True):

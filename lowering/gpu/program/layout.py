@@ -26,15 +26,18 @@ from rammer_mlir.programs.records import Program
 class KernelLayout:
     """The data from which a persistent kernel is built.
 
+    A buffer is identified by its kind of memory (input, output, constant or arena) and its index
+    among the buffers of that kind.
+
     Attributes:
         target: the GPU.
-        program: the schedule.
+        program: the scheduled program.
         table: the task table of the program's first launch.
-        buffer_bytes: size of each of the kernel's buffers, in the order of their numbers; a key is
-            a pair of the buffer's base and its number among the buffers of that base.
+        buffer_bytes: size in bytes of each of the kernel's buffers, in the order in which the task
+            table numbers the buffers.
         kernels: types of the rKernels' arguments, and sizes of shared and scratch memory.
-        table_words: number of words of the longest task table among the kernel's launches.
-        watchdog: number of polls after which a waiting vEU stops the program, 0 for none.
+        table_words: number of words of the longest task table among the program's launches.
+        watchdog: number of polls after which a waiting vEU stops the program; 0 for no watchdog.
     """
 
     target: GpuTarget
@@ -52,9 +55,9 @@ class KernelLayout:
 
     @property
     def buffers(self) -> list[Buffer]:
-        """The kernel's buffers in the order of their numbers: inputs, outputs, constants, arena.
+        """The kernel's buffers in the order of their indices: inputs, outputs, constants, arena.
 
-        A buffer is a pair of its base and its number among the buffers of that base.
+        Each is a pair of its kind of memory and its index among the buffers of that kind.
         """
         return list(self.buffer_bytes)
 
@@ -65,26 +68,26 @@ class KernelLayout:
 
     @property
     def counter_words(self) -> int:
-        """The number of words of all step counters."""
+        """The total number of words of the step counters of all vEUs."""
         return self.num_veus * COUNTER_WORDS
 
     @property
     def counters_type(self) -> ir.MemRefType:
-        """The type of the step counters."""
+        """The memref type of the array of all step counters."""
         return words_type(self.counter_words)
 
     @property
     def table_type(self) -> ir.MemRefType:
-        """The type of the task table."""
+        """The memref type of the task table."""
         return words_type(self.table_words)
 
     @property
     def watch_type(self) -> ir.MemRefType:
-        """The type of the watchdog's buffer."""
+        """The memref type of the buffer in which the watchdog reports a wait that is too long."""
         return words_type(watch_words(self.num_veus))
 
     def argument_types(self) -> dict[str, ir.MemRefType]:
-        """Return the types of the kernel's arguments by name, in the order of the arguments."""
+        """Return the memref type of each kernel argument by name, in the order of the arguments."""
         kinds = {argument_name(*b): bytes_type(size) for b, size in self.buffer_bytes.items()}
         kinds[SCRATCHES] = bytes_type(self.scratch_bytes)
         kinds[COUNTERS] = self.counters_type
@@ -94,7 +97,7 @@ class KernelLayout:
         return kinds
 
     def argument_bytes(self) -> dict[str, int]:
-        """Return the bytes of the kernel's arguments by name, in the order of the arguments."""
+        """Return the bytes of each kernel argument by name, in the order of the arguments."""
         return {
             name: kind.shape[0] * ir.IntegerType(kind.element_type).width // 8
             for name, kind in self.argument_types().items()

@@ -63,18 +63,18 @@ class GpuProgram:
 
     Attributes:
         target: the GPU that the kernel is compiled for.
-        block_threads: threads of each block.
-        arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
-            ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
-            launch) and ``table``.
-        argument_bytes: size of each argument.
+        block_threads: number of threads of each block.
+        arguments: names of the kernel's arguments in order, each a pointer: ``inputN``,
+            ``outputN``, ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before
+            the first launch) and ``table``; with a watchdog also its buffer.
+        argument_bytes: size of each argument's buffer in bytes.
         constants: the bytes of all weights.
-        program: the schedule.
+        program: the scheduled program.
         tables: the task tables, an int64 array with a row of words for each launch.
-        proof: the places of values in memory and the accesses of rTasks, to check the schedule.
-        shared_bytes: static shared memory of a block.
-        inouts: the inputs that are changed in place.
-        modules: external code that rKernels call.
+        proof: the slots of values in memory and the accesses of rTasks, to check the schedule.
+        shared_bytes: bytes of static shared memory of a block.
+        inouts: names of the inputs (``inputN``) that the kernel updates in place.
+        modules: modules of external code that rKernels call.
     """
 
     target: GpuTarget
@@ -91,7 +91,10 @@ class GpuProgram:
 
     @property
     def num_veus(self) -> int:
-        """The number of blocks of a launch; with a single launch, all are resident at once."""
+        """The number of blocks of a launch.
+
+        If the whole program is one launch, all blocks must be resident at the same time.
+        """
         return self.program.num_veus
 
     def image(
@@ -101,10 +104,14 @@ class GpuProgram:
         resources: KernelResources | None = None,
         summary: str = "",
     ) -> GpuImage:
-        """Return the GPU data of an artifact: everything except the kernel's code.
+        """Return the part of an artifact that describes the GPU program, except the kernel's code.
 
-        ``resources`` are the registers and memory of the kernel, None if only the driver determines
-        them. ``summary`` is the schedule as text for users, empty by default.
+        Args:
+            signature: names, shapes and dtypes of inputs and outputs.
+            code_kind: the kind of the kernel's code.
+            resources: the kernel's registers and memory; None if they are unknown until the driver
+                compiles the kernel.
+            summary: the schedule as text for users.
         """
         return GpuImage(
             target=self.target.name,
@@ -142,16 +149,17 @@ def lower_to_gpu(
     Returns the data for launching the kernel.
 
     Args:
-        module: rPrograms, rKernels and a planned arena.
-        weights: arrays by argument number of the entry function.
+        module: contains rPrograms, rKernels and a planned arena.
+        weights: arrays of the weights, by argument index of the entry function.
         num_veus: number of blocks of the kernel.
         target: the GPU.
-        straight_line_limit: most records of a program for straight-line code.
-        modules: external code that its rKernels call.
-        watchdog: number of polls of a step counter after which a waiting vEU stops the program, 0
-            for none.
-        per_operator: launch the kernel once per rProgram, for a plan with an rProgram for each
-            operator, instead of once in total.
+        straight_line_limit: a program of at most this number of records becomes straight-line code
+            instead of a dispatch loop.
+        modules: modules of external code that the rKernels call.
+        watchdog: number of polls of a step counter after which a waiting vEU stops the program; 0
+            for no watchdog.
+        per_operator: launch the kernel once per rProgram instead of once in total; the module must
+            have an rProgram for each operator.
 
     Raises:
         TargetError: if rKernels are written for blocks, or for subgroups, of different sizes.
@@ -201,10 +209,13 @@ def _native(program: Program) -> Program:
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
-    """Return the target with the block size that rKernels are written for, or unchanged if none is.
+    """Return the target with the block size that rKernels are written for.
+
+    Return the target unchanged if no rKernel is written for a certain block size.
 
     Raises:
-        TargetError: if they are written for blocks, or for subgroups, of different sizes.
+        TargetError: if two rKernels are written for blocks of different sizes, or an rKernel for
+            subgroups of another size than the target's.
     """
     for kernel in kernels:
         if SUBGROUP in kernel.attributes:
@@ -236,9 +247,9 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
-    """Return the bytes of each of the kernel's buffers: inputs, outputs, constants, arena.
+    """Return the size in bytes of each buffer of the kernel: inputs, outputs, constants, arena.
 
-    ``constant_bytes`` is the size of all weights.
+    ``constant_bytes`` is the total size of all weights.
     """
     main = entry_function(module)
     signature = ir.TypeAttr(main.operation.attributes["function_type"]).value
@@ -259,7 +270,7 @@ def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
 
 
 def _inouts(module: ir.Module) -> tuple[str, ...]:
-    """Return the names of the inputs that are marked as changed in place."""
+    """Return the names (``inputN``) of the inputs marked ``rtask.inout``: updated in place."""
     inputs = [
         marks for marks in argument_attributes(entry_function(module))
         if not marks.keys() & {CONSTANT, ARENA, "rtask.output"}
@@ -278,10 +289,10 @@ def _erase_schedule(module: ir.Module) -> None:
 def _lower_kernels(
     module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
 ) -> MappedKernels:
-    """Map every rKernel to a block's threads, in place; return the arguments of the rKernels.
+    """Distribute every rKernel over a block's threads, in place; return the rKernels' arguments.
 
-    ``external`` has the names of rKernels with external code. They may use shared memory, so a
-    block barrier follows each of their rTasks.
+    ``external`` has the names of rKernels with external code. External code may use shared memory,
+    so a block barrier follows each rTask of these rKernels.
     """
     kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
@@ -296,9 +307,9 @@ def _lower_kernels(
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
-    """Mark each argument of the rKernels with a number of bytes that divides its address.
+    """Mark each argument of the rKernels with its alignment in bytes: a divisor of its address.
 
-    The number divides the addresses of the argument in all rTasks.
+    The alignment holds for the addresses of the argument in all rTasks.
     """
     known: dict[str, list[int]] = {}
     for operator in program.operators:

@@ -1,11 +1,15 @@
 """Emits barrier-rTasks with a timeout, to report a stuck wait instead of hanging the launch.
 
-A waiting thread counts its polls. The first thread of the launch to exceed the limit writes a
-report; it and all threads that time out later leave their loops, and each block skips to the end of
-its list, so that the kernel ends normally and the host reads the report. The decision is made per
-block: its word is written before a block barrier and read between that barrier and the next.
+A waiting thread counts its polls (reads of the awaited step counter). The first thread of the
+launch whose count reaches the limit writes a report to the watchdog's buffer. Then the other
+waiting threads of the launch stop polling too, and each waiting block skips to the end of its vEU's
+list, so that the kernel ends normally and the host reads the report.
 
-Words of the buffer: see ``rammer_mlir.programs.native_interface``.
+All threads of a block must take the same decision. For this, the buffer has a word per vEU. A
+thread that timed out sets the word before a block barrier; all threads of the block read the word
+after that barrier and before a second barrier.
+
+For the words of the buffer, see ``rammer_mlir.programs.native_interface``.
 """
 
 from __future__ import annotations
@@ -37,10 +41,11 @@ from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 
 
 def define_watched_await(layout: KernelLayout) -> None:
-    """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
+    """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, a wait that can time out.
 
-    The function waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and
-    returns an i1 that tells whether the program is stopped.
+    The function waits for n pairs (vEU, steps), which are in the task table from position ``at``
+    on: until each vEU has completed that number of steps in the current run. It returns an i1 that
+    tells whether the watchdog stopped the program.
     """
     position = ir.IndexType.get()
     kinds = [
@@ -65,7 +70,13 @@ def define_watched_await(layout: KernelLayout) -> None:
 
 @dataclass(frozen=True)
 class _Waiter:
-    """The waiting vEU, the position of its barrier's pairs in the table, and the run's number."""
+    """A waiting vEU.
+
+    Attributes:
+        veu: index of the vEU.
+        position: position in the task table of the first pair of the vEU's barrier.
+        run: index of the program's run, from 0.
+    """
 
     veu: ir.Value
     position: ir.Value
@@ -73,7 +84,7 @@ class _Waiter:
 
 
 class _Watch:
-    """The watchdog's buffer; its first word counts the threads that timed out."""
+    """The watchdog's buffer; the first word of the buffer counts the threads that timed out."""
 
     def __init__(self, layout: KernelLayout, buffer: ir.Value) -> None:
         self._limit, self._scope = layout.watchdog, layout.target.scope
@@ -81,9 +92,10 @@ class _Watch:
         self.claims = global_pointer(buffer)
 
     def poll(self, awaited: AwaitedStep) -> None:
-        """Emit a loop that polls until the counter has the awaited value, or a wait is too long.
+        """Emit a loop that reads a step counter until the awaited value or a timeout.
 
-        The wait is too long if any thread of the launch has reached the limit of polls.
+        The loop ends without the awaited value if this thread has reached the limit of polls, or
+        another thread of the launch has timed out.
         """
         loop = scf.WhileOp([i64()], [word(0)])
         before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
@@ -97,10 +109,10 @@ class _Watch:
             scf.YieldOp([paused_after(after.arguments[0])])
 
     def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
-        """Emit code that stops the waiting vEU if a step counter is still too low after the poll.
+        """Emit code that stops the waiting vEU if the awaited value was not reached by the polls.
 
-        The first thread of the launch that finds this also writes the watchdog's report. ``mark``
-        is the address of the vEU's word in the watchdog's buffer, which is set to 1.
+        The code sets the vEU's word in the watchdog's buffer, at address ``mark``, to 1. The first
+        thread of the launch that times out also writes the watchdog's report.
         """
         seen = load_acquire(awaited.counter, self._scope)
         with when(compare("slt", seen, awaited.wanted)):

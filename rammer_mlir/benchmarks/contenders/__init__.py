@@ -1,5 +1,5 @@
-"""Run models with our compiler and with the implementations that it is compared with.
+"""Run models with this compiler and with the implementations that it is compared with.
 
-Each module is imported only when its contender is opened, and has a class that opens an ONNX file
-for a number of threads and runs it: see ``Contender``.
+Each implementation has a Python module, with a class that loads an ONNX file and runs it with a
+given number of threads: see ``Contender``. The module is imported only when the class is used.
 """

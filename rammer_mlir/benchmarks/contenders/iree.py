@@ -74,8 +74,10 @@ class Iree:
 def _compile(model: Path, code: Path, weights: Path) -> None:
     """Compile the ONNX file ``model``; write the files ``code`` and ``weights``.
 
-    The code is renamed into place only when it is complete. Raises TargetError if a tool of IREE
-    fails.
+    The code is written to a temporary file, which is renamed to ``code`` when it is complete.
+
+    Raises:
+        TargetError: if a tool of IREE fails.
     """
     text, unfinished = model.with_suffix(".mlir"), code.with_suffix(".part")
     externalize = ("--externalize-params", "--save-params-to", str(weights))
@@ -89,7 +91,8 @@ def _call(module: str, *arguments: str | Path) -> None:
     """Run the Python module ``module`` of IREE with command-line ``arguments``.
 
     Raises:
-        TargetError: if it fails; the message has its first error line.
+        TargetError: if the module fails; the message has the first line of the module's output that
+            reports an error.
     """
     command = [sys.executable, "-m", module, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)

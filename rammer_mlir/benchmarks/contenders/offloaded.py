@@ -1,4 +1,4 @@
-"""Run a model with our own compiler, with some regions compiled by foreign code generators."""
+"""Run a model with this compiler, with some regions compiled by foreign code generators."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ _COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
 class RunSeconds:
     """Seconds of the fastest of ``RECORDS`` recorded runs, by kind of work.
 
-    Times of vEUs are averaged over the vEUs, so that the other times add up to ``total``.
+    A kind's time is averaged over the vEUs. ``total`` is the sum of ``foreign``, ``own``,
+    ``copies``, ``invocation`` and ``host``.
 
     Attributes:
-        total: the whole run.
-        foreign: rTasks of the code generator.
-        own: rTasks of the compiler, without copies.
-        copies: rTasks of the compiler that only move data.
-        invocation: waits at barriers, launches, and idle vEUs.
-        host: work outside of compiled programs.
-        rtasks: number of rTasks of the code generator, not a time.
+        total: time of the run.
+        foreign: time of rTasks that foreign code computes.
+        own: time of rTasks of this compiler's rKernels, without ``copies``.
+        copies: time of rTasks of this compiler's rKernels that only move data.
+        invocation: time of waits at barriers, launches, and idle vEUs.
+        host: time outside of compiled programs.
+        rtasks: number of rTasks that foreign code computes.
     """
 
     total: float
@@ -64,7 +65,7 @@ class StartupSeconds:
 class Offloaded:
     """A model compiled for the CPU, some of whose regions foreign code generators compute.
 
-    It may be a host program of several parts.
+    The model may be a host program of several parts.
     """
 
     def __init__(
@@ -76,16 +77,16 @@ class Offloaded:
         plugins: Sequence[str] = (),
         module_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Compile an ONNX file by measured costs, without the cache of programs.
+        """Compile an ONNX file with measured costs; do not use the cache of compiled programs.
 
         Args:
-            model: the file.
+            model: the ONNX file.
             threads: number of vEUs.
-            codegens: names of code generators, separated by commas; empty for the compiler's own
-                rKernels only.
-            choice: ``always`` or ``cost``, the option ``offload_choice``.
+            codegens: names of code generators, separated by commas; empty to use only rKernels of
+                this compiler.
+            choice: the compile option ``offload_choice``: ``always`` or ``cost``.
             plugins: modules or files that register code generators.
-            module_options: values of code generators' own options, by name.
+            module_options: values of options that the code generators declare, by name.
         """
         load_plugins(plugins)
         begin = time.perf_counter()
@@ -110,10 +111,10 @@ class Offloaded:
         return StartupSeconds(self._compiling, self._first_run or 0.0)
 
     def kept_regions(self) -> int | None:
-        """Return the number of regions that cost-based offloading left to code generators.
+        """Return the number of regions that the choice by cost left to code generators.
 
-        The result is None if regions were not chosen by cost, or if a part of the model is compiled
-        for each size that occurs.
+        The result is None if regions were not chosen by cost, or if a part of the model has open
+        dimensions, because such a part is compiled for each binding of its dimensions.
         """
         parts = self._model.parts if isinstance(self._model, HostedModel) else (self._model,)
         found = [part.stats.get("offload") for part in parts]
@@ -155,8 +156,8 @@ class Offloaded:
 class _RecordedPart(Part):
     """A part of a host program that records a timeline of each of its runs.
 
-    The timelines are appended to the list ``lines``. Parts that are not an ``Executable`` run
-    without a record.
+    The timelines are appended to the list ``lines``. A part that is not an ``Executable`` is not
+    recorded.
     """
 
     def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
@@ -176,7 +177,9 @@ def run_seconds(total: float, lines: Sequence[Timeline]) -> RunSeconds:
 
     Args:
         total: seconds of the run without recording.
-        lines: timelines of the run's programs; recording may have made them slower than the run.
+        lines: recorded timelines of the run's programs. If these timelines together take longer
+            than ``total``, because recording slows programs down, their duration replaces
+            ``total``.
     """
     inside = sum(line.seconds for line in lines)
     # The recorded runs may have been slower than the timed run.

@@ -18,10 +18,10 @@ class OnnxRuntime:
     def __init__(
         self, model: onnx.ModelProto | bytes | Path, threads: int = 1, *, spin: bool = False
     ) -> None:
-        """Load the model with full graph optimisation and this many threads within an operator.
+        """Load the model with full graph optimization and ``threads`` threads within an operator.
 
-        With ``spin``, ONNX Runtime's own default, worker threads spin after a run: the next run
-        starts earlier, but other processes that need the core wait.
+        With ``spin``, which is ONNX Runtime's default, worker threads spin after a run: the next
+        run starts earlier, but other processes have fewer free cores.
         """
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -49,5 +49,5 @@ def run(
 
 
 def open_onnx_runtime(model: Path, threads: int) -> OnnxRuntime:
-    """Load an ONNX file in ONNX Runtime; its worker threads spin after a run, its default."""
+    """Load an ONNX file in ONNX Runtime, with its default that worker threads spin after a run."""
     return OnnxRuntime(model, threads, spin=True)

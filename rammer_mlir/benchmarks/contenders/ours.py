@@ -1,4 +1,4 @@
-"""Run a model with our own compiler, and count the operations and bytes of its program."""
+"""Run a model with this compiler, and count the operations and bytes of its program."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RECORDS = 5
 class CompileCost:
     """Time and memory that a compilation takes, and the memory that the program takes.
 
-    ``policy`` and ``num_veus`` are options of the compilation; ``seconds`` is its whole time,
-    ``stages`` the seconds of each stage by name; ``arena_bytes`` is the size of the program's
-    arena.
+    ``policy`` and ``num_veus`` are options of the compilation. ``seconds`` is the time of the whole
+    compilation, and ``stages`` has the seconds of each stage by name. ``arena_bytes`` is the size
+    of the program's arena.
     """
 
     policy: str
@@ -46,16 +46,17 @@ class CompileCost:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """Operations, bytes and time in a run of all rOperators that an rKernel computes.
+    """Operations, bytes and time, in one run, of all rOperators with the same rKernel.
 
     Attributes:
         kernel: name of the rKernel.
-        operator: name of the rKernel's first rOperator in the model.
+        operator: name of the first of these rOperators in the model.
         count: number of these rOperators.
-        flops: scalar operations of all of them.
-        num_bytes: sum over the rOperators of the sizes of their buffers, or of the boxes of their
-            rTasks if these are smaller.
-        seconds: shortest recorded time of all rTasks of these rOperators, summed over vEUs.
+        flops: total scalar operations of these rOperators.
+        num_bytes: total bytes of these rOperators. The bytes of an rOperator are the size of its
+            buffers, or the size of all boxes of its rTasks if this is smaller.
+        seconds: total time of these rOperators' rTasks on all vEUs, the shortest of all recorded
+            runs.
     """
 
     kernel: str
@@ -74,9 +75,9 @@ class Work:
         policy, num_veus: policy and number of vEUs of the program.
         touched_bytes: bytes of weights, inputs and outputs, plus twice the bytes of intermediates,
             which are written and read.
-        footprint_bytes: bytes of weights, inputs and outputs, plus the arena's.
-        seconds: duration of the recorded run.
-        waiting: fraction of the vEUs' time in that run that is spent waiting at barriers.
+        footprint_bytes: bytes of weights, inputs, outputs and the arena.
+        seconds: duration of the fastest recorded run.
+        waiting: fraction of the vEUs' time in this run that is spent waiting at barriers.
         kernels: operations, bytes and times of each rKernel.
     """
 
@@ -120,7 +121,11 @@ class Ours:
         return self._executable.run(feeds)
 
     def work(self, feeds: Mapping[str, Array]) -> Work:
-        """Record ``RECORDS`` runs; return the operations, bytes and times of the fastest."""
+        """Record ``RECORDS`` runs; return the program's operations, bytes and shortest times.
+
+        The times of the program are those of the fastest run. The time of each rKernel is the
+        shortest of all recorded runs.
+        """
         lines = [self._executable.record(feeds) for _ in range(RECORDS)]
         best = min(lines, key=lambda line: line.seconds)
         touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)
@@ -158,7 +163,7 @@ def _kernel_seconds(line: Timeline) -> dict[str, float]:
 
 
 def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
-    """Return the total size of an rOperator's buffers, or of its rTasks' boxes if that is less."""
+    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes if these are fewer."""
     buffers = {view.buffer for view in operator.operands}
     whole = sum(graph.buffers[number].num_bytes for number in buffers)
     return min(whole, kernel.bytes_per_rtask * kernel.num_rtasks)

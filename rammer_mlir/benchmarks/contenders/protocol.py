@@ -13,7 +13,7 @@ from rammer_mlir.errors import TargetError
 
 
 class Contender(Protocol):
-    """An opened model; it can run any number of times."""
+    """A model that an implementation has loaded; it can run any number of times."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run once on ``feeds``, inputs by name; return the outputs by name."""
@@ -21,12 +21,12 @@ class Contender(Protocol):
 
 
 class Open(Protocol):
-    """A function or class that opens a model, for example loads and compiles it."""
+    """A function or class that loads a model into an implementation, usually compiling it."""
 
     def __call__(self, model: Path, threads: int) -> Contender:
-        """Open an ONNX file for a number of threads, and return the contender.
+        """Load an ONNX file, to run with ``threads`` threads, and return the loaded model.
 
-        The ONNX file is alone in its folder; a contender may write other files there.
+        The folder of the ONNX file has no other files; the implementation may write files there.
         """
         ...
 

@@ -12,10 +12,10 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 
 
 class PyTorch:
-    """A module of PyTorch in inference mode.
+    """A PyTorch module in inference mode.
 
     PyTorch and ``onnx2torch`` are not in ``rammer-mlir[bench]``: on PyPI, PyTorch for Linux
-    includes gigabytes of CUDA, and ``onnx2torch`` supports only a part of ONNX's operators.
+    includes gigabytes of CUDA, and ``onnx2torch`` supports only some of ONNX's operators.
     """
 
     def __init__(self, model: Path, threads: int) -> None:

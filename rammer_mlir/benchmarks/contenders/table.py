@@ -1,4 +1,4 @@
-"""List the contenders by name, and open a contender by its name."""
+"""List the contenders by name, and load a model into a contender given by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ It has the form ``module:class`` or ``module:function``.
 
 
 def open_contender(model: Path, threads: int, name: str) -> Contender:
-    """Open an ONNX file with the contender ``name`` of CONTENDERS; return the opened model.
+    """Load an ONNX file into the contender ``name`` of ``CONTENDERS``; return the loaded model.
 
     The contender's module is imported on demand.
     """
@@ -37,8 +37,8 @@ def open_contender(model: Path, threads: int, name: str) -> Contender:
 
 
 def open_rivals() -> dict[str, Open]:
-    """Return a dictionary of functions that open a model, by name of the contender.
+    """Return, for each contender in ``RIVALS`` by name, the function that loads a model into it.
 
-    The names are those in ``RIVALS``, the contenders that this compiler is compared with.
+    ``RIVALS`` are the contenders that this compiler is compared with.
     """
     return {name: partial(open_contender, name=name) for name in RIVALS}

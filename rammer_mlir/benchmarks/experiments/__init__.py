@@ -1,1 +1,1 @@
-"""Run experiments on the simulator that are in no paper: random modules, and large graphs."""
+"""Run scheduling experiments that no paper has: random networks, and large graphs."""

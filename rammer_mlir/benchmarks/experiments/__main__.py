@@ -1,4 +1,4 @@
-"""Compare policies on random modules: ``python -m rammer_mlir.benchmarks.experiments``."""
+"""Compare policies on random networks: ``python -m rammer_mlir.benchmarks.experiments``."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def policies(modules: int, num_veus: int) -> dict[str, object]:
-    """Compare policies on ``modules`` random modules, scheduled for a CPU of ``num_veus`` vEUs.
+    """Compare policies on ``modules`` random NAS-Bench-101 modules, for a CPU of ``num_veus`` vEUs.
 
     Returns:
         For each policy but `sequential`, the speed-up over `sequential` that the simulator
-        predicts: its mean, range and quantiles over the modules.
+        predicts: mean, range and quantiles over the modules.
     """
     device = cpu_device(num_veus)
     speedups: dict[str, list[float]] = {name: [] for name in HEURISTICS[1:]}
@@ -61,16 +61,23 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
 
 
 def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
-    """Search optimal schedules of ``modules`` random modules with the policy `optimal`.
+    """Search optimal schedules of random NAS-Bench-101 modules with the policy `optimal`.
 
-    The modules are scheduled for a CPU of ``num_veus`` vEUs. A proof of optimality is in time if it
-    takes at most ``limit`` processor seconds; the search may take ``patience`` times that long.
+    Args:
+        modules: number of modules.
+        num_veus: number of vEUs of the CPU that the modules are scheduled for.
+        limit: processor seconds within which a proof of optimality counts.
+        patience: time limit of a search, as a multiple of ``limit``.
 
     Returns:
-        The share of modules with a proof in time ("proven"), and mean, range and quantiles over the
-        modules of: the processor seconds of a search ("seconds"); the fraction by which another
-        schedule could at most be faster than the found one ("gap"); and how far the predicted time
-        of `list` exceeds the lower bound of `optimal`, as a fraction ("list over bound").
+        A dictionary. "proven" is the fraction of modules with a proof within ``limit``. The other
+        keys have mean, range and quantiles over the modules:
+
+        - "seconds": processor seconds of a search.
+        - "gap": largest fraction of the found schedule's predicted time that another schedule could
+          save.
+        - "list over bound": predicted time of the policy `list` divided by the lower bound of
+          `optimal`, minus 1.
     """
     device = cpu_device(num_veus)
     gaps: list[float] = []
@@ -109,8 +116,8 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the experiments, print the results and write them to ``experiments.json``; return 0.
 
-    The experiments compare the policies on ``--modules`` random modules and, if ``--proofs`` is
-    not 0, search for optimal schedules of ``--proofs`` random modules.
+    The experiments compare the policies on ``--modules`` random NAS-Bench-101 modules and, if
+    ``--proofs`` is not 0, search for optimal schedules of ``--proofs`` random modules.
 
     Raises:
         OptionError: if ``--modules`` is less than 2, or ``--proofs`` is 1.

@@ -1,4 +1,7 @@
-"""Draw random modules within the limits of NAS-Bench-101: 7 vertices, 9 edges (RAMMER 5.2.5)."""
+"""Draw random modules (small operator graphs) of NAS-Bench-101, as in RAMMER, section 5.2.5.
+
+A module has at most 7 vertices and 9 edges.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class _Kind:
     Attributes:
         name: name of the operation.
         tile: number of rows that an rTask writes.
-        halo: number of rows that an rTask also reads above, and below, the rows that it writes.
+        halo: number of additional rows that an rTask reads on each side of the rows that it writes.
         row_flops: scalar operations for a row of the output.
         weight_bytes: bytes of the weights.
     """
@@ -53,11 +56,11 @@ _SUM = _Kind("output", 14, 0, COLUMNS * CHANNELS, 0)
 
 
 def random_module(seed: int) -> TaskGraph:
-    """Return the task graph of a random module of NAS-Bench-101; ``seed`` determines it.
+    """Return the task graph of a random module of NAS-Bench-101, determined by ``seed``.
 
-    Every vertex is an rOperator on a path from the input to the output. An rOperator with several
-    inputs adds them as it reads them. Feature maps are divided into rTasks by rows only, so a
-    buffer has an element for each row of a map.
+    Every vertex except the input is an rOperator, on a path from the input to the output. An
+    rOperator with several inputs reads and adds them. Feature maps are divided into rTasks by rows
+    only, so a buffer has an element for each row of a feature map.
     """
     rng = random.Random(seed)
     while True:
@@ -89,9 +92,9 @@ def random_module(seed: int) -> TaskGraph:
 def random_sources(rng: random.Random) -> list[list[int]]:
     """Draw a random module's edges; return for each vertex the vertices that it reads.
 
-    As in NAS-Bench-101: draw each edge with probability 1/2, drop the vertices that are on no path
-    from the input to the output, and number the others anew in order. The list is empty if fewer
-    than 3 vertices or more than ``EDGES`` edges remain.
+    As in NAS-Bench-101, each edge exists with probability 1/2. Vertices that are on no path from
+    the input to the output are dropped, and the remaining vertices are renumbered in the same
+    order. The list is empty if fewer than 3 vertices or more than ``EDGES`` edges remain.
     """
     pairs = [(a, b) for b in range(VERTICES) for a in range(b) if rng.random() < 0.5]
     forward, backward = {0}, {VERTICES - 1}

@@ -1,8 +1,9 @@
 """Measure the cost of scheduling: ``python -m rammer_mlir.benchmarks.experiments.scale``.
 
-A graph consists of layers of operators, each tiled by rows. Each operator reads two operators of
-the layer before; a tile reads its own rows and a row above and below. For each size of graph, a
-separate process schedules it by `wavefront`, removes redundant barriers, and verifies the result.
+A graph consists of layers of rOperators. Each rOperator reads two rOperators of the previous layer,
+and is tiled by rows. An rTask reads its own rows, a row above and a row below. For each graph size,
+a separate process schedules a graph with the policy `wavefront`, removes redundant barriers, and
+verifies the schedule.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ class Scale:
     """Time and memory that scheduling a graph takes.
 
     Attributes:
-        operators, rtasks: numbers of the graph's rOperators and rTasks.
-        schedule, minimize, verify: seconds of the policy, of removing redundant barriers, and of
-            the verifier.
-        peak_bytes: largest resident size of the process.
+        operators: number of rOperators of the graph.
+        rtasks: number of rTasks of the graph.
+        schedule: seconds of the policy.
+        minimize: seconds of removing redundant barriers.
+        verify: seconds of the verifier.
+        peak_bytes: peak resident memory of the process.
     """
 
     operators: int
@@ -65,9 +68,10 @@ class Scale:
 
 
 def layered_graph(num_operators: int, seed: int = 0) -> TaskGraph:
-    """Return a graph of layers of WIDTH rOperators with TILES rTasks each.
+    """Return a graph of layers of ``WIDTH`` rOperators with ``TILES`` rTasks each.
 
-    Each rOperator reads two random rOperators of the layer before; all share an rKernel.
+    Each rOperator reads two random rOperators of the previous layer. All rOperators have the same
+    rKernel.
     """
     rng = random.Random(seed)
     kernel = _kernel()
@@ -94,7 +98,7 @@ def _kernel() -> RKernel:
 
 
 def measure(size: tuple[int, int]) -> Scale:
-    """Schedule and verify a graph; return the seconds of each step, and the peak memory.
+    """Schedule a graph, remove redundant barriers, verify; return the times and the peak memory.
 
     ``size`` is a pair: the number of the graph's rOperators and the number of the device's vEUs.
     """

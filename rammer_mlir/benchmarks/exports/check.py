@@ -47,8 +47,8 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
     Args:
         path: the ONNX file.
         cases: number of cases to run, from the first on; None for all.
-        threads: threads of ONNX Runtime and of the program, which are also timed then; None for
-            the defaults and no timing.
+        threads: number of threads of ONNX Runtime and of vEUs of the program. If it is given, both
+            are timed; if None, both have their defaults and are not timed.
     """
     spec = load(path.with_suffix(".json"))
     options = onnxruntime.SessionOptions()
@@ -77,9 +77,9 @@ def check(path: Path, cases: int | None = None, threads: int | None = None) -> R
 def _declared(
     feeds: Mapping[str, Array], declared: Mapping[str, onnx.ValueInfoProto]
 ) -> dict[str, Array]:
-    """Return the arrays of the inputs in ``declared``, cast to the element types declared there.
+    """Return the arrays of the inputs in ``declared``, cast to their declared element types.
 
-    ``feeds`` may have more inputs: exporters remove inputs that a model does not use.
+    ``feeds`` may have additional arrays, because exporters remove inputs that a model does not use.
     """
     found: dict[str, Array] = {}
     for name, info in declared.items():
@@ -94,8 +94,9 @@ class _Run:
 
     Attributes:
         ours: runs the compiled model on inputs by name, and returns the outputs by name.
+        session: ONNX Runtime's session.
         is_quantized: whether activations are quantized, which increases the tolerance.
-        is_timed: whether both are also timed.
+        is_timed: whether the compiled model and ONNX Runtime are also timed.
     """
 
     ours: Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -106,8 +107,8 @@ class _Run:
     def case(self, feeds: dict[str, Array], case: Case) -> CaseResult:
         """Run the compiled model and ONNX Runtime at the sizes in ``case``; compare the outputs.
 
-        ``feeds`` are the inputs by name; ``case`` has the size of each open dimension. The result
-        is named after these sizes; it also stores errors of ONNX Runtime and of this compiler.
+        ``feeds`` are the inputs by name; ``case`` has the size of each open dimension. If this
+        compiler or ONNX Runtime fails, the result has the error message instead of a comparison.
         """
         label = ", ".join(f"{name} {size}" for name, size in case.items()) or "as declared"
         try:
@@ -133,7 +134,10 @@ class _Run:
         return dict(zip(names, map(np.asarray, values), strict=True))
 
     def timed(self, feeds: dict[str, Array]) -> tuple[float, float]:
-        """Return the shortest seconds of a run of ours, and of ONNX Runtime's, in turns."""
+        """Return the seconds of the fastest run of the compiled model and of ONNX Runtime.
+
+        The runs of both alternate.
+        """
         shortest = [float("inf")] * 2
         for _ in range(_REPEATS):
             for number, work in enumerate((self.ours, self.theirs)):
@@ -146,8 +150,8 @@ class _Run:
 def _tolerances(expected: Mapping[str, Array], *, is_quantized: bool) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of a model's outputs.
 
-    A quantized model has larger tolerances; so has any other model if an output in ``expected`` is
-    float16.
+    The tolerances are larger for a quantized model, and for a model with a float16 output in
+    ``expected``.
     """
     if is_quantized:
         return _OF_QUANTIZED

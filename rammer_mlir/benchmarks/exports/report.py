@@ -31,7 +31,7 @@ def page(results: Sequence[Result], source: str = "exporter") -> str:
 
 
 def line(result: Result) -> str:
-    """Return a model's result as a line, and a line for each of its faults."""
+    """Return a line with a model's result, and one for each error, wrong output or skipped case."""
     verdict = "invalid" if result.invalid else "ok" if result.is_right else "FAIL"
     skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
     faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]
@@ -55,6 +55,9 @@ def _row(result: Result) -> str:
 
 
 def _speeds(result: Result) -> str:
-    """Return the range of ONNX Runtime's time divided by ours, as text; empty if not timed."""
+    """Return "MIN to MAX" of ONNX Runtime's time divided by this compiler's; empty if not timed.
+
+    MIN and MAX are the smallest and the largest quotient over all cases; equal numbers appear once.
+    """
     ends = [f"{choose(result.speeds):.2f}" for choose in (min, max) if result.speeds]
     return " to ".join(dict.fromkeys(ends))

@@ -10,11 +10,11 @@ from typing import cast
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The result of running a model in a case: with given sizes of its open dimensions.
+    """The result of running a model in a case, which is a size for each open dimension.
 
     Attributes:
         case: text of the sizes.
-        excess: largest error of an element, divided by its tolerance.
+        excess: largest error of an output element, divided by the element's tolerance.
         refusal: this compiler's error message; empty without an error.
         wrong: description of a wrong output; empty without a wrong output.
     """
@@ -32,7 +32,7 @@ class CaseResult:
 
     @property
     def speed(self) -> float | None:
-        """ONNX Runtime's time divided by ours; None if the case was not timed."""
+        """ONNX Runtime's time divided by this compiler's; None if the case was not timed."""
         ours, theirs = self.timed
         return theirs / ours if ours else None
 
@@ -77,17 +77,17 @@ class Result:
 
     @property
     def excess(self) -> float:
-        """The largest error of an element over all cases, divided by its tolerance."""
+        """The largest error of an output element in all cases, divided by its tolerance."""
         return max((case.excess for case in self.ran), default=0.0)
 
     @property
     def speeds(self) -> tuple[float, ...]:
-        """ONNX Runtime's time divided by ours, for each timed case."""
+        """ONNX Runtime's time divided by this compiler's, for each timed case."""
         return tuple(case.speed for case in self.ran if case.speed is not None)
 
     @property
     def seconds(self) -> float:
-        """The longest time of a case's first run, over all cases, in seconds; 0 without cases."""
+        """The seconds of the slowest case's first run, with compilation; 0 without cases."""
         return max((case.seconds for case in self.ran), default=0.0)
 
 

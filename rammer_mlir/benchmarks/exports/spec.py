@@ -17,17 +17,24 @@ Case = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Input:
-    """An input; a name or a sum of names in its shape stands for an open dimension.
+    """An input of an exported model: its name, its shape, and the distribution of its values.
 
     Attributes:
         name: name of the input.
-        shape: its dimensions.
-        kind: element type and distribution: ``normal`` (f32), ``tokens`` (i64, below ``high``),
-            ``mask`` (i64, ones and then zeros), ``lengths`` (i64, descending from ``high``),
-            ``positions`` (i64, 0, 1, ...), ``uniform`` (f32, from 0 to 1), ``indices`` (i64, from 0
-            and below ``high``), ``constant`` (f32, ``high`` everywhere) or ``page`` (f32, dark
-            strokes in lines on a light background).
-        high: a number, the name of an open dimension, or a sum of names.
+        shape: size of each dimension; a name or a sum of names stands for an open dimension.
+        kind: element type and distribution of the values:
+
+            - ``normal``: f32, normally distributed.
+            - ``uniform``: f32, from 0 to 1.
+            - ``constant``: f32, ``high`` everywhere.
+            - ``page``: f32, dark strokes in lines on a light background.
+            - ``tokens``: i64, from 3 to below ``high``.
+            - ``indices``: i64, from 0 to below ``high``.
+            - ``lengths``: i64, descending from ``high``.
+            - ``mask``: i64, ones and then zeros in each row.
+            - ``positions``: i64, 0, 1, 2, ... in each row.
+
+        high: a number, the name of an open dimension, or a sum of names, for the kinds above.
     """
 
     name: str
@@ -38,7 +45,7 @@ class Input:
     def draw(self, case: Case, rng: np.random.Generator) -> Array:
         """Return a random array of the input's kind.
 
-        ``case`` has the sizes of the open dimensions in its shape.
+        ``case`` has the sizes of the open dimensions in the input's shape.
         """
         shape = [size_of(each, case) for each in self.shape]
         return _DRAWS[self.kind](size_of(self.high, case), shape, rng)
@@ -46,7 +53,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Spec:
-    """An exported model: its name, its exporter, its inputs, and the cases to run it at."""
+    """An exported model: name, exporter, inputs, and the cases to run.
+
+    A case is a size for each open dimension.
+    """
 
     name: str
     exporter: str

@@ -1,1 +1,1 @@
-"""Run the functions of foreign MLIR files, and compare the results with IREE's."""
+"""Run the functions of MLIR files from other projects, and compare the results with IREE's."""

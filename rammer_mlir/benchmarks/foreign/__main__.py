@@ -1,8 +1,8 @@
-"""Check results of MLIR written elsewhere: ``python -m rammer_mlir.benchmarks.foreign FOLDER``.
+"""Check results of MLIR from other projects: ``python -m rammer_mlir.benchmarks.foreign FOLDER``.
 
-Each public function of each ``.mlir`` file is compiled and run in a separate process, on random
-inputs, and compared with IREE if that is installed (``pip install iree-base-compiler
-iree-base-runtime``). Modules in one file are separated by lines ``// -----``.
+A separate process compiles each public function of each ``.mlir`` file, and runs the function on
+random inputs. If IREE is installed (``pip install iree-base-compiler iree-base-runtime``), the
+results are compared with IREE's. Lines ``// -----`` separate the modules of a file.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ _PLACE = re.compile(r"(?:the module|\.mlir):\d+(?::\d+)?")
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a function, or of a file that cannot be read.
+    """The outcome of a function, or of a file or module that cannot be read.
 
     Attributes:
-        where: the file, the module's number and the function; only the file if it cannot be read.
+        where: the file, the module's index in the file, and the function; without the last two for
+            an unreadable file, without the function for an unreadable module.
         status: a key of ``STATUSES``.
-        detail: the reason, or a description of the difference.
+        detail: the reason of the status, such as an error message; empty if the results are right.
     """
 
     where: str
@@ -143,19 +144,21 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Run a step of ``foreign.child`` in a process, and return its answer, decoded from JSON.
+    """Do a task of ``foreign.child`` in a process, and return its answer, decoded from JSON.
 
     Args:
-        step: "list" the functions of a module, "run" a function, or "compare" it with IREE.
+        step: the task: "list" the functions of a module, "run" a function, or "compare" the
+            results of an earlier "run" with IREE's.
         path: the MLIR file.
         number: index of the module in the file.
         name: the function; empty to list functions.
-        folder: where the steps store inputs and outputs.
+        folder: where "run" stores inputs and outputs, and "compare" reads them.
         options: options of the command.
 
     Returns:
-        "functions", a list of names; or "status", a key of ``STATUSES``, and "detail", a line of
-        text. A crash or a time-out of the process is a status.
+        For "list": "functions", a list of names, and "problem", an error message, if the module
+        is not valid. Otherwise, and if the process crashes or exceeds its time: "status", a key of
+        ``STATUSES``, and "detail", a line of text.
     """
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",

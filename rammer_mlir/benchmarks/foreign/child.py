@@ -1,4 +1,4 @@
-"""Run a step in a child process: list a module's functions, run one, or compare it with IREE."""
+"""List a module's functions, run a function, or compare results with IREE's, in a child process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HIGHEST_INTEGER = 3
 
 
 def main() -> int:
-    """Do the step that the command's arguments describe, print the answer as JSON, and return 0."""
+    """Do the task that ``sys.argv`` describes, print the answer as JSON, and return 0."""
     step, file, part, entry, folder, size, seed = sys.argv[1:]
     (content,) = (p.text for p in parts_of(Path(file)) if p.number == int(part))
     steps = {"list": _list, "run": _run, "compare": _compare}

@@ -17,7 +17,7 @@ class Part:
     Attributes:
         path: path of the file.
         number: index of the module in the file; lines ``// -----`` separate modules.
-        text: the module, after an empty line for each line before it in the file, so that line
+        text: the module's text. Empty lines replace the earlier lines of the file, so that line
             numbers in messages are those of the file.
     """
 
@@ -31,7 +31,7 @@ def parts_of(path: Path) -> list[Part]:
 
     Raises:
         OSError: if the file cannot be read.
-        UnicodeDecodeError: if it is not text.
+        UnicodeDecodeError: if the file is not UTF-8 text.
     """
     text = path.read_text(encoding="utf-8")
     parts: list[Part] = []
@@ -44,9 +44,9 @@ def parts_of(path: Path) -> list[Part]:
 
 
 def files_of(folder: Path) -> Iterator[Path]:
-    """Yield the MLIR files of a folder and its subfolders in order.
+    """Yield the paths of the MLIR files in a folder and its subfolders, in sorted order.
 
-    If ``folder`` is a file, yield only that.
+    If ``folder`` is a file, yield only that file's path.
     """
     if folder.is_file():
         yield folder

@@ -1,4 +1,4 @@
-"""Run MLIR with IREE, the reference for results of foreign MLIR."""
+"""Run MLIR modules with IREE, whose results are the reference."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _compiled(compiler: Any, content: str) -> bytes:
 
 
 def _generalized(content: str) -> str:
-    """Return the MLIR module ``content`` with named linalg operations as ``linalg.generic``.
+    """Return the MLIR module ``content`` with each named linalg operation made ``linalg.generic``.
 
     Names of these operations differ between our version of MLIR and IREE's.
     """

@@ -89,6 +89,6 @@ def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.A
 
 
 def transformer_loss(parameters: Parameters, ids: jax.Array) -> jax.Array:
-    """Return the mean cross entropy of predicting each word of ``ids`` from the words before."""
+    """Return the mean cross entropy of predicting each token of ``ids`` from its predecessors."""
     log = jax.nn.log_softmax(transformer(parameters, ids[:-1]))
     return -jnp.mean(jnp.take_along_axis(log, ids[1:, None], -1))

@@ -1,4 +1,4 @@
-"""Define four networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM."""
+"""Define networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM."""
 
 from __future__ import annotations
 
@@ -147,7 +147,8 @@ def _full() -> dict[str, Callable[[], tuple[nn.Module, Arguments]]]:
             Encoder(), (torch.randint(0, 30522, (1, 128)), torch.ones(1, 128, dtype=torch.bool)),
         ),
         "decoder": lambda: (Decoder(), (torch.randint(0, 50257, (1, 64)),)),
-        "lstm": lambda: (Lstm(), (torch.randn(1, 32, 256),)),
+        "lstm": lambda: (Lstm(), (torch.randn(1, 128, 256),)),
+        "short_lstm": lambda: (Lstm(), (torch.randn(1, 32, 256),)),
     }  # fmt: skip
 
 
@@ -158,7 +159,8 @@ def _small() -> dict[str, Callable[[], tuple[nn.Module, Arguments]]]:
             Encoder(50, 32, 4, 1, 16), (torch.randint(0, 50, (1, 9)), torch.rand(1, 9) > 0.2),
         ),
         "decoder": lambda: (Decoder(50, 32, 4, 1, 16), (torch.randint(0, 50, (1, 9)),)),
-        "lstm": lambda: (Lstm(6, 16, 2), (torch.randn(1, 5, 6),)),
+        "lstm": lambda: (Lstm(6, 16, 2), (torch.randn(1, 9, 6),)),
+        "short_lstm": lambda: (Lstm(6, 16, 2), (torch.randn(1, 5, 6),)),
     }  # fmt: skip
 
 
@@ -169,7 +171,7 @@ NAMES = tuple(_full())
 def network(name: str, *, small: bool = False) -> tuple[nn.Module, Arguments]:
     """Return network ``name`` with random weights in evaluation mode, and random arguments.
 
-    With ``small``, its sizes are reduced for tests.
+    ``small`` selects a network and arguments of reduced sizes, for tests.
     """
     torch.manual_seed(7)
     module, arguments = (_small() if small else _full())[name]()

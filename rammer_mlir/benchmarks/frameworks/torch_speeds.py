@@ -2,11 +2,14 @@
 
 Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
 
-A line is printed for each network. It has, for each of the three front ends: the median latency in
-milliseconds, its ratio to that of the import from ONNX, and the largest difference from PyTorch's
-own results, relative to their largest value. The front ends take turns. A function that
-``torch.compile`` returns spends time in PyTorch before it calls the back end (guards, collection of
-parameters); the line ends with the median of this time, and with the ratio without it.
+A line is printed for each network. For each of the three front ends, the line has
+- the median latency in milliseconds;
+- the latency divided by the latency of the model that was imported from ONNX;
+- the largest difference from PyTorch's results, divided by their largest magnitude.
+
+The measurement alternates between the front ends. A function that ``torch.compile`` returns spends
+time in PyTorch before it calls the back end (guards, collection of parameters). The line ends with
+the median of this time, and with the latency ratio of ``torch.compile`` without this time.
 """
 
 from __future__ import annotations
@@ -31,15 +34,18 @@ COMPILED = "torch.compile"
 
 
 class TimedBackend:
-    """The back end ``rammer`` of ``torch.compile``; it sums the seconds that its graphs run."""
+    """The back end ``rammer`` of ``torch.compile`` with a timer.
+
+    The attribute ``seconds`` is the total run time of all graphs that the back end compiled.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self, graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; time its runs.
+        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; return a function that runs it.
 
-        Each run of the returned function adds its time to ``seconds``.
+        Each call of the returned function adds its run time to ``seconds``.
         """
         runs = rammer_mlir.pytorch.rammer(graph, inputs, **options)
 
@@ -55,9 +61,10 @@ class TimedBackend:
 def ways(
     module: torch.nn.Module, arguments: tuple[Any, ...], backend: TimedBackend
 ) -> dict[str, Callable[[], Any]]:
-    """Return functions that run a network on its arguments, by the name of a front end.
+    """Compile a network with each front end; return functions that run it on its arguments.
 
-    The front ends are "onnx", "torch.export" and "torch.compile", the last with ``backend``.
+    The keys of the result are the front ends: "onnx", "torch.export" and "torch.compile". Only
+    "torch.compile" uses ``backend``.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
@@ -79,11 +86,11 @@ def ways(
 def medians(
     runs: Mapping[str, Callable[[], Any]], backend: TimedBackend
 ) -> tuple[dict[str, float], float]:
-    """Time functions in turns; return median seconds.
+    """Time functions alternately, and return median seconds.
 
     Returns:
-        The median seconds of a run of each function by name; and those that a run of the
-        ``torch.compile`` function spends outside of ``backend``.
+        The median seconds of a call of each function, by the function's name; and the median
+        seconds that a call of the ``torch.compile`` function spends outside of ``backend``.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     outside: list[float] = []
@@ -101,9 +108,10 @@ def medians(
 
 
 def difference(found: object, expected: object) -> float:
-    """Return the largest difference of two results, over the largest magnitude of ``expected``.
+    """Return the largest relative error of the tensors in ``found`` against ``expected``.
 
-    A result may be a nested structure of tensors; each tensor has its own largest magnitude.
+    Both arguments are nested structures with the same number of tensors. The error of a tensor is
+    its largest absolute difference, divided by the largest magnitude of the expected tensor.
     """
     leaves = torch.utils._pytree.tree_leaves
     pairs = zip(leaves(found), leaves(expected), strict=True)

@@ -18,9 +18,13 @@ SAME = 0.02
 
 @dataclass(frozen=True)
 class BoundaryRequest:
-    """A model to measure; ``budget`` is the seconds of timing, ``timeout`` a limit for everything.
+    """A model to measure, and the limits of its measurement.
 
-    ``timeout`` is in seconds, and includes compilation.
+    Attributes:
+        model: name of the model.
+        scale: size of the model.
+        budget: seconds of timing.
+        timeout: time limit in seconds for the whole measurement, compilation included.
     """
 
     model: str
@@ -34,9 +38,10 @@ class BoundaryResult:
     """Measurements of a model on one core.
 
     Attributes:
-        reference_seconds: time of a run by ONNX Runtime.
+        request: the model that was measured.
+        reference_seconds: seconds of a run by ONNX Runtime.
         ways: measurements with the default boundary, then with `cost`.
-        error: message of an error that ended the measurement.
+        error: message of an error that ended the measurement, or None.
     """
 
     request: BoundaryRequest
@@ -52,7 +57,7 @@ class BoundaryResult:
 
     @property
     def ratio(self) -> float:
-        """The time with `cost` divided by that with the default; 1 if the programs are equal."""
+        """The time with `cost` divided by the time with the default; 1 if programs are equal."""
         default, cost = self.ways
         return 1.0 if self.is_equal else cost.seconds / default.seconds
 
@@ -60,7 +65,7 @@ class BoundaryResult:
 def measure_boundaries(request: BoundaryRequest) -> BoundaryResult:
     """Measure a model with both boundaries in a separate process.
 
-    A failure becomes the result's error.
+    If the process fails, the result has only the error message.
     """
     found = in_child(_measure, request, request.timeout)
     return BoundaryResult(request, error=found.message) if isinstance(found, Failure) else found
@@ -73,7 +78,7 @@ def _measure(request: BoundaryRequest) -> BoundaryResult:
 
 
 def text(results: Sequence[BoundaryResult]) -> str:
-    """Return a summary, the table and the failures, as Markdown."""
+    """Return a Markdown report: a summary, a table with a row per model, and the failures."""
     measured = [result for result in results if result.ways]
     parts = [_summary(measured), boundary_table(measured)] if measured else []
     failed = [f"- {result.request.model}: {result.error}" for result in results if result.error]
@@ -95,7 +100,11 @@ def _summary(results: Sequence[BoundaryResult]) -> str:
 
 
 def boundary_table(results: Iterable[BoundaryResult]) -> str:
-    """Return a Markdown table with a row per model: times, rOperators and compile times."""
+    """Return a Markdown table with a row per model.
+
+    Its columns are run times, counts of rOperators, and compile times with both boundaries, and the
+    run time of ONNX Runtime.
+    """
     rows = [["model", "default ms", "cost ms", "cost over default", "rOperators", "with cost",
              "compile s", "with cost", "ONNX Runtime ms"]]  # fmt: skip
     for result in results:

@@ -1,7 +1,7 @@
 """Reproduce RAMMER's figure 21: the time of a training step of the model LSTM-TC.
 
-It compares a launch per operator with a single launch of all operators, scheduled in order or by
-the policy `wavefront`.
+The figure compares a launch for each operator with a single launch of all operators. Here, the
+single launch is scheduled by the policy `sequential` or by the policy `wavefront`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Figure21Request:
 
     Attributes:
         size: size of the model: "full" as published, "reduced" or "small".
-        threads: vEUs of the CPU.
+        threads: number of vEUs of the CPU program.
         budget: seconds of timing; 0 for predictions only.
-        timeout: time limit in seconds for everything.
+        timeout: time limit in seconds for the whole measurement.
     """
 
     size: Size = "reduced"
@@ -51,12 +51,14 @@ class Figure21:
     """Predicted and measured seconds of a training step of LSTM-TC.
 
     Attributes:
+        request: the settings of the measurement.
         operators: number of rOperators on the simulated GPU.
         base: predicted seconds with a launch for each operator.
-        sequential: predicted seconds with a single launch of all operators in the same order.
+        sequential: predicted seconds of a single launch that runs the operators in the order of
+            ``base``.
         wavefront: predicted seconds of a single launch scheduled by the policy `wavefront`.
-        measured: measured seconds on this machine's CPU, by policy; empty if not requested.
-        error: message of an error, in place of the numbers.
+        measured: measured seconds on this machine's CPU, by policy; empty if the budget is 0.
+        error: message of an error that replaces the numbers, or None.
     """
 
     request: Figure21Request
@@ -69,9 +71,9 @@ class Figure21:
 
 
 def measure_figure_21(request: Figure21Request) -> Figure21:
-    """Predict and measure a training step in a separate process; return its seconds.
+    """Predict and measure the seconds of a training step in a separate process.
 
-    A failure becomes the result's error.
+    If the process fails, the result has only the error message.
     """
     found = in_child(_measure, request, request.timeout)
     return Figure21(request, error=found.message) if isinstance(found, Failure) else found

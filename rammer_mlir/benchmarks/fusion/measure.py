@@ -53,14 +53,14 @@ class Fused:
 
     Attributes:
         setting: the name of the setting.
-        seconds: time of a step on one core, the median of the faster half of its runs.
+        seconds: processor seconds of a step on one core, the median of the faster half of its runs.
         operators: number of rOperators of the program.
-        arena_bytes: bytes of the arena, in which intermediate tensors share memory if they are not
-            live together.
+        arena_bytes: bytes of the arena, in which intermediate tensors of disjoint live ranges share
+            memory.
         intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
-        compile_seconds: time of the compiler's thread.
+        compile_seconds: processor seconds of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
-        digest: digest of the program and its code, names included.
+        digest: digest of the program, with its names, and of its machine code.
     """
 
     setting: str
@@ -78,11 +78,12 @@ class FusionResult:
     """All measurements of a training step.
 
     Attributes:
+        request: the model and the settings that were measured.
         nodes: number of nodes of the step's ONNX graph.
-        reference_seconds: time of a step by ONNX Runtime on one core.
+        reference_seconds: processor seconds of a step by ONNX Runtime on one core.
         ways: measurements of each fusion setting.
-        optimization: time of compiling with and without the cache of programs.
-        error: message of an error that ended the measurement.
+        optimization: compile times without and with the cache of programs; None after an error.
+        error: message of an error that ended the measurement, or None.
     """
 
     request: FusionRequest
@@ -98,9 +99,9 @@ class FusionResult:
 
 
 def measure_fusion(request: FusionRequest) -> FusionResult:
-    """Measure a model with all settings in a separate process; return the measurements.
+    """Measure a model with all settings, and its compile times, in separate processes.
 
-    A failure becomes the result's error.
+    If a process fails, the result has the error message, and no numbers of that process.
     """
     found = in_child(_measure, request, request.timeout)
     if isinstance(found, Failure):
@@ -128,16 +129,16 @@ def _measure(request: FusionRequest) -> FusionResult:
 def measure_ways(
     model: onnx.ModelProto, feeds: Mapping[str, Array], settings: Sequence[str], budget: float
 ) -> tuple[float, list[Fused]]:
-    """Compile a model with several fusion settings, and run all programs in turns on one core.
+    """Compile a model with several fusion settings, and run all programs alternately on one core.
 
     Args:
         model: the model; all shapes are static.
-        feeds: the values of its inputs by name.
+        feeds: the values of the model's inputs, by name.
         settings: names of fusion settings, keys of ``SETTINGS``.
         budget: seconds of timing for all settings together.
 
     Returns:
-        The seconds of a run by ONNX Runtime, and the measurements of each setting.
+        The processor seconds of a run by ONNX Runtime, and the measurements of each setting.
     """
     reference = OnnxRuntime(model)
     expected = reference.run(feeds)
@@ -180,10 +181,10 @@ def _digest(executable: CompiledModel) -> str:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Return this thread's processor seconds of a call of ``run``, as the only element of a list.
+    """Return a list whose only element is this thread's processor seconds of a call of ``run``.
 
-    A call that is not timed comes first, to refill the caches. With one vEU all work is this
-    thread's, and its processor time does not advance while other processes have the core.
+    An untimed call of ``run`` warms the caches first. A program with one vEU does all work in this
+    thread, whose processor time does not advance while other processes have the core.
     """
     run()
     begin = time.thread_time()

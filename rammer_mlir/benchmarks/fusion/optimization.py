@@ -32,10 +32,12 @@ class Optimization:
 
     Attributes:
         first: from the model to an executable program, with an empty cache.
-        graph: the part of ``first`` up to the schedule, without code generation.
-        hashed: from an equal model with other names to the cache key of its program.
-        cached: from that key to the executable program in the cache.
-        same: from the same model to its executable program, found by the model's bytes.
+        graph: the time in ``first`` until the schedule is ready, without code generation.
+        hashed: from a copy of the model, with other names of nodes and values, to the key of its
+            program in the cache.
+        cached: from this key to the executable program.
+        same: from the unchanged model to the executable program, when the key is a hash of the
+            model's bytes.
     """
 
     first: float
@@ -46,14 +48,15 @@ class Optimization:
 
     @property
     def saving(self) -> float:
-        """The seconds of the first compilation divided by those for an equal, renamed model."""
+        """The seconds of the first compilation divided by the seconds for the renamed copy."""
         return self.first / (self.hashed + self.cached)
 
 
 def measure_optimization(job: tuple[str, Size]) -> Optimization:
     """Return the seconds of compiling a training model without and with a cached program.
 
-    ``job`` is the model's name and size. Times with the cache are the least of ``REPEATS``.
+    ``job`` is the model's name and size. Each time with the cache is the shortest of ``REPEATS``
+    compilations.
 
     Raises:
         RammerError: if the cache does not find the program at the expected level.
@@ -109,10 +112,10 @@ class _Compiled:
 def _compile(model: onnx.ModelProto, level: str | None) -> _Compiled:
     """Compile a model, and return the seconds.
 
-    ``level`` is the expected level of the cache hit; None if no level may hit.
+    ``level`` is the expected level of the cache hit; None if a miss is expected.
 
     Raises:
-        RammerError: if another level hits.
+        RammerError: if the cache hits at another level, or misses against expectation.
     """
     begin = time.perf_counter()
     with rammer_mlir.compile(model, num_veus=1) as executable:

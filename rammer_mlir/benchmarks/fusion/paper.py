@@ -1,7 +1,7 @@
 """List the numbers that the papers of Dali and RAMMER publish for the training steps.
 
-Dali: seconds are per epoch, megabytes per step, on a GPU that the paper does not name. RAMMER: the
-ratio in the text about its figure 21, on a V100.
+Dali's numbers are seconds of an epoch and megabytes of a step, on a GPU that the paper does not
+name. RAMMER's number is the ratio in the text about figure 21, on a V100.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ class Published:
 
     Attributes:
         title: the model's name in the paper.
-        fused, separate: seconds of an epoch with fusion and without.
+        fused: seconds of an epoch with fusion.
+        separate: seconds of an epoch without fusion.
         recomputed: seconds of an epoch with fusion and without temporaries; None if not published.
-        fused_mb, separate_mb: megabytes of memory of a step with fusion and without.
-        first, cached, hashed: seconds of the first optimization, of replaying a cached result, and
-            of the hash that finds it.
+        fused_mb: megabytes of memory of a step with fusion.
+        separate_mb: megabytes of memory of a step without fusion.
+        first: seconds of optimizing the model for the first time.
+        cached: seconds of replaying a cached optimization.
+        hashed: seconds of computing the hash that is the key of the cached optimization.
         computed: seconds of computing a step.
     """
 
@@ -36,7 +39,7 @@ class Published:
 
     @property
     def saving(self) -> float:
-        """The seconds of the first optimization divided by those of a cached optimization."""
+        """The seconds of the first optimization divided by the seconds of a cached optimization."""
         return self.first / (self.cached + self.hashed)
 
 

@@ -50,11 +50,15 @@ SUMMARY = (
 def summary_table(results: Iterable[FusionResult]) -> str:
     """Return a Markdown table with a row per model that shows how much fusion improves a step.
 
-    A row has three ratios, each followed by the ratio that Dali's paper published: the time without
-    fusion, the arena size without fusion, and the time with fusion but without temporaries, each
-    divided by the time or size with the fusion of Dali's paper. The remaining columns are the limit
-    F on the inputs of an rOperator that gives the shortest time, and the times with the compiler's
-    default boundary and with `boundary=cost`, each divided by that shortest time.
+    Three columns are ratios to the step with the fusion of Dali's paper. The paper's own ratio
+    follows each of these:
+    - the time without fusion;
+    - the arena size without fusion;
+    - the time with fusion but without temporaries.
+
+    The other columns are the limit F on the inputs of an rOperator that gives the shortest time,
+    and the times with the compiler's default boundary and with `boundary=cost`, each divided by the
+    shortest time.
     """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip

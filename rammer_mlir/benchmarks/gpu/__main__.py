@@ -1,9 +1,9 @@
 """Measure latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
 
-Models run with inputs and outputs on the device: one persistent kernel for the whole model
-(`wavefront`), and one launch for each operator (`sequential`), both as launches and as replayed
-graphs. Other installed runtimes run in turns with them. Without a GPU the command prints a line and
-stops.
+Each model is compiled to one persistent kernel (`wavefront`), and to one kernel launch for each
+operator (`sequential`). Each of the two programs runs in two ways: by launches, and by replaying a
+captured GPU graph. Runs alternate with runs of other installed runtimes. Inputs and outputs stay
+in device memory. Without a GPU the command prints a line and stops.
 """
 
 from __future__ import annotations
@@ -71,15 +71,16 @@ def measure_model(
 ) -> Result:
     """Check model ``name`` against ONNX Runtime, time it on ``target``, and return the latencies.
 
-    Our programs are launched and replayed as graphs; other installed runtimes run in turns with
-    them. An error of our compiler is stored in the result.
+    Each of our programs runs by launches and by replaying a captured GPU graph; their runs
+    alternate with runs of other installed runtimes. An error of our compiler is stored in the
+    result.
 
     Args:
         name: name of a benchmark model.
         batch: batch size.
         target: the GPU target.
         peaks: the GPU's peak rates for the lower bound; None for no bound.
-        seconds: duration of all timing.
+        seconds: duration of the timing of all contenders together.
     """
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
@@ -121,18 +122,19 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 
 def measure_relays(target: str) -> dict[str, float]:
-    """Compile the programs of ``RELAYS`` for ``target``, and time them; return seconds by name.
+    """Time launches and waits between vEUs on ``target``; return the seconds by name.
 
-    The names are those of ``time_relays``: the cost of a launch, of a graph, and of a wait.
+    The timed programs are those that ``RELAYS`` describes, and the names are those of
+    ``time_relays``: a launch, a launch of a graph, and a wait for another vEU.
     """
     relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 
 
 def report(found: Sequence[Result]) -> str:
-    """Return a table with a row for each model: its lower bound, then medians and quartiles.
+    """Return a table with a row per model: a lower bound of its latency, then median latencies.
 
-    All times are in milliseconds.
+    Each median is followed by the quartiles. All times are in milliseconds.
     """
     names = list(dict.fromkeys(name for result in found for name in result.latencies))
     rows = [["model", "batch", "floor ms", *(f"{name} ms" for name in names)]]
@@ -144,7 +146,10 @@ def report(found: Sequence[Result]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and write ``gpu.json`` and ``gpu.md``; return 1 if a model failed."""
+    """Measure the models, print the table, and write ``gpu.json`` and ``gpu.md``.
+
+    Return 1 if a model failed, else 0.
+    """
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.gpu")
     parser.add_argument("models", nargs="*", metavar="MODEL", default=list(TABLE_1))
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])

@@ -1,8 +1,8 @@
 """Measure coalescing of rKernels: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
 
-No GPU is needed: the emulator records the accesses of every lane. If the sectors of 32 bytes that a
-warp needs are much fewer than those that it accesses, the accesses are uncoalesced. If an access
-has few lanes, the other lanes of the warp are idle.
+No GPU is needed: the emulator records the accesses of every lane. A row of the table has the number
+of 32-byte sectors that warps access, and the share that would suffice for the accessed bytes. A low
+share means uncoalesced accesses. If an access has few lanes, the other lanes of the warp are idle.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def measure(
 ) -> list[WarpAccesses]:
     """Emulate a run of ``model`` compiled for ``target``; return its kernel's memory accesses.
 
-    If the trace is too small for all accesses, the last ones are left out, and a message is
+    If the trace is too small for all accesses, the latest accesses are left out, and a message is
     printed. ``num_veus`` is the number of vEUs; None for the target's default.
     """
     built = build(model, scale=scale)

@@ -109,7 +109,7 @@ def report(found: Sequence[CodeReport]) -> str:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile the models, print the table and write it; return 1 if a model failed."""
+    """Compile the models, print the table and write it to a file; return 1 if a model failed."""
     parser = argparse.ArgumentParser(
         prog="python -m rammer_mlir.benchmarks.gpu.code", description=__doc__
     )

@@ -1,8 +1,13 @@
 """Count instructions of GPU code: ``python -m rammer_mlir.benchmarks.gpu.instructions``.
 
-No GPU is needed: loops, barriers and accesses are counted in the PTX, ptxas reports registers and
-spills, and the emulator records stores and loads. Times are predictions of the simulator; the floor
-is the larger of bytes over bandwidth and operations over the peak rate of the element type.
+No GPU is needed:
+- instructions of loops are counted in the PTX, barriers in the IR;
+- ptxas reports registers and spills;
+- the emulator records stores and loads;
+- the simulator predicts the time of a run.
+
+The lower bound of the time ("floor") is the larger of two quotients: bytes over bandwidth, and
+operations over the peak rate of the element type.
 """
 
 from __future__ import annotations
@@ -62,19 +67,19 @@ class Instructions:
         name: name of the matrix product or of the model.
         rkernels: number of rKernels.
         rtasks: number of rTasks.
-        loop: for a product, the smallest loop with the most multiply-adds.
-        in_flight: for a product, bytes that a block loads or copies in an iteration of ``loop`` or,
-            if that reads staged operands, of the loop that stages them.
-        veus: number of vEUs that run its rTasks.
+        loop: for a product, the main loop of the PTX, as ``main_loop`` finds it.
+        in_flight: for a product, bytes that a block loads or copies from device memory in an
+            iteration of the loop that ``loading_loop`` finds.
+        veus: number of vEUs that have rTasks.
         barriers: mean number of block barriers in the code of an rKernel.
-        stored: mean number of times that a result is stored; NaN if the program is too large for
-            the emulator.
-        loaded: mean number of times that a result is loaded by the rKernel that stores it; NaN if
-            the program is too large for the emulator.
+        stored: mean number of stores to an address of an rKernel's results; NaN if the program is
+            too large for the emulator.
+        loaded: mean number of loads from such an address by the rKernel that stores to the address;
+            NaN if the program is too large for the emulator.
         registers: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread.
         predicted: seconds of a run that the simulator predicts.
-        floor: lower bound of these seconds.
+        floor: lower bound of the seconds of a run.
         error: the error in one line, empty if there is none.
     """
 
@@ -98,7 +103,7 @@ def product_of(name: str) -> Product:
     """Return the matrix product that a name such as ``1x4096x4096-f16`` describes.
 
     Raises:
-        OptionError: if ``name`` has another form.
+        OptionError: if ``name`` is not ROWSxINNERxCOLUMNS-PRECISION.
     """
     match = re.fullmatch(r"(\d+)x(\d+)x(\d+)-(f32|tf32|f16)", name)
     if match is None:
@@ -109,9 +114,9 @@ def product_of(name: str) -> Product:
 
 
 def count(name: str, chip: str) -> Instructions:
-    """Compile a product or a model for a chip; return its counts and predicted time.
+    """Compile a product or a model for a chip; return the code's counts and predicted time.
 
-    Models are traced at their small scale.
+    The emulator traces a model at its small scale; all other numbers are of the full scale.
     """
     try:
         is_product = "-" in name and name[0].isdigit()
@@ -159,9 +164,9 @@ def _floor(image: GpuImage, operations: int, target: str, product: Product | Non
 
 
 def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
-    """Return how often a result is stored, and loaded again by the rKernel that stores it.
+    """Return the mean numbers of stores to, and of loads from, an address of an rKernel's results.
 
-    Both numbers are means over all results.
+    Only loads by the rKernel that stores to the address count. Addresses are multiples of 2 bytes.
     """
     options = check_options(target, policy="wavefront", num_veus=None).emulated(traced=True)
     executable = Compilation.of_model(model, options).executable()
@@ -180,9 +185,10 @@ def _accesses(model: onnx.ModelProto, target: str) -> tuple[float, float]:
 
 
 def _addresses(trace: Trace, function: str, operation: str) -> NDArray[np.uint64]:
-    """Return the addresses in device memory of a function's loads or stores, in steps of 2 bytes.
+    """Return the addresses in device memory that a function's loads or stores access.
 
-    An access of n bytes contributes n / 2 addresses. ``operation`` is "llvm.load" or "llvm.store".
+    An access of n bytes contributes n / 2 addresses, which are 2 bytes apart. ``operation`` is
+    "llvm.load" or "llvm.store".
     """
     records = trace.records[:_TRACED]
     numbers = records[:, TraceRecord.WHO] >> np.uint64(TRACE_ACCESS_SHIFT)
@@ -250,7 +256,7 @@ def _count(request: tuple[str, str]) -> Instructions:
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile the programs, print the tables and write them; return 1 if a program failed."""
+    """Compile the programs, print the tables and write them to a file; return 1 on a failure."""
     parser = argparse.ArgumentParser(
         prog="python -m rammer_mlir.benchmarks.gpu.instructions", description=__doc__
     )

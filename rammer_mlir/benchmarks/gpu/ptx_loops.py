@@ -17,7 +17,7 @@ class PtxLoop:
     """A loop of PTX code, from a label to the last branch back to it.
 
     Attributes:
-        first: number of the loop's first line.
+        first: index of the loop's first line in the PTX, from 0.
         lines: the loop's lines of PTX, including those of inner loops.
     """
 
@@ -59,9 +59,10 @@ def _num_bytes(instruction: str) -> int:
 
 
 def main_loop(ptx: str) -> PtxLoop:
-    """Return the loop with the most multiply-adds; if no loop has any, the loop that loads most.
+    """Return the PTX loop with the most multiply-adds.
 
-    Of several such loops, return the smallest.
+    If no loop has multiply-adds, return the loop that loads the most bytes from device memory.
+    Among loops with equal counts, return the loop with the fewest lines.
     """
     return max(
         _loops(ptx),
@@ -70,9 +71,10 @@ def main_loop(ptx: str) -> PtxLoop:
 
 
 def loading_loop(ptx: str) -> PtxLoop:
-    """Return the innermost loop around the main loop that loads from device memory.
+    """Return the innermost loop that loads from device memory and contains the main loop.
 
-    This may be the main loop itself. If no such loop loads, return the main loop.
+    The result may be the main loop. If no loop around the main loop loads from device memory,
+    return the main loop.
     """
     inner = main_loop(ptx)
     around = [one for one in _loops(ptx) if one.contains(inner) and one.loaded_bytes]

@@ -1,4 +1,4 @@
-"""Runs programs on arrays in GPU memory; times launches and one vEU's wait for another."""
+"""Run programs on arrays in GPU memory; time launches and one vEU's wait for another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def ways_to_run(
 
 
 def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dict[str, float]:
-    """Check and time the programs of ``RELAYS``, given by name, for ``seconds`` seconds.
+    """Check and time the programs that ``RELAYS`` describes, for ``seconds`` seconds in total.
+
+    ``executables`` has the compiled programs, by name. A program either is empty, or is a relay: a
+    chain of dependent rTasks that alternate between its vEUs.
 
     Returns:
         Seconds by name: "launch" of an empty program, "launch of a graph" of an empty program, and

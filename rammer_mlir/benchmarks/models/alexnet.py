@@ -1,8 +1,8 @@
 """Build AlexNet for 224x224 images, for a single device (RAMMER, Table 1).
 
 Sizes are those of Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
-2014: the network of 2012 without the split into two halves and without local response
-normalisation, which the "light" AlexNet of the onnx package still has.
+2014. Unlike the network of 2012 and the "light" AlexNet of the onnx package, this network has no
+split into two halves and no local response normalisation.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 class AlexNet:
     """Sizes of an AlexNet.
 
-    They are the height and width of the image, the channels of five convolutions, the features of
-    two hidden layers, and the number of classes.
+    Attributes:
+        image: height and width of the image in pixels.
+        channels: output channels of the five convolutions.
+        hidden: features of each of the two hidden layers.
+        classes: number of classes.
     """
 
     image: int

@@ -1,7 +1,8 @@
-"""Build the parts that detectors share: decoding of boxes, and non-maximum suppression.
+"""Build the subgraphs that detectors share: decoding of boxes, and non-maximum suppression.
 
-A box is given by its corners ``left, top, right, bottom`` in pixels. The number of results is
-fixed, as in GluonCV: suppressed results have score, label and corners -1, and come last.
+A box is given by its corners ``left, top, right, bottom`` in pixels. The number of boxes that
+suppression returns is fixed, as in GluonCV: suppressed boxes have score, label and corners -1, and
+come last.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ def decode(
     Args:
         g: the graph.
         deltas: [..., 4]: offsets of the centre in units of the box's size, then logarithms of the
-            factors by which the size grows.
+            new size over the old size.
         boxes: centres and sizes of the boxes, [..., 2] each.
-        scales: factors of the offsets and of the logarithms.
-        longest: upper bound of the logarithm.
+        scales: a factor by which the offsets are multiplied, and a factor for the logarithms.
+        longest: upper bound of a multiplied logarithm; None for no bound.
     """
     (offset, growth), (centre, size) = parts(g, deltas, -1), boxes
     offset = g.op("Mul", offset, scalar(g, scales[0]))
@@ -102,13 +103,19 @@ def clip(g: GraphBuilder, boxes: Value, image: int) -> Value:
 
 
 def take(g: GraphBuilder, values: Value, order: Value) -> Value:
-    """Return elements [N, K, ...] of values [N, M, ...] at indices [N, K] of each image."""
+    """Gather elements of ``values`` [N, M, ...] at the indices ``order`` [N, K] i64.
+
+    Row n of ``order`` has indices of image n. The result is [N, K, ...].
+    """
     numbers = g.op("Unsqueeze", order, g.integers(-1))
     return g.op("GatherND", values, numbers, batch_dims=1)
 
 
 def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
-    """Return the min(most, M) highest scores of each row of [N, M] in order, and their indices."""
+    """Return the highest ``most`` of each image's ``scores`` [N, M] in descending order.
+
+    Also return the indices of these scores. If M is less than ``most``, all M scores are returned.
+    """
     found = g.ops("TopK", scores, g.integers(min(most, scores.shape[1])), num_outputs=2, axis=1)
     return found[0], found[1]
 

@@ -36,7 +36,7 @@ class Value:
 
     @property
     def elem_type(self) -> int:
-        """The element type, as ONNX's number."""
+        """The element type, a number of the enumeration ``onnx.TensorProto.DataType``."""
         return int(self.type.tensor_type.elem_type)
 
 
@@ -222,7 +222,7 @@ class GraphBuilder:
     def output(self, value: Value, name: str) -> None:
         """Declare a node's result as an output of the model, with the output name ``name``.
 
-        It must be called at most once for a value.
+        Call this method at most once for a value.
         """
         self._output_names[value.name] = name
         info = helper.make_tensor_value_info(name, value.elem_type, list(value.shape))

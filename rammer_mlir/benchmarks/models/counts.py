@@ -14,13 +14,14 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of weights and of operations that every implementation of a model has.
+    """Counts of a model's weights and operations, which do not depend on the implementation.
 
     Attributes:
         parameters: number of elements of all initialisers.
         weight_bytes: size of all initialisers in bytes.
-        flops: multiplications and additions of convolutions, matrix products and recurrent cells,
-            by their definitions; papers that count multiply-adds report half of it.
+        flops: number of multiplications plus number of additions in convolutions, matrix products
+            and recurrent cells, by their definitions. Papers that count multiply-adds report half
+            as many.
     """
 
     parameters: int
@@ -94,9 +95,9 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Return the floating-point operations of an LSTM, GRU or RNN: two matrix products per step.
+    """Return the floating-point operations of the matrix products of an LSTM, GRU or RNN.
 
-    The products multiply the step's input and the previous state by weights.
+    Each time step has two products: of its input and of the previous state, each with weights.
     """
     steps = prod(shapes[node.input[0]][:2])
     return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))

@@ -1,8 +1,8 @@
 """Build the forward models that the Dali paper trains; their output is the ``loss`` [] f32.
 
-The ``full`` sizes are those of the paper's appendix; a training step needs up to 9.6 GB. The
-``reduced`` sizes keep the structure, and a step takes a fraction of a second on two cores. Each
-function documents the choices that the appendix leaves open.
+The ``full`` sizes are those of the paper's appendix; a training step needs up to 9.6 GB of memory.
+The ``reduced`` sizes keep the structure, and a training step takes a fraction of a second on two
+cores. The docstring of a function states the choices that the appendix leaves open.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ SCORES_SIZES = {
 def build_cnn(size: Size) -> onnx.ModelProto:
     """Build Dali's CNN (table 3) for 10 classes: ``image`` [N, 1, 28, 28] f32, ``label`` [N] i64.
 
-    Convolutions of stride 1 keep the size of the image, as follows from the 3136 inputs of the
-    first dense layer.
+    Convolutions of stride 1 are padded to keep the height and width. The paper does not state the
+    padding, but only with this padding has the first dense layer the published 3136 inputs.
     """
     sizes = CNN_SIZES[size]
     g = GraphBuilder("dali_cnn", seed=40)
@@ -100,9 +100,11 @@ def build_transformer(size: Size) -> onnx.ModelProto:
 
     The input ``label`` [N, T] i64 has the next token at each position.
 
-    Normalization comes before attention and before the dense layers, and once more before the
-    classifier; positions are added as sinusoids (Vaswani et al., 2017); there is no dropout. The
-    vocabulary is that of the data set that the paper names, 2**15 pieces of words.
+    Choices that the paper leaves open:
+    - layer normalization precedes attention, the dense layers, and the classifier;
+    - positions are sinusoids that are added to the embedding (Vaswani et al., 2017);
+    - there is no dropout;
+    - the vocabulary has 2**15 tokens, as the tokenizer of the data set that the paper names.
     """
     sizes = TRANSFORMER_SIZES[size]
     g = GraphBuilder("dali_transformer", seed=41)
@@ -150,7 +152,8 @@ def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
 def build_softmax_cross_entropy(size: Size) -> onnx.ModelProto:
     """Build only the loss (Dali, section 2.4): ``logits`` [N, T, C] f32, ``label`` [N, T] i64.
 
-    Its training step computes the gradient by the logits, which are an input.
+    The logits are an input; the training step computes the gradient of the loss with respect to the
+    logits.
     """
     sizes = SCORES_SIZES[size]
     g = GraphBuilder("softmax_cross_entropy", seed=42)

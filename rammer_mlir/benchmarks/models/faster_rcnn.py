@@ -1,10 +1,10 @@
 """Build Faster R-CNN on a ResNet-50 feature pyramid (Ren et al., 2015; Lin et al., CVPR 2017).
 
-Sizes, anchors and rules are torchvision's, except that images are 512x512, and 300 proposals are
-kept instead of 1000. As in GluonCV, the number of proposals is fixed: RoI pooling reads all
-proposals on each pyramid level. For a level that does not own a proposal, the proposal's box is
-moved outside of the image, which gives zeros. The sum over the levels is therefore the result of
-the proposal's own level.
+Sizes, anchors and thresholds are torchvision's, except that images are 512x512, and 300 proposals
+are kept instead of 1000. As in GluonCV, the number of proposals is fixed: RoI pooling reads all
+proposals on each pyramid level. A proposal belongs to one level, which depends on its size. On all
+other levels, the proposal's box is moved outside of the image, so that pooling gives zeros. The sum
+over the levels is therefore the result of the proposal's own level.
 """
 
 from __future__ import annotations
@@ -54,15 +54,16 @@ class FasterRcnn:
     """Sizes of a detector.
 
     Attributes:
-        image: height and width.
+        image: height and width of the image in pixels.
         backbone: the ResNet.
         channels: channels of each level of the pyramid.
-        anchors: smallest side of the anchors of the finest level; each later level doubles it.
-        candidates: proposals of each level before suppression.
-        proposals: proposals after suppression.
-        hidden: features of the two layers of the head.
+        anchors: side in pixels of the square anchor of the finest level; the side doubles from each
+            level to the next.
+        candidates: number of proposals of each level and image before suppression.
+        proposals: number of proposals of each image after suppression.
+        hidden: features of each of the two hidden layers of the head.
         classes: number of classes, including the background.
-        detections: maximum number of detections.
+        detections: maximum number of detections of an image.
     """
 
     image: int
@@ -162,7 +163,8 @@ class _Predictor:
     def of(g: GraphBuilder, features: Value) -> _Predictor:
         """Return a predictor with random filters for feature maps like ``features``.
 
-        Its filters fit the number of channels, the mean and the variance of ``features``.
+        The filters have the number of channels of ``features``. Their scale depends on the mean and
+        the variance of ``features``.
         """
         channels, anchors = features.shape[1], len(RATIOS)
 
@@ -188,7 +190,7 @@ def _anchors(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return centres and sizes [H * W * ratios, 2] in pixels of the anchors of a level.
 
-    ``side`` is the square anchor's side, ``image`` the image's, both in pixels.
+    ``side`` is the side of the square anchor, ``image`` the side of the image, both in pixels.
     """
     step = image // features.shape[2]
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] * step
@@ -230,9 +232,10 @@ def _is_left(g: GraphBuilder, proposals: Detections, shape: list[int]) -> Value:
 
 
 def _foreground(g: GraphBuilder, values: Value, batch: int) -> Value:
-    """Return ``values`` [rows, classes, ...] as [N, rows * classes, ...], without background.
+    """Return ``values`` [N * K, C, ...] as [N, K * (C - 1), ...], without the background class.
 
-    ``batch`` is the number N of images.
+    ``batch`` is the number N of images, K the number of proposals of an image, C the number of
+    classes.
     """
     last = values.shape[1]
     values = g.op("Slice", values, g.integers(1), g.integers(last), g.integers(1))

@@ -15,7 +15,10 @@ IMAGE_CHANNELS = 3
 
 
 def divide_channels(shapes: Shapes, divisor: int) -> None:
-    """Divide all numbers of channels in ``shapes`` by ``divisor``, except the image's, in place."""
+    """Divide all numbers of channels in the weights' ``shapes`` by ``divisor``, in place.
+
+    The three channels of the image stay.
+    """
     for name, (first, *rest) in shapes.items():
         # [O, I, kh, kw], [O, I] or [O]: kernel sizes stay, and so do the image's 3 channels.
         inner = [d if d in (1, IMAGE_CHANNELS) else d // divisor for d in rest[:1]]
@@ -23,9 +26,10 @@ def divide_channels(shapes: Shapes, divisor: int) -> None:
 
 
 def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
-    """Set the input's batch and image size, and adapt reshapes, pooling windows and Gemm weights.
+    """Set the batch and image size of the model's input, and adapt its operators in place.
 
-    ``shapes`` has the weights' shapes by name; those of Gemm weights are updated.
+    Adapted are the target shapes of reshapes, pooling windows, and the shapes of Gemm weights.
+    ``shapes`` has the weights' shapes by name; the shapes of Gemm weights are updated in it.
     """
     graph = model.graph
     dims = graph.input[0].type.tensor_type.shape.dim
@@ -65,8 +69,8 @@ def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
 def _fit_reshape(target: TensorProto, source: list[int]) -> None:
     """Adapt the target shape of a Reshape to ``source``, the new shape of its operand, in place.
 
-    A target shape of two dimensions flattens the operand; any other regroups the channels, and gets
-    the operand's batch size, height and width.
+    A target shape of two dimensions flattens the operand. A target shape of more dimensions only
+    regroups the channels; it gets the operand's batch size, height and width.
     """
     dims = [int(dim) for dim in numpy_helper.to_array(target)]
     dims[0] = source[0]

@@ -18,7 +18,8 @@ def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Valu
     """Add the negative log-likelihood of each label, and return the results, [...] f32.
 
     ``logits`` are [..., C] f32, ``labels`` are [...] i64. The operators are those of Dali's paper
-    (section 2.4); its search stores maximum, exponential and sum in temporary variables.
+    (section 2.4). When Dali fuses these operators, it stores the maximum, the exponential and the
+    sum in temporaries.
     """
     axis = g.integers(-1)
     largest = g.op("ReduceMax", logits, axis, keepdims=1)

@@ -1,8 +1,8 @@
 """Build Dali's mLSTM, a multiplicative LSTM (Krause et al., 2016), to predict the next character.
 
-The weights are parametrized as Radford et al. (2017) train them: each column of the cell's matrices
-has a direction and a length (weight normalization, Salimans and Kingma, 2016), and the classifier
-has plain weights.
+The weights of the cell have weight normalization (Salimans and Kingma, 2016), as in Radford et al.
+(2017): each column is the product of a length and a normalized direction. The classifier's weights
+are not normalized.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def build_mlstm(size: Size) -> onnx.ModelProto:
 
 class _Cell:
     def __init__(self, g: GraphBuilder, sizes: MLstm) -> None:
-        """Add the cell's weights to ``g``, normalized once for all steps."""
+        """Add the cell's weights to ``g``; all time steps share the normalized weights."""
         self._g = g
         inputs, hidden = sizes.embedding, sizes.hidden
         with g.scope("cell"):
@@ -77,9 +77,9 @@ class _Cell:
             self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def _normalized(self, rows: int, columns: int) -> Value:
-        """Add and return weights ``gain * direction / norm(direction)`` of each column.
+        """Add and return random weights [rows, columns] with weight normalization.
 
-        Their shape is [rows, columns].
+        Each column is ``gain * direction / norm(direction)``.
         """
         g = self._g
         drawn = weights.uniform(g.rng, [rows, columns], 1 / math.sqrt(rows))
@@ -89,7 +89,7 @@ class _Cell:
         return g.op("Mul", direction, g.op("Div", gain, norm))
 
     def step(self, x: Value, state: State) -> State:
-        """Add nodes for a step on x [N, embedding] from ``state``, and return the next state."""
+        """Add nodes for a time step on x [N, embedding] from ``state``; return the next state."""
         g = self._g
         left = g.op("MatMul", x, self._input_factor)
         factor = g.op("Mul", left, g.op("MatMul", state.hidden, self._state_factor))

@@ -13,10 +13,13 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class Stage:
-    """Consecutive inverted residuals, with the letters of the paper's table.
+    """Consecutive inverted residuals: a row of the paper's table.
 
-    They are the expansion t, the channels c, the number n of residuals, and the stride s of the
-    first.
+    Attributes:
+        expansion: ratio of the depthwise convolution's channels to the input channels (t).
+        channels: number of output channels (c).
+        repeats: number of inverted residuals (n).
+        stride: stride of the first inverted residual (s).
     """
 
     expansion: int

@@ -1,8 +1,9 @@
 """Estimate the mean and variance of activations through a graph by simple rules.
 
-The benchmark models have random weights. With carelessly drawn weights, deep networks give
-infinities or outputs that hardly depend on the input, and a comparison with a reference shows
-nothing. So every weight is drawn for the variance of its operand, which these rules estimate.
+The benchmark models have random weights. If the scale of the weights is wrong, the outputs of a
+deep network are infinite or hardly depend on the inputs, and then wrong code can pass a comparison
+of outputs. So each weight is scaled for the mean and variance of its operand, which these rules
+estimate.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def leaky_relu(x: Moments) -> Moments:
 def sigmoid(x: Moments) -> Moments:
     """Return the moments of ``sigmoid(x)``, the logistic function.
 
-    The variance is at most 1/4, that of a fair coin.
+    The estimated variance is below 1/4.
     """
     linear = SIGMOID_SLOPE**2 * x.variance
     return Moments(1 / (1 + math.exp(-x.mean)), linear / (1 + 4 * linear))
@@ -69,7 +70,7 @@ def sigmoid(x: Moments) -> Moments:
 def tanh(x: Moments) -> Moments:
     """Return the moments of ``tanh(x)``.
 
-    The variance is at most 1, that of a random sign.
+    The estimated variance is below 1.
     """
     return Moments(math.tanh(x.mean), x.variance / (1 + x.variance))
 
@@ -127,7 +128,7 @@ def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
 
 
 def propagate(op_type: str, inputs: Sequence[Moments]) -> Moments:
-    """Return the estimated mean and variance of an operator's outputs, given its inputs'.
+    """Return the moments of an operator's outputs, given the moments of its inputs.
 
     An operator without a rule has the moments of its first input, or STANDARD without inputs. For
     products and convolutions, use ``contract`` instead.

@@ -1,13 +1,15 @@
 """Build NASNet-A (Zoph et al., CVPR 2018) in three sizes: 6 @ 768, 6 @ 4032 and 4 @ 1056.
 
-The first is for 32x32 images (RAMMER's Table 1), the second for 331x331 images (scheduled by IOS),
-the third for 224x224 images (RAMMER's Figure 13).
+N @ P has N normal cells in each stack and P channels before the classifier:
+- 6 @ 768 is for 32x32 images (RAMMER's Table 1);
+- 6 @ 4032 is for 331x331 images (scheduled by IOS);
+- 4 @ 1056 is for 224x224 images (RAMMER's Figure 13).
 
 The cells are those of the paper's Figure 4; a cell reads the outputs of the two preceding cells. As
 in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
-followed by a batch norm. 1x1 convolutions bring the inputs of a cell to the cell's channels; if the
-older input has twice the size, a factorised reduction does so instead. The auxiliary classifier of
-training is omitted.
+followed by a batch norm. A 1x1 convolution converts each input of a cell to the cell's number of
+channels. If the output of the cell before the preceding cell has twice the height and width, a
+factorised reduction converts it instead. The auxiliary classifier of training is omitted.
 """
 
 from __future__ import annotations
@@ -91,9 +93,10 @@ def _stacks(
 ) -> Value:
     """Add three stacks of ``repeats`` normal cells and the final classifier; return the logits.
 
-    There is a reduction cell between two stacks. The first cell reads ``current`` and ``previous``,
-    the results of the two cells before it. ``filters`` are those of the first stack; each later
-    stack has twice as many.
+    There is a reduction cell between two stacks. ``current`` is the result of the cell or
+    convolution before the first cell, ``previous`` the result that precedes ``current``.
+    ``filters`` is the number of channels in a block of the first stack; the number doubles from
+    stack to stack.
     """
     for stack in range(3):
         if stack > 0:
@@ -110,8 +113,8 @@ def _stacks(
 def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
     """Add a normal cell of NASNet-A, and return its result [N, 6 * filters, H, W].
 
-    ``current`` [N, *, H, W] is the result of the cell before, ``previous`` that of the cell before
-    it, which may have twice the height and width.
+    ``current`` [N, *, H, W] is the result of the preceding cell. ``previous`` is the result of the
+    cell that precedes the preceding cell, and may have twice the height and width.
     """
     previous = _adjust(g, previous, current.shape[2], filters)
     current = _project(g, current, filters)
@@ -158,9 +161,10 @@ def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
 
 
 def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
-    """Convert ``x``, a cell's older input, to ``filters`` channels and the given height.
+    """Convert ``x`` to ``filters`` channels; halve its height and width if these are too large.
 
-    Return ``x`` itself if it already has them.
+    ``x`` is the result of the cell that precedes the preceding cell; its height is ``height`` or
+    twice as large. Return ``x`` itself if nothing has to change.
     """
     with g.scope("adjust"):
         if x.shape[2] != height:

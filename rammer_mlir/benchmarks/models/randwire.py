@@ -1,8 +1,10 @@
 """Build RandWire, randomly wired, in its regular regime (Xie et al., ICCV 2019; IOS, Table 2).
 
-A stage is a Watts-Strogatz graph WS(n, 4, 0.75) whose edges lead from lower to higher numbers. A
-node adds up its inputs with weights between zero and one, and applies ReLU, a separable 3x3
-convolution and a batch norm; a stage's result is the mean of its sinks.
+The regular regime is the larger of the paper's two computation regimes. A stage is a Watts-Strogatz
+graph WS(n, 4, 0.75) of n nodes, whose edges are directed from the node with the lower index to the
+node with the higher index. A node computes a weighted sum of its inputs with weights between 0 and
+1, then ReLU, a separable 3x3 convolution and a batch norm. The result of a stage is the mean over
+the nodes that no other node reads.
 """
 
 from __future__ import annotations
@@ -23,9 +25,12 @@ LAST_CHANNELS = 1280
 class RandWire:
     """Sizes of the network.
 
-    They are the height and width of the image, the channels of the first stage (each later stage
-    doubles them), the number of nodes of each stage, the channels before the classifier, and the
-    number of classes.
+    Attributes:
+        image: height and width of the image in pixels.
+        channels: channels of the first stage; the number doubles from stage to stage.
+        nodes: number of nodes of each stage.
+        last_channels: channels before the classifier.
+        classes: number of classes.
     """
 
     image: int
@@ -60,7 +65,7 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
     """Draw a Watts-Strogatz graph WS(nodes, 4, 0.75); return the nodes that each node reads.
 
-    Edges lead from lower to higher numbers.
+    Edges are directed from the lower to the higher node index.
     """
     ring = [(i, (i + step) % nodes) for step in range(1, NEIGHBOURS // 2 + 1) for i in range(nodes)]
     edges = {frozenset(edge) for edge in ring}

@@ -1,6 +1,7 @@
-"""Build LSTM layers in two forms: the ONNX operator, and cells of elementary operators.
+"""Build LSTM layers as the ONNX operator or, unrolled, as cells of elementary operators.
 
-Both forms draw the same weights in the same order, so a model has the same results in either form.
+Both kinds of layers draw the same weights in the same order, so that a model has the same results
+with either kind. "Step" means time step.
 """
 
 from __future__ import annotations
@@ -39,17 +40,21 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class State:
-    """State of a layer after a step: hidden and cell state, [N, hidden] each."""
+    """State of a layer after a time step: hidden and cell state, [N, hidden] each."""
 
     hidden: Value
     cell: Value
 
 
 class StepSequence:
-    """A sequence of T steps [N, features], as a stacked tensor [T, N, features] or as a list."""
+    """T time steps, as one tensor [T, N, features] or as a list of tensors [N, features]."""
 
     def __init__(self, g: GraphBuilder, source: Value | Sequence[Value]) -> None:
-        """Wrap a tensor or a list of values; nodes that convert them are added on demand."""
+        """Wrap a tensor or a list of tensors.
+
+        The properties add nodes that split the tensor or concatenate the list when they are first
+        read.
+        """
         self._g = g
         self._stacked = source if isinstance(source, Value) else None
         self._steps = None if isinstance(source, Value) else list(source)
@@ -65,7 +70,7 @@ class StepSequence:
 
     @property
     def steps(self) -> list[Value]:
-        """The tensor [N, features] of each step."""
+        """The tensor [N, features] of each time step."""
         if self._steps is None:
             length = self.stacked.shape[0]
             axes = self._g.integers(0)
@@ -75,27 +80,27 @@ class StepSequence:
 
 
 class Layer(Protocol):
-    """The interface of an LSTM layer; its weights may be applied more than once."""
+    """The interface of an LSTM layer; all calls of its methods share the layer's weights."""
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add nodes for all steps of ``x``, from a zero state.
+        """Add nodes for all time steps of ``x``; the initial state is zero.
 
-        Return every hidden state, and the last state.
+        Return the hidden states of all time steps, and the last state.
         """
         ...
 
     def step(self, x: Value, state: State) -> State:
-        """Add nodes for a step on x [N, inputs] from ``state``; return the next state."""
+        """Add nodes for a time step on x [N, inputs] from ``state``; return the next state."""
         ...
 
 
 def draw_weights(
     g: GraphBuilder, inputs: int, hidden: int, source: Moments = HIDDEN
 ) -> LayerWeights:
-    """Draw an LSTM layer's weights; ``source`` has the estimated mean and variance of its input.
+    """Draw random weights of an LSTM layer for an input of the moments ``source``.
 
     The input contributes a variance of about 1 to the gates. The hidden state contributes less, so
-    that the influence of the initial state decays over the steps, as in trained layers.
+    that the influence of the initial state decays over time, as in trained layers.
     """
     gates = 4 * hidden
     return LayerWeights(
@@ -118,7 +123,7 @@ class UnrolledLayer:
         self._bias = g.constant(drawn.bias.reshape(2, -1).sum(axis=0), "bias")
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add a cell for each step; return every hidden state, and the last state."""
+        """Add a cell for each time step; return all hidden states, and the last state."""
         shape = [x.steps[0].shape[0], self._hidden]
         zero = self._g.constant(np.zeros(shape, np.float32), "zero_state")
         state = State(zero, zero)
@@ -158,12 +163,12 @@ class OperatorLayer:
         ]
 
     def sequence(self, x: StepSequence) -> tuple[StepSequence, State]:
-        """Add a node for all steps; return every hidden state, and the last state."""
+        """Add one node for all time steps; return all hidden states, and the last state."""
         hidden, state = self._node(x.stacked, [])
         return StepSequence(self._g, self._squeeze(hidden, 1)), state
 
     def step(self, x: Value, state: State) -> State:
-        """Add a node for a sequence of a single step, and return the next state."""
+        """Add a node for a sequence of one time step, and return the next state."""
         axes = self._g.integers(0)
         initial = [self._g.op("Unsqueeze", v, axes) for v in (state.hidden, state.cell)]
         return self._node(self._g.op("Unsqueeze", x, axes), [None, *initial])[1]

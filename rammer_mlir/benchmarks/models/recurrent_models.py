@@ -82,8 +82,9 @@ def build_lstm_tc(
 ) -> onnx.ModelProto:
     """Build LSTM-TC: ``tokens`` [100, N, 256] f32 (embedded) to ``probabilities`` [N, 10] f32.
 
-    The classifier reads the last hidden state of the last layer. ``layers`` are 10 by default.
-    With ``unrolled``, steps are separate operators; else each layer is an LSTM operator.
+    The classifier reads the last hidden state of the last layer. ``layers`` is the number of
+    layers, 10 by default. If ``unrolled``, every time step of a layer has its own elementary
+    operators; otherwise each layer is an LSTM operator.
     """
     size = LSTM_TC_SIZES[scale]
     if layers is not None:
@@ -98,8 +99,8 @@ def build_lstm_tc(
 def build_lstm_tc_loss(size: Literal["full", "reduced", "small"]) -> onnx.ModelProto:
     """Build LSTM-TC, unrolled, with a loss: ``tokens`` [100, N, 256] f32, ``label`` [N] i64.
 
-    The batch is that of Figure 21, 256; the paper does not name the loss; cross entropy is our
-    choice.
+    The output is ``loss`` [] f32. The batch size is 256 as in Figure 21, and 3 for the size
+    "small". The paper does not name the loss; the model uses cross entropy.
     """
     batch, sizes = LSTM_TC_TRAINING[size]
     g = GraphBuilder("lstm_tc_training", seed=10)
@@ -115,10 +116,12 @@ def build_seq2seq(
 ) -> onnx.ModelProto:
     """Build Seq2Seq: ``source`` [100, N, 128] f32 (embedded) to ``target`` [30, N, 128] f32.
 
-    The decoder's layers start from the states of the encoder's last layers. Its first input is a
-    constant; every later input is its last layer's hidden state of the previous step, so that the
-    decoder is serial in time, as in translation. ``layers`` are the encoder's, 8 by default.
-    With ``unrolled``, steps are separate operators; else each layer is an LSTM operator.
+    The initial states of the decoder's layers are the final states of the encoder's last layers.
+    The decoder's input is a constant at the first time step; later, it is the hidden state that the
+    decoder's last layer computed at the previous time step. So the decoder is serial in time, as in
+    translation. ``layers`` is the number of encoder layers, 8 by default. If ``unrolled``, every
+    time step of a layer has its own elementary operators; otherwise an encoder layer is an LSTM
+    operator, and a decoder layer has an LSTM operator for each time step.
     """
     size = SEQ2SEQ_SIZES[scale]
     if layers is not None:
@@ -151,11 +154,14 @@ def build_deepspeech2(
 ) -> onnx.ModelProto:
     """Build DeepSpeech2: ``spectrogram`` [N, 1, 300, 161] f32 to ``log_probabilities``.
 
-    The output is [150, N, 29] f32. Two convolutions over time and frequency, 11x41 with stride 2x2
-    and 11x21 with stride 1x2, each with a batch norm and a ReLU clipped at 20 (Amodei et al., ICML
-    2016); then the LSTM layers, without batch norms between them; then a classifier of characters
-    at every step. ``layers`` are 7 by default. With ``unrolled``, steps are separate operators;
-    else each layer is an LSTM operator.
+    The output is [150, N, 29] f32. The model has
+    - two convolutions over time and frequency, 11x41 with stride 2x2 and 11x21 with stride 1x2,
+      each with a batch norm and a ReLU clipped at 20 (Amodei et al., ICML 2016);
+    - LSTM layers, without batch norms between the layers;
+    - a classifier of characters at every time step.
+
+    ``layers`` is the number of LSTM layers, 7 by default. If ``unrolled``, every time step of a
+    layer has its own elementary operators; otherwise each layer is an LSTM operator.
     """
     size = DEEPSPEECH2_SIZES[scale]
     if layers is not None:
@@ -176,9 +182,10 @@ def build_deepspeech2(
 def _lstm_stack(
     g: GraphBuilder, x: Value, hidden: int, layers: int, unrolled: bool
 ) -> tuple[StepSequence, list[State]]:
-    """Add layers on x [T, N, features], as separate steps if ``unrolled``, else LSTM operators.
+    """Add LSTM layers on x [T, N, features]; return the last layer's outputs and all final states.
 
-    Returns the last layer's outputs, and the final states of all layers.
+    If ``unrolled``, every time step of a layer has its own elementary operators; otherwise each
+    layer is an LSTM operator.
     """
     sequence = StepSequence(g, x)
     states: list[State] = []

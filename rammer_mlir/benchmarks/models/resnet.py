@@ -1,7 +1,7 @@
 """Build ResNets (He et al., CVPR 2016, Table 1; Bring Your Own Codegen, Table 1).
 
-Images are 224x224 pixels. Bottlenecks halve the image by their 3x3 convolution, as torchvision and
-GluonCV's v1b do.
+Images are 224x224 pixels. A bottleneck that halves height and width has stride 2 in its 3x3
+convolution, as in torchvision and in GluonCV's v1b.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class ResNet:
 
     Attributes:
         name: name of the model.
-        image: height and width.
-        width: channels of the stem; each later stage doubles them.
+        image: height and width of the image in pixels.
+        width: channels of the stem and of the first stage's 3x3 convolutions; each later stage has
+            twice as many as the stage before.
         blocks: number of blocks in each stage.
         is_bottleneck: whether blocks are 1x1, 3x3, 1x1 convolutions instead of two 3x3
             convolutions.
@@ -92,9 +93,10 @@ def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
 
 
 def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ()) -> list[Value]:
-    """Add the stages of a ResNet on ``x``, and return the result of each.
+    """Add the stages of a ResNet on ``x``, and return the result of each stage.
 
-    ``strides`` are the strides of each stage's first block; by default all but the first are 2.
+    ``strides`` has the stride of the first block of each stage; by default 1 in the first stage,
+    and 2 in later stages.
     """
     found: list[Value] = []
     for stage, blocks in enumerate(size.blocks):
@@ -110,8 +112,8 @@ def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ())
 def _block(g: GraphBuilder, x: Value, width: int, stride: int, is_bottleneck: bool) -> Value:
     """Add a block's convolutions and shortcut, and return the result.
 
-    The shortcut is projected if shapes differ. A block has convolutions of 1x1, 3x3 and 1x1 if it
-    ``is_bottleneck``, else two of 3x3.
+    If ``is_bottleneck``, the block has a 1x1, a 3x3 and a 1x1 convolution; otherwise it has two 3x3
+    convolutions. The shortcut is projected if the shapes of its ends differ.
     """
     if is_bottleneck:
         y = conv_norm_relu(g, conv_norm_relu(g, x, width, 1), width, 3, stride)

@@ -1,7 +1,7 @@
 """Build ResNeXt (Xie et al., CVPR 2017) in two sizes: 29 layers, 16x64d, and 101 layers, 64x4d.
 
-The first is for 32x32 images (RAMMER's Table 1), the second for 224x224 images (RAMMER's
-Figure 13).
+16x64d means a cardinality of 16 groups with 64 channels each. The network of 29 layers is for 32x32
+images (RAMMER's Table 1), the network of 101 layers for 224x224 images (RAMMER's Figure 13).
 """
 
 from __future__ import annotations

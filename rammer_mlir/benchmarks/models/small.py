@@ -64,7 +64,10 @@ def build_attention(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_transformer_encoder(batch: int, scale: Scale, *, layers: int = 1) -> onnx.ModelProto:
-    """Build encoder layers, norm first: ``x`` [N, 64, 256] f32 to ``y`` of the same shape."""
+    """Build transformer encoder layers: ``x`` [N, 64, 256] f32 to ``y`` of the same shape.
+
+    Layer normalization precedes the attention and the feed-forward layers (pre-norm).
+    """
     length, features, heads = (64, 256, 8) if scale == "full" else (7, 24, 3)
     g = GraphBuilder("transformer_encoder", seed=3)
     x = g.input("x", [batch, length, features])
@@ -127,9 +130,10 @@ def build_multi_io(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_integer_ops(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build integer and boolean arithmetic: ``a``, ``b`` [N, 100] i64 and ``flags`` bool.
+    """Build integer and boolean arithmetic: ``a``, ``b`` i64 and ``flags`` bool, [N, 100] each.
 
-    Outputs ``selected`` i64, ``found`` bool, ``narrow`` i32 and ``ratio`` f32, all [N, 100].
+    The outputs are ``selected`` i64, ``found`` bool, ``narrow`` i32 and ``ratio`` f32, [N, 100]
+    each.
     """
     length = 100 if scale == "full" else 13
     g = GraphBuilder("integer_ops", seed=7)

@@ -14,7 +14,10 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def build_nas_cell(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build a normal cell of NASNet-A: ``current``, ``previous`` [N, 44, 28, 28] f32 to ``y``."""
+    """Build a normal cell of NASNet-A: ``current``, ``previous`` [N, 44, 28, 28] f32 to ``y``.
+
+    The output ``y`` is [N, 264, 28, 28] f32.
+    """
     size, filters = (28, 44) if scale == "full" else (8, 8)
     g = GraphBuilder("nas_cell", seed=11)
     current = g.input("current", [batch, filters, size, size])

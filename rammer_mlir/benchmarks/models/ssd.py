@@ -1,8 +1,9 @@
 """Build single-shot detectors (Liu et al., ECCV 2016), as GluonCV defines them.
 
-They are SSD 512 on MobileNet v1 (Howard et al., 2017) with 20 classes, and SSD 300 on ResNet-34
-with 80 classes. Anchors, decoding and suppression are in the model, which keeps the 400 highest
-scores of all classes and boxes, and at most 100 of these after suppression.
+The detectors are SSD 512 on MobileNet v1 (Howard et al., 2017) with 20 classes, and SSD 300 on
+ResNet-34 with 80 classes. Anchors, decoding and suppression are in the model. Of all pairs of a
+class and a box, the model passes the 400 with the highest scores to suppression, and keeps at most
+100 after suppression.
 """
 
 from __future__ import annotations
@@ -47,12 +48,13 @@ class Ssd:
     """Sizes of a detector.
 
     Attributes:
-        image: height and width.
+        image: height and width of the image in pixels.
         width: channels of the backbone's first convolution.
         extra: channels of each feature map that is added after the backbone.
         narrowest: lower bound of the channels of the 1x1 convolution before each added map.
         has_norms: whether the convolutions of the added maps have a batch norm instead of a bias.
-        sizes: sizes of anchors in pixels; one more than the number of maps.
+        sizes: side in pixels of the smaller square anchor of each map, then a final element. The
+            larger square anchor of a map has the geometric mean of the map's element and the next.
         steps: pixels from one anchor to the next, for each map.
         classes: number of classes, without the background.
     """
@@ -143,8 +145,9 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
     """Add and return feature maps after the backbone.
 
-    Each is half as high and wide as the previous map. ``last_pad`` is the padding of the last map's
-    3x3 convolution; the padding of all other maps is 1.
+    Each map is the result of a 1x1 convolution and a 3x3 convolution of stride 2 on the previous
+    map. ``last_pad`` is the padding of the last map's 3x3 convolution; the padding of all other
+    maps is 1.
     """
     found: list[Value] = []
     for number, channels in enumerate(size.extra):
@@ -202,9 +205,10 @@ def _predictions(
 
 
 def _candidates(g: GraphBuilder, classes: Value, boxes: Value) -> Detections:
-    """Return the ``CANDIDATES`` boxes of each image with the highest scores, over all classes.
+    """Return the ``CANDIDATES`` pairs of a class and a box with the highest scores of each image.
 
-    ``classes`` has the scores [N, anchors, classes] before softmax, the background first.
+    ``classes`` has the scores [N, anchors, classes] before softmax, the background first. The
+    background is not a candidate. A box can occur with several classes.
     """
     batch, anchors, length = classes.shape
     scores = g.op("Softmax", classes, axis=-1)

@@ -1,4 +1,7 @@
-"""List the models whose training steps are measured: Dali's, and LSTM-TC of RAMMER's Figure 21."""
+"""List the models whose training steps are measured.
+
+They are the models of the Dali paper, and the LSTM-TC of the RAMMER paper's Figure 21.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ class TrainingModel:
     """A model whose training step is measured.
 
     Attributes:
-        build: returns the forward model of a size; its output is ``loss``.
-        description: text for tables.
-        weights: names of the values by which the loss is differentiated; None for the initializers
-            whose names ``trained_weights`` recognises as weights.
+        build: returns the forward model for a ``Size``; the model's output is ``loss``.
+        description: description of the model in tables of results.
+        weights: names of the values by which the loss is differentiated; None stands for the
+            initializers that ``trained_weights`` returns.
     """
 
     build: Callable[[Size], onnx.ModelProto]
@@ -51,7 +54,7 @@ def _model(name: str) -> TrainingModel:
 
 
 def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
-    """Build the forward model ``name`` with its loss as output, without gradients.
+    """Build the forward model ``name`` of ``TRAINING_MODELS``; the model's output is the loss.
 
     Raises:
         OptionError: if the name is unknown.
@@ -60,13 +63,14 @@ def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
 
 
 def build_step(name: str, size: Size = "full", *, rate: float | None = 0.01) -> TrainingStep:
-    """Build the training step of a model: forward, gradients, and new weights.
-
-    Raises OptionError for an unknown name.
+    """Build the training step of a model: forward, gradients, and weight update.
 
     Args:
         name: a key of ``TRAINING_MODELS``.
         size: ``full`` as published, ``reduced`` for measurements on few cores, ``small`` for tests.
-        rate: learning rate; None for gradients instead of new weights.
+        rate: learning rate; with None, the step returns the gradients instead of updated weights.
+
+    Raises:
+        OptionError: if the name is unknown.
     """
     return training_step(build_forward(name, size), weights=_model(name).weights, rate=rate)

@@ -12,12 +12,13 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class Vgg:
-    """Sizes of a VGG.
+    """Sizes of a VGG network.
 
     Attributes:
-        image: height and width.
-        stages: channels and number of the 3x3 convolutions before each pooling.
-        hidden: features of the two hidden layers of the classifier.
+        image: height and width of the image.
+        stages: a pair for each pooling: the channels and the count of the 3x3 convolutions
+            between the previous pooling and this pooling.
+        hidden: features of each of the classifier's two hidden layers.
         classes: number of classes.
     """
 
@@ -34,7 +35,10 @@ SIZES = {
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    """Build the network: ``image`` [batch, 3, 224, 224] f32 to ``logits`` [batch, 1000] f32.
+
+    With the scale "small", the image has 16x16 pixels, and there are 20 classes.
+    """
     size = SIZES[scale]
     g = GraphBuilder("vgg19", seed=19)
     x = g.input("image", [batch, 3, size.image, size.image])

@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Floats:
-    """Draw f32 values of mean 0 and the given standard deviation from a uniform distribution."""
+    """Draw f32 values from a uniform distribution of mean 0 and standard deviation ``std``."""
     values = rng.random(tuple(shape), dtype=np.float32)
     values -= np.float32(0.5)
     values *= np.float32(std * math.sqrt(12.0))
@@ -22,20 +22,20 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Return whether filters of the shape [outputs, inputs, taps...] are drawn to sum to zero.
+    """Return whether each filter of a weight [outputs, inputs, taps...] is drawn with the sum zero.
 
-    Rectified activations have a positive mean. Filters that see this mean convert it to a constant,
-    layer after layer, until the output hardly depends on the input (compare Qiao et al., "Weight
-    Standardization", 2019). Depthwise filters are not centred: their taps see nearly equal values,
-    which a centred filter would cancel.
+    Activations after a ReLU have a positive mean. A filter with another sum turns this mean into a
+    constant, layer after layer, until the output hardly depends on the input (compare Qiao et al.,
+    "Weight Standardization", 2019). Depthwise filters are not centred: their taps read nearly equal
+    values, which a centred filter would cancel.
     """
     return shape[1] > 1
 
 
 def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> Floats:
-    """Draw filters [outputs, inputs, taps...] whose results have a variance of about 1.
+    """Draw a weight [outputs, inputs, taps...] so that an operator's result has a variance near 1.
 
-    ``source`` has the mean and the variance of the operand (see Glorot and Bengio, 2010).
+    ``source`` has the mean and the variance of the operator's input (see Glorot and Bengio, 2010).
     """
     fan_in = math.prod(shape[1:])
     centre = is_centred(shape)
@@ -48,17 +48,20 @@ def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> 
 
 
 def bias(rng: np.random.Generator, length: int) -> Floats:
-    """Draw ``length`` biases of standard deviation 0.1."""
+    """Draw ``length`` biases of mean 0 and standard deviation 0.1."""
     return uniform(rng, [length], 0.1)
 
 
 def scale(rng: np.random.Generator, length: int) -> Floats:
-    """Draw ``length`` scales around 1 of standard deviation 0.1."""
+    """Draw ``length`` scales of mean 1 and standard deviation 0.1."""
     return 1 + uniform(rng, [length], 0.1)
 
 
 def statistics(rng: np.random.Generator, length: int, source: Moments) -> tuple[Floats, Floats]:
-    """Draw a batch norm's running mean and variance, close to those of its operand, ``source``."""
+    """Draw the running means and variances of a batch normalization of ``length`` channels.
+
+    They are close to the mean and the variance in ``source``, those of the normalization's input.
+    """
     mean = np.float32(source.mean) + uniform(rng, [length], 0.1 * source.std)
     variance = np.float32(source.variance) * (1 + uniform(rng, [length], 0.1))
     return mean.astype(np.float32), variance.astype(np.float32)

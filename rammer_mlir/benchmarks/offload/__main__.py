@@ -62,10 +62,11 @@ def _select(patterns: Sequence[str]) -> list[str]:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check, before measuring, that the number of threads is valid and that results can be written.
+    """Check the options before measuring.
 
     Raises:
-        OptionError: with the name of a wrong option.
+        OptionError: if the number of threads is below 1, a folder for results cannot be made, or
+            the folder has a result that cannot be read. The message names the option or the file.
     """
     if options.threads < 1:
         raise OptionError(f"--threads: expected at least 1, found {options.threads}")
@@ -113,7 +114,9 @@ def _measure(
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the requested models, and write a page of all results in the folder.
+    """Measure the requested models, and write a page of all results.
+
+    ``--folder`` has the results of this and of earlier calls; ``--output`` names the page.
 
     Raises OptionError for unknown models, and for options or files that cannot be used.
     """

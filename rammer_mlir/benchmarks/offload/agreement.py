@@ -1,4 +1,7 @@
-"""Compare the detections of two runs of a detector; order and number may differ by rounding."""
+"""Compare the detections of two runs of a detector.
+
+Rounding may change the order of the detections and their number.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ SCORE, PIXELS = 0.01, 2.0
 def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
     """Return the fraction of a detector's expected detections that were also found.
 
-    Two detections agree if their labels are equal, their scores differ by at most ``SCORE``, and
-    their corners by at most ``PIXELS`` pixels. Both arguments map names to outputs. The result is
-    None if the outputs are not those of a detector.
+    ``expected`` and ``found`` map names of outputs to arrays. Two detections agree if their labels
+    are equal, their scores differ by at most ``SCORE``, and the coordinates of their corners differ
+    by at most ``PIXELS`` pixels. The result is None if the outputs are not those of a detector.
     """
     if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
         return None
@@ -28,9 +31,10 @@ def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> floa
 
 
 def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return, for each image, the absolute differences of each row of ``a`` and each row of ``b``.
+    """Return the absolute difference of each row of ``a`` from each row of ``b``, for each image.
 
-    Both have K rows of M elements for each of N images, [N, K, M]; the result is [N, K, K, M].
+    Each argument has K rows of M elements for each of N images: [N, K, M]. The result is [N, K, K,
+    M].
     """
     first, second = (np.asarray(each, np.float64) for each in (a, b))
     first, second = (each.reshape(*each.shape[:2], -1) for each in (first, second))

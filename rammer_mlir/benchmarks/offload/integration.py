@@ -1,7 +1,10 @@
 """Count the lines of code that integrate a foreign code generator, without blank lines.
 
-The lines are in the folder of the code generator's class, or in its file if it has no folder, and
-in files of ``rammer_mlir/engines`` that are named after it.
+These are the lines of two sets of files:
+
+- the folder that has the file of the code generator's class, or only this file if it is not in a
+  folder of ``rammer_mlir/codegens``
+- the Python files of ``rammer_mlir/engines`` whose names begin with the code generator's name
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 def integration_lines(codegen: object) -> int:
     """Return the number of lines, without blank lines, of the code that integrates ``codegen``.
 
-    ``codegen`` is an object that is registered as a foreign code generator.
+    ``codegen`` is a registered foreign code generator.
     """
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent

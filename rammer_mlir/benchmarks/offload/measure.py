@@ -1,4 +1,4 @@
-"""Measure a model with nothing offloaded, everything offloaded, and offloading chosen by cost."""
+"""Measure a model with no region offloaded, all regions offloaded, and regions chosen by cost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OffloadRequest:
         plugins: modules or files that register code generators.
         scale: "full", or "small" for a model of reduced sizes.
         batch: batch size.
-        threads: threads of every contender, and vEUs of our programs.
+        threads: number of threads of every contender, and number of vEUs of our programs.
         budget: seconds of timing for each code generator.
         patience: time limit in seconds to open each contender, and to count regions.
         module_options: values of code generators' own options, keyed by ``NAME.OPTION``.
@@ -59,7 +59,7 @@ class OffloadRequest:
     module_options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options_of(self, codegen: str) -> dict[str, str]:
-        """Return the values in ``module_options`` for ``codegen``, by ``NAME.OPTION``."""
+        """Return the items of ``module_options`` for ``codegen``; the keys are ``NAME.OPTION``."""
         return {
             name: value
             for name, value in self.module_options.items()
@@ -67,29 +67,32 @@ class OffloadRequest:
         }
 
     def title(self, codegen: str) -> str:
-        """Return the name and options of ``codegen`` for tables: "openvino precision=bf16"."""
+        """Return the name and options of ``codegen``, such as "openvino precision=bf16"."""
         options = self.options_of(codegen).items()
         return " ".join([codegen, *(f"{n.partition('.')[2]}={value}" for n, value in options)])
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of a model that ran in one way.
+    """Measurements of a contender: of a model in ONNX Runtime or in our compiler.
+
+    The reference is the outputs of ONNX Runtime.
 
     Attributes:
-        name: the way: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code
-            generator; ``always`` or ``cost`` for our compiler with it, with this offload choice.
-        latency: latency, timed in turns with the other ways of the same code generator.
-        paired_seconds: seconds of a run by ``paired_medians``, which compares the runs of each
-            round; only comparable with those of the other ways of the same code generator.
+        name: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code generator;
+            ``always`` or ``cost`` for our compiler with a code generator and this offload choice.
+        latency: latency, timed in turns with the other contenders of the same code generator.
+        paired_seconds: seconds of a run as ``paired_medians`` returns them, from comparisons within
+            each round of turns; only comparable with those of the same code generator's contenders.
         worst: largest error against the reference, divided by the tolerance.
         scaled_error: largest error against the reference, divided by the output's largest element.
-        agreement: fraction of the reference's detections that were found; None for other models.
-        beginning: times to compile and of the first run; None for ONNX Runtime.
-        spent: times of a run by kind of work; None for ONNX Runtime.
-        kept: number of regions that the choice by cost offloads; None if no choice was made, or if
-            the model is compiled for each size that occurs.
-        digest: a digest of the program; None for ONNX Runtime, and if the model is not a single
+        agreement: fraction of the reference's detections that were found; None if the model is not
+            a detector.
+        beginning: seconds of compiling, and of the first run; None for ONNX Runtime.
+        spent: seconds of a run by kind of work; None for ONNX Runtime.
+        kept: number of regions that the choice by cost offloads; None for contenders that make no
+            such choice, and if a part of the model has open dimensions.
+        digest: digest of the program; None for ONNX Runtime, and for a model that is not a single
             program of fixed sizes.
     """
 
@@ -111,10 +114,9 @@ class Outcome:
 
     Attributes:
         codegen: name of the code generator.
-        partition: the share of the model that the code generator compiles; None if it could not be
-            counted.
+        partition: the share of the model that the code generator compiles; None if counting failed.
         runs: measurements of the model with and without the code generator.
-        reasons: why results are missing, a line each.
+        reasons: a line for each missing result, with the reason.
     """
 
     codegen: str
@@ -123,13 +125,13 @@ class Outcome:
     reasons: list[str] = field(default_factory=list[str])
 
     def run(self, name: str) -> Measured | None:
-        """Return the measurements of the way ``name``, such as "always"; None if not measured."""
+        """Return the measurements of the contender ``name``, such as "always", or None."""
         return next((run for run in self.runs if run.name == name), None)
 
     def seconds(self, name: str) -> float | None:
-        """Return ``paired_seconds`` of the way ``name``; None if not measured.
+        """Return ``paired_seconds`` of the contender ``name``, or None if it was not measured.
 
-        The seconds are only comparable with those of the other ways in this object.
+        These seconds are only comparable with those of the other contenders in this object.
         """
         run = self.run(name)
         return None if run is None else run.paired_seconds
@@ -137,7 +139,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class OffloadResult:
-    """All measurements of a model, by code generator."""
+    """All measurements of a model.
+
+    Attributes:
+        request: the model, and the settings of the measurement.
+        outcomes: the results, one for each code generator.
+        error: why there are no outcomes; None if the measurement succeeded.
+    """
 
     request: OffloadRequest
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
@@ -147,7 +155,7 @@ class OffloadResult:
 def measure_offload(request: OffloadRequest) -> OffloadResult:
     """Measure a model with each code generator; return all measurements.
 
-    A failure becomes the reason of a missing result.
+    A failure raises no error. Its message is returned in place of the missing measurements.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-offload-") as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
@@ -176,9 +184,9 @@ class _Measuring:
     feeds: Feeds
 
     def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
-        """Open the model by calling ``opens`` in a separate process, and return the process.
+        """Start a process that opens the model by calling ``opens``, and return the process.
 
-        The process ends with ``stack``; ``name`` names it in messages.
+        The process ends when ``stack`` closes. Messages call the process ``name``.
 
         Raises:
             TargetError: if the model cannot be opened.
@@ -190,8 +198,8 @@ class _Measuring:
     def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
         """Measure the code generator ``codegen``, and return the results.
 
-        ``common`` has the processes of contenders that need no code generator, by name; they are
-        timed again, in turns with the programs that use this code generator.
+        ``common`` maps names to the processes of contenders that use no code generator. They are
+        timed again for each code generator, in turns with the programs that use it.
         """
         request = self.request
         options = request.options_of(codegen)

@@ -16,7 +16,7 @@ _FLAG, _METAVAR = "--module-option", "NAME.OPTION=VALUE"
 
 
 def add_codegen_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select code generators, and the plug-ins that define them."""
+    """Add the options ``--codegens``, ``--plugin`` and ``--module-option`` to a command."""
     parser.add_argument(
         "--codegens", metavar="NAME,...", default="", help="code generators; default all there are"
     )
@@ -31,10 +31,12 @@ def add_codegen_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the names of the requested code generators, or of all if none is requested.
+    """Load the plug-ins; return the names of the requested code generators.
+
+    If none is requested, return the names of all registered code generators.
 
     Raises:
-        OptionError: if a name is unknown, or if there are no code generators at all.
+        OptionError: if a name is unknown, or if no code generator is registered.
     """
     load_plugins(options.plugin)
     names = tuple(filter(None, map(str.strip, options.codegens.split(",")))) or CODEGENS.names()
@@ -48,9 +50,10 @@ def chosen_codegens(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict[str, str]:
-    """Return the values of the code generators' own options, by ``NAME.OPTION``.
+    """Return the values of the code generators' own options, keyed by ``NAME.OPTION``.
 
-    ``codegens`` are the names of the requested code generators.
+    NAME is the name of a code generator. ``codegens`` are the names of the requested code
+    generators.
 
     Raises:
         OptionError: if an argument is not of the form ``NAME.OPTION=VALUE``, repeats an option, has
@@ -69,8 +72,8 @@ def module_options(options: argparse.Namespace, codegens: Sequence[str]) -> dict
 
 
 def plugin_paths(options: argparse.Namespace) -> tuple[str, ...]:
-    """Return the requested plug-ins: modules, and files as absolute paths.
+    """Return the requested plug-ins: names of modules, and absolute paths of files.
 
-    Absolute paths also work in processes in other folders.
+    Absolute paths stay valid in child processes with another working directory.
     """
     return tuple(str(Path(p).resolve()) if p.endswith(".py") else p for p in options.plugin)

@@ -1,11 +1,11 @@
-"""List the results of the paper "Bring Your Own Codegen", by the name of our model.
+"""List the results of the paper "Bring Your Own Codegen", keyed by the name of our model.
 
 - Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16.
 - Table 3: Vitis AI on the U250.
 - Table 4: Vitis AI on the Zynq UltraScale+.
 
-Speedups are over TVM without tuning: on the Jetson's GPU for TensorRT, on 96 threads of a server
-for the U250, and on the Zynq's CPU for the Zynq.
+Speedups are over TVM without tuning. TVM runs on the Jetson's GPU for TensorRT, on 96 threads of a
+server for the U250, and on the Zynq's CPU for the Zynq.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """The paper's numbers of a model.
+    """The paper's results for a model.
 
     Attributes:
         title: the model's name in the paper.
-        nodes: percentage of nodes that TensorRT executes; it executes all MACs.
-        jetson: speedup in f32 and in f16.
-        merged, split: numbers of subgraphs without and with cost-based partitioning.
-        merged_ms, split_ms: latency in milliseconds without and with cost-based partitioning.
-        u250: speedup, and percentages of nodes and of MACs that are offloaded; None if the paper
-            omits the model.
-        zynq: the same numbers for the Zynq; None if the paper omits the model.
+        nodes: percentage of the model's nodes that TensorRT executes. TensorRT executes all
+            multiply-accumulate operations (MACs) of every model.
+        jetson: speedup of TensorRT in f32 and in f16.
+        merged: number of subgraphs without cost-based partitioning.
+        merged_ms: latency without cost-based partitioning, in milliseconds.
+        split: number of subgraphs with cost-based partitioning.
+        split_ms: latency with cost-based partitioning, in milliseconds.
+        u250: speedup on the U250, percentage of nodes offloaded, percentage of MACs offloaded; None
+            if the paper omits the model.
+        zynq: the same three numbers for the Zynq; None if the paper omits the model.
     """
 
     title: str

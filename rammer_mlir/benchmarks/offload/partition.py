@@ -1,4 +1,7 @@
-"""Count how much of a model a code generator compiles, from the IR after the region passes."""
+"""Count how many operations and regions of a model a code generator compiles.
+
+The counts are taken from the IR after each of the passes that form regions.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,14 @@ _COPIED = "fill"
 
 @dataclass(frozen=True)
 class Job:
-    """A code generator's share of a model to count.
+    """The arguments of ``partition``: a model, and a code generator that compiles regions of it.
 
     Attributes:
         model: ONNX file.
         codegen: name of the code generator.
-        plugins: modules or files that may define it.
-        num_veus: vEUs of the program.
-        module_options: values of the code generator's own options, by ``NAME.OPTION``.
+        plugins: modules or files that may define the code generator.
+        num_veus: number of vEUs of the program.
+        module_options: values of the code generator's own options, keyed by ``NAME.OPTION``.
     """
 
     model: Path
@@ -57,19 +60,21 @@ class Job:
 class Partition:
     """A code generator's share of a model.
 
+    A reading is the recognised meaning of operations, such as "convolution with bias".
+
     Attributes:
-        operations: operations of the model. An operation with a reading counts as one, whatever
-            its size, and so does each operation that the host executes between programs.
-        readings: operations with a reading: recognized as a known operator, such as a convolution.
-        macs: multiply-accumulate operations.
-        taken: operations in regions that the code generator compiled; all have a reading.
-        taken_macs: multiply-accumulate operations in these regions.
+        operations: number of the model's operations. All operations of a reading count as one. Each
+            operation that the host executes between programs also counts as one.
+        readings: number of readings.
+        macs: number of multiply-accumulate operations.
+        taken: number of readings in regions that the code generator compiled.
+        taken_macs: number of multiply-accumulate operations in these regions.
         merged: number of regions before cost-based partitioning.
         split: number of regions after cost-based partitioning.
         generated: number of regions that the code generator compiled.
-        converted: bytes per run that these regions convert between their internal layouts and those
-            of their operands and results; 0 if the code generator does not report it.
-        seconds: seconds of generating the code.
+        converted: bytes per run that these regions convert between their internal layouts and the
+            layouts of their operands and results; 0 if the code generator does not report this.
+        seconds: seconds in which the code of the regions was generated.
         lines: lines of code that integrate the code generator, as ``integration_lines`` counts.
     """
 
@@ -87,7 +92,7 @@ class Partition:
 
 
 def partition(job: Job) -> Partition:
-    """Return how much of a model a code generator compiles.
+    """Count the operations and regions of a model that a code generator compiles.
 
     Raises:
         RammerError: if the model cannot be imported, or the code generator fails.
@@ -108,10 +113,10 @@ def partition(job: Job) -> Partition:
 
 
 def _programs(model: Model) -> Iterator[ImportedModel | int]:
-    """Yield each static program of a model, and numbers of operations outside of static programs.
+    """Yield each static program of a model, and counts of operations outside of static programs.
 
-    The operations outside are the steps that the host evaluates, and the nodes of parts with open
-    dimensions.
+    A count is an integer. Operations outside of static programs are evaluated by the host, or are
+    nodes of parts with open dimensions.
     """
     found = prepare_any(model, {}, {})
     if not isinstance(found, HostedGraph):
@@ -127,10 +132,10 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return pass pipelines, as text, that together run the passes on regions.
+    """Return three pass pipelines, as text, that together run the passes on regions.
 
-    There is a pipeline for each pass in ``_STEPS``. It ends with that pass, so that the IR can be
-    inspected there, and begins after the end of the previous pipeline.
+    Pipeline i ends with pass i of ``_STEPS``, so that the IR can be inspected after this pass. It
+    begins where the previous pipeline ends.
     """
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus,
@@ -187,7 +192,10 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
 
 
 def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
-    """Yield for each region call: the code generator, the region, and whether it was compiled."""
+    """Yield three values for each call of a region.
+
+    They are the name of the code generator, the region, and whether the region was compiled.
+    """
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
     known = {
         symbol_name(f): (

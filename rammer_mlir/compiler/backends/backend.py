@@ -76,10 +76,10 @@ class Backend(ABC):
     @classmethod
     @abstractmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend for ``NAME:rest``; ``rest`` is empty without a colon.
+        """Return the backend for ``--target NAME:rest``; ``rest`` is empty for ``--target NAME``.
 
         Raises:
-            RammerError: if the processor is unknown.
+            RammerError: if the processor that ``rest`` names is unknown.
         """
 
     @property
@@ -100,16 +100,17 @@ class Backend(ABC):
     def syntax(cls) -> str:
         """Return the ``--target`` syntax of this target for messages, such as ``nvvm[:CHIP]``.
 
-        It is ``spelling`` with the part before ``[`` or ``:`` replaced by ``name``, because a
-        subclass may inherit the ``spelling`` of another target.
+        The syntax is ``spelling``, but starts with ``name``: a subclass may inherit the
+        ``spelling`` of another target.
         """
         return re.sub(r"^[^\[:]*", cls.name, cls.spelling)
 
     def checked_stages(self, options: CompileOptions) -> tuple[Stage, ...]:
-        """Return the stages; those of a target that a user registered are checked first.
+        """Return this target's stages, after a check that they are well-formed.
 
         Raises:
-            TargetError: if that target fails, or returns something else than stages.
+            TargetError: if ``stages`` of a registered target fails, or if its result is not a
+                sequence of stages with different names.
         """
         with self._blamed():
             found = self.stages(options)
@@ -119,10 +120,11 @@ class Backend(ABC):
         return tuple(found)
 
     def run(self, work: Work, last: str) -> None:
-        """Run the stages up to ``last`` that a model has not reached yet.
+        """Run the remaining stages of the compilation ``work``, up to and including ``last``.
 
         Raises:
-            TargetError: if a step of a target that a user registered fails.
+            TargetError: if a stage of a target that a user registered fails with another exception
+                than a RammerError.
             RammerError: if a stage fails.
         """
         stages = self.checked_stages(work.options)
@@ -148,9 +150,10 @@ class Backend(ABC):
             ) from error
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the stage that produces the code: by default the last stage.
+        """Return the name of the stage that produces the code of an executable.
 
-        A target whose tools may be missing overrides it.
+        By default this is the last of all stages. A target whose tools may be missing on a machine
+        overrides this method.
         """
         return self.checked_stages(options)[-1].name
 
@@ -180,7 +183,7 @@ class Backend(ABC):
         """
 
     def tools(self) -> str:
-        """Return a text that identifies external tools which affect the code, for cache keys."""
+        """Return a text that identifies the external tools that generate code, for cache keys."""
         return ""
 
     @property
@@ -190,11 +193,11 @@ class Backend(ABC):
 
     @property
     def device(self) -> DeviceDescription:
-        """The device that schedules are optimized for, unless the user names another."""
+        """The device for which schedules are optimized, unless the user names another device."""
         return device_for(self.target)
 
     def emits(self, options: CompileOptions) -> tuple[str, ...]:
-        """Return the names of the stages that can be printed, in order."""
+        """Return the names of the stages that ``--emit`` can print, in the order of compilation."""
         return (PORTABLE_STAGES[0], *(stage.name for stage in self.checked_stages(options)))
 
     def check_stage(self, name: str, options: CompileOptions) -> None:
@@ -219,7 +222,7 @@ class Backend(ABC):
 
 
 def _wrong_stages(found: object) -> str:
-    """Return a message about the stages that a target returned; empty if they are well-formed."""
+    """Return an error message if a target's stages ``found`` are malformed; else an empty text."""
     if not isinstance(found, Sequence) or not found:
         return f"expected a tuple of stages, found {found!r}"
     stages: Sequence[object] = found

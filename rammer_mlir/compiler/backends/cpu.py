@@ -68,7 +68,7 @@ class CpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """Number of whole cores that this process may use, by affinity and quota."""
+        """A vEU for each whole core that CPU affinity and CPU quota allow this process to use."""
         return usable_cores()
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
@@ -76,10 +76,10 @@ class CpuBackend(Backend):
         return cpu_stages(options, self.named)
 
     def load(self, code: Code, device: int = 0) -> Executable:
-        """Load an object into this process, and return the executable.
+        """Load the object file of ``code`` into this process, and return the executable.
 
-        For another processor, the executable can only be saved. A shared library is linked only to
-        save the model.
+        Code for a processor that this machine is not can only be saved: it is not loaded, and
+        saving links it to a shared library.
         """
         image = code.image
         assert isinstance(image, CpuImage)

@@ -21,11 +21,11 @@ from rammer_mlir.programs.gpu_image import GpuImage
 class EmulatorBackend(Backend):
     """A target that emulates a GPU: the GPU's kernel is compiled to native code of this machine.
 
-    The stages up to the gpu dialect are those of the GPU.
+    The stages up to the gpu dialect are the same as for the GPU itself.
 
     Attributes:
         emulated: the GPU's backend.
-        checked: whether memory accesses are checked, at many times the run time.
+        checked: whether the emulator checks memory accesses, which makes a run many times slower.
         traced: whether launches record memory accesses.
     """
 
@@ -48,10 +48,12 @@ class EmulatorBackend(Backend):
 
     @classmethod
     def of_backend(cls, backend: Backend, *, checked: bool = False, traced: bool = False) -> Self:
-        """Return the emulator of another backend's GPU, with the fields ``checked`` and ``traced``.
+        """Return the emulator of the GPU that ``backend`` compiles for.
+
+        ``checked`` and ``traced`` are fields of the emulator.
 
         Raises:
-            OptionError: if the backend is not a GPU's.
+            OptionError: if ``backend`` is not for a GPU.
         """
         if isinstance(backend, EmulatorBackend):
             return cls(backend.emulated, checked, traced)
@@ -82,7 +84,7 @@ class EmulatorBackend(Backend):
         return emulated_stages(options, gpu, checked=self.checked, traced=self.traced)
 
     def load(self, code: Code, device: int = 0) -> EmulatedExecutable:
-        """Load an object into this process, and return the executable."""
+        """Load the object file of ``code`` into this process, and return the executable."""
         image, kernel = code.image, code.kernel
         assert isinstance(image, GpuImage) and kernel is not None
         loaded = load_kernel(kernel, code.binary)

@@ -23,7 +23,7 @@ class GpuBackend(Backend):
     """A GPU whose resident blocks are vEUs.
 
     Attributes:
-        gpu: the properties of the GPU that code generation depends on.
+        gpu: the GPU's properties that affect code generation.
     """
 
     gpu: GpuTarget
@@ -37,23 +37,29 @@ class GpuBackend(Backend):
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the backend of the chip ``rest``, or of the default chip if it is empty."""
+        """Return the backend of the chip ``rest``, or of the default chip if ``rest`` is empty."""
         return cls(find_gpu(f"{cls.name}:{rest}" if rest else cls.name))
 
     @property
     def target(self) -> str:
-        """The target with its chip, without optional features."""
+        """The target with its chip, but without optional features such as ``+tf32``."""
         return self.gpu.name
 
     @property
     def default_veus(self) -> int:
-        """The number of multiprocessors of the most common board with this chip: a vEU for each."""
+        """Count of multiprocessors of the most common board with this chip.
+
+        By default each multiprocessor has a vEU.
+        """
         return self.gpu.num_veus
 
     @property
     @abstractmethod
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the most common board with this chip, and their resources."""
+        """Count of multiprocessors of the most common board with this chip, and their resources.
+
+        The resources of a multiprocessor are threads, registers and shared memory.
+        """
 
     def check(self, options: CompileOptions) -> None:
         """Raise OptionError for a negative ``watchdog``, or a watchdog with ``per_operator``."""

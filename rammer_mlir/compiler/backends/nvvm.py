@@ -24,7 +24,10 @@ class NvvmBackend(GpuBackend):
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """Multiprocessors of the most common board with this chip, and their resources."""
+        """Count of multiprocessors of the most common board with this chip, and their resources.
+
+        The resources of a multiprocessor are threads, registers and shared memory.
+        """
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
@@ -32,7 +35,10 @@ class NvvmBackend(GpuBackend):
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return `cubin`, or `ptx` if ptxas is missing: the driver then compiles the PTX."""
+        """Return the stage `cubin`, or `ptx` if ptxas is missing.
+
+        The CUDA driver then compiles the PTX at load time.
+        """
         return "ptx" if find_ptxas() is None else "cubin"
 
     def tools(self) -> str:

@@ -51,10 +51,10 @@ def is_own_target(target: str) -> bool:
 
 
 def backend_class(name: str) -> type[Backend]:
-    """Return the backend class of a target's name.
+    """Return the backend class of the target ``name``.
 
     Raises:
-        OptionError: if there is none, with the syntax of all targets.
+        OptionError: if no target has this name; the message lists the syntax of all targets.
     """
     if name not in _BUILT_IN:
         found = TARGETS.find(name)
@@ -67,16 +67,20 @@ def backend_class(name: str) -> type[Backend]:
 
 
 def _spellings() -> Iterator[str]:
-    """Yield the syntax of each target; its name if it is an extension that cannot be imported."""
+    """Yield the syntax of each target.
+
+    For a target of another package that cannot be imported, yield the target's name.
+    """
     yield from (backend_class(name).syntax() for name in _BUILT_IN)
     for found in TARGETS.extensions():
         yield found.name if found.value is None else found.value.syntax()
 
 
 def described_targets() -> Iterator[tuple[str, str]]:
-    """Yield two texts for each target: its syntax, and its description with its limitations.
+    """Yield two texts for each target: the syntax, and the description with the limitations.
 
-    For a target of another package that cannot be imported, they are its name and the error.
+    For a target of another package that cannot be imported, the texts are the target's name and the
+    import error.
     """
     yield from (_described(backend_class(name)) for name in _BUILT_IN)
     for found in TARGETS.extensions():
@@ -105,7 +109,8 @@ def register_target(backend: type[Backend]) -> None:
         register_target(Serial)
 
     Raises:
-        OptionError: if it is not a backend class, or another target has that name.
+        OptionError: if ``backend`` is not a subclass of ``Backend``, or another target has its
+            name.
     """
     name = str(getattr(backend, "name", ""))
     if name in _BUILT_IN:
@@ -118,7 +123,7 @@ def find_backend(target: str) -> Backend:
 
     Raises:
         OptionError: if there is no such target.
-        TargetError: if its processor is unknown or too old.
+        TargetError: if the target's processor is unknown or too old.
     """
     name, colon, rest = target.partition(":")
     backend = backend_class(name)

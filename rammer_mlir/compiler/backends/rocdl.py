@@ -22,7 +22,10 @@ class RocdlBackend(GpuBackend):
 
     @property
     def multiprocessors(self) -> Multiprocessors:
-        """Compute units of the most common board with this chip, and their resources."""
+        """Count of compute units of the most common board with this chip, and their resources.
+
+        The resources of a compute unit are threads, registers and LDS (shared memory).
+        """
         return CHIPS[self.gpu.chip].resources
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:

@@ -1,7 +1,7 @@
 """Stores the cache in a file: a bounded SQLite database, safe for concurrent processes.
 
 Errors of the file never end a compilation: a damaged file is deleted and created again, and an
-inaccessible file is left unchanged. Each problem causes one warning per process.
+inaccessible file is left unchanged. A process warns only once about each kind of error of a file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _WARNED: set[tuple[Path, str]] = set()
 
 @dataclass(frozen=True)
 class Kept:
-    """An entry without its content: level, key, size, and the seconds to produce it."""
+    """The description of a cache entry: level, key, size, and compile time in seconds."""
 
     level: str
     key: str
@@ -88,9 +88,9 @@ class Kept:
 
 
 class CacheFile:
-    """The compile cache as a single file: entries of bytes by level of the cache and key.
+    """The compile cache as a single file, which stores bytes by cache level and key.
 
-    The first entry creates the file.
+    The first stored entry creates the file.
     """
 
     def __init__(self, folder: Path, limit: int) -> None:
@@ -100,9 +100,9 @@ class CacheFile:
 
     @contextmanager
     def kept_open(self) -> Generator[None]:
-        """Open the file only once for all calls of this thread in a ``with`` statement.
+        """Return a context in which all calls of the current thread share one open connection.
 
-        To open and close it takes longer than to read a small entry.
+        To open and close the file takes longer than to read a small entry.
         """
         thread = get_ident()
         self._kept_open[thread] = None
@@ -118,7 +118,7 @@ class CacheFile:
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-        """Return the entries of a level by key, and update their times of use.
+        """Return the entries in ``level`` by key, and mark them as most recently used.
 
         Keys without an entry are left out.
         """
@@ -142,10 +142,11 @@ class CacheFile:
 
         Args:
             level: level of the cache.
-            key: a digest.
+            key: the entry's key, a digest.
             content: the data to store.
             bulk: pieces of large data such as weights, concatenated in the entry.
-            identity: the data whose hash is the key, if it is compared at a hit.
+            identity: the data of which ``key`` is a hash, for levels that compare these data at a
+                hit; else empty.
             parts: named components of the key, for ``nearest``.
             seconds: seconds that producing the content took.
         """
@@ -155,7 +156,7 @@ class CacheFile:
         return self._keep(level, size, {key: (row, bulk)})
 
     def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
-        """Store entries by key in a level, all or none; return whether they were stored."""
+        """Store either all or none of several entries, by key; return whether they were stored."""
         rows = {
             key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
             for key, content in contents.items()
@@ -235,9 +236,10 @@ class CacheFile:
     def _with_database(
         self, work: Callable[[sqlite3.Connection], _Result], nothing: _Result
     ) -> _Result:
-        """Return the result of ``work`` on the database, or ``nothing`` after an error.
+        """Call ``work`` with a connection and return its result, or ``nothing`` after an error.
 
-        A damaged file is deleted; a busy file is logged, and any other error causes a warning.
+        A file that is damaged or of another version is deleted. If another process locks the file,
+        this is logged. Any other error causes a warning.
         """
         try:
             with self._connection() as database:
@@ -272,7 +274,10 @@ class CacheFile:
             raise
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a connection, read-only for a read-only file; raise DatabaseError if it fails."""
+        """Open the file and return the connection, which is read-only for a read-only file.
+
+        Raise DatabaseError if the file cannot be opened or is of another version.
+        """
         database = sqlite3.connect(self.path, timeout=_TIMEOUT)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()

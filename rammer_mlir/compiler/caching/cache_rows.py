@@ -23,7 +23,8 @@ class Entry:
     """An entry of the cache.
 
     Attributes:
-        identity: the data whose hash is the key, for levels that compare it at a hit; else empty.
+        identity: the data of which the key is a hash, for levels that compare these data at a hit;
+            else empty.
         content: the stored data without bulk data.
         bulk: large data such as weights, uint8, aligned to 64 bytes; may be empty.
         seconds: seconds that producing the entry took.
@@ -41,7 +42,10 @@ class Entry:
 
 
 def find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> dict[str, Entry]:
-    """Return the entries of a level by key, and update their times of use."""
+    """Return the entries in ``level`` by key, and mark them as most recently used.
+
+    Keys without an entry are left out.
+    """
     found: dict[str, Entry] = {}
     used: list[tuple[int]] = []
     for key in keys:
@@ -57,7 +61,7 @@ def find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> d
 
 
 def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
-    """Return the row number and the entry that a level has for a key, or None if there is none.
+    """Return the row number and the entry with ``key`` in ``level``; None if there is no entry.
 
     A damaged entry is removed, and counts as missing.
     """
@@ -80,7 +84,7 @@ def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Ent
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
-    """Return the bulk data of the entry in row ``number``; None if it has not ``size`` bytes."""
+    """Return the bulk data of the entry in row ``number``; None unless they are ``size`` bytes."""
     bulk, end = aligned_bytes(size), 0
     rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
     for (data,) in rows:
@@ -93,7 +97,10 @@ def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.ui
 
 
 def add(database: sqlite3.Connection, row: Sequence[object], bulk: Sequence[memoryview]) -> None:
-    """Insert an entry: the values of its columns, and its bulk data in pieces, in order."""
+    """Insert an entry with the column values ``row``, and the entry's bulk data.
+
+    ``bulk`` has the bulk data in order. They are split into rows of at most 4 MiB.
+    """
     query = (
         "INSERT INTO entries "
         "(level, key, parts, identity, content, bulk, bytes, seconds, crc, used) "
@@ -122,7 +129,7 @@ def _crc(*parts: bytes | memoryview) -> int:
 
 
 def make_room(database: sqlite3.Connection, room: int) -> None:
-    """Remove least recently used entries until the rest takes at most ``room`` bytes."""
+    """Remove least recently used entries until all entries take at most ``room`` bytes."""
     rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
     used = sum(size for _, size in rows)
     for number, size in rows:

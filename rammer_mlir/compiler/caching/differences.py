@@ -1,4 +1,4 @@
-"""Tells how a missing key differs from the key of the nearest entry, for log messages."""
+"""Tells how a key that the cache lacks differs from the most similar key, for log messages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from rammer_mlir.support.log import LOGGER
 
 
 def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
-    """Return a clause for messages: the names of key parts that differ in the nearest entry.
+    """Return a clause for a log message: which key components differ in the most similar entry.
 
-    Empty if ``parts`` is None, the level has no entry, no part differs, or nothing is logged.
+    The result is empty if ``parts`` is None, the level has no entry, no component differs, or
+    logging is disabled.
     """
     if not LOGGER.isEnabledFor(logging.INFO):  # reading the entries takes a millisecond
         return ""

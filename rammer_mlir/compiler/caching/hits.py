@@ -12,12 +12,14 @@ from rammer_mlir.support.log import log_cache
 def record_hit(executable: CompiledModel, level: str, key: str, entry: Entry, begin: float) -> None:
     """Set the statistics of a program from the cache, and log the hit.
 
+    The statistics are the cache level and the seconds of the lookup.
+
     Args:
         executable: the program.
         level: level of the cache.
         key: key of the entry.
         entry: the program's entry.
-        begin: start of the lookup, by ``time.perf_counter``.
+        begin: time of ``time.perf_counter`` when the lookup started, in seconds.
     """
     seconds = time.perf_counter() - begin
     executable.stats["seconds"] = {"cache": seconds}

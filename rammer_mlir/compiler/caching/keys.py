@@ -1,8 +1,8 @@
 """Computes cache keys from every input that affects the compiled program.
 
-A key is the SHA-256 of its parts: the model, the options, the device description, the compiler's
-source, the versions of the packages that it uses, and this processor. Entries therefore never
-become stale.
+A key is the SHA-256 of these components: the model, the options, the device description, the
+compiler's source, the versions of the packages that the compiler uses, and this machine's
+processor. Entries therefore never become stale.
 """
 
 from __future__ import annotations
@@ -46,9 +46,12 @@ _LONGEST_TEXT = 48
 def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
     """Return the key of a compilation; None if the program cannot be cached.
 
-    A program cannot be cached if the model or the device's file cannot be read, if policies,
-    targets, cost functions or rKernels come from other packages with unknown source, or if the
-    costs of rKernels are measured (a separate cache stores measured costs).
+    A program cannot be cached in these cases:
+
+    - The model or the device description cannot be read.
+    - The program is for another machine.
+    - Policies, targets, cost functions, rKernels or code generators come from other packages.
+    - The costs of rKernels are measured. A separate cache stores measured costs.
     """
     model = model_digest(source)
     if model is None or obstacle(model, options) is not None:
@@ -68,7 +71,7 @@ def artifact_parts(model: str, given: Given, compiler: Parts) -> Parts:
 
 
 def compiler_parts(options: CheckedOptions) -> Parts:
-    """Return the components of a compilation's key by name, except those of the model."""
+    """Return the components of a cache key by name, except those that depend on the model."""
     parts: dict[str, object] = {
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
@@ -104,7 +107,7 @@ def _text(value: object) -> str:
 
 
 def obstacle(model: str | None, options: CheckedOptions) -> str | None:
-    """Return the reason why the program of a model cannot be cached; None if it can.
+    """Return the reason why a model's program cannot be cached; None if the program can be cached.
 
     ``model`` is the model's digest, or None if the model cannot be read.
     """
@@ -124,7 +127,7 @@ def obstacle(model: str | None, options: CheckedOptions) -> str | None:
 
 
 def _has_known_source(options: CheckedOptions) -> bool:
-    """Whether all code that affects the compiled program is part of this project."""
+    """Whether no policy, target, cost function, rKernel or code generator comes from outside."""
     is_own = is_own_policy(options.policy) and is_own_target(options.target)
     is_known = all(own_version(name) is not None for name in options.offload)
     return is_own and is_known and not (options.costs or options.rkernels)

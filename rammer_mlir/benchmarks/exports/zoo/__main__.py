@@ -27,9 +27,10 @@ ROOMS = {**dict.fromkeys(TORCH, "torch"), "keras_models": "keras", "jax_models":
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Export the requested models of a module of this package; by default all of them.
+    """Export the requested models of one Python module of this package; by default all its models.
 
-    Each model is exported by every exporter in its table entry, or by those given with ``--by``.
+    Each model is exported by all exporters that its entry in ``MODELS`` lists, or only by those
+    given with ``--by``.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("room", choices=ROOMS)

@@ -22,12 +22,12 @@ WAVE = {
 
 
 def waves(kind: str, name: str = "", **changes: Any) -> Model:
-    """Return an encoder of transformers whose input is a batch of waveforms.
+    """Return an encoder from ``transformers`` whose input is a batch of waveforms.
 
     Args:
-        kind: prefix of transformers' classes, such as Wav2Vec2.
-        name: name of the model, if it is not the kind in lower case.
-        changes: fields of the configuration.
+        kind: prefix of the class names in ``transformers``, such as Wav2Vec2.
+        name: name of the model; by default ``kind`` in lower case.
+        changes: values of configuration fields that differ from ``WAVE``.
     """
     make = wrapped(f"{kind}Model", kind, ("input_values",), {}, **{**WAVE, **changes})
     return Model(name or kind.lower(), make, (Input("x", ("batch", "samples")),), WAVES)

@@ -17,9 +17,9 @@ _SIZE = 320
 
 
 class Detector(nn.Module):
-    """A wrapper of a detector of torchvision with a single image as input and a tuple as result.
+    """A wrapper of a torchvision detector with a single image as input and a tuple as result.
 
-    The detector itself takes a list of images, and returns dictionaries.
+    The wrapped detector takes a list of images, and returns dictionaries.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -49,7 +49,10 @@ def _settled(model: nn.Module) -> nn.Module:
 
 
 def detector(name: str, **options: Any) -> Model:
-    """Return torchvision's detector ``name``, called with ``options``, with random weights."""
+    """Return torchvision's detector ``name`` with random weights.
+
+    ``options`` are the arguments of the torchvision function that makes the detector.
+    """
     factory = getattr(zoo, name)
     make: Callable[[], nn.Module] = lambda: _settled(  # noqa: E731
         factory(weights=None, weights_backbone=None, **options)

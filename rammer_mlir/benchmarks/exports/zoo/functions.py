@@ -1,4 +1,4 @@
-"""Define small models of the PyTorch functions that the models of the other files do not call."""
+"""Define small models of PyTorch functions that no other model of this folder calls."""
 
 from __future__ import annotations
 

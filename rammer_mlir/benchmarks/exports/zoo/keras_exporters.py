@@ -1,4 +1,4 @@
-"""Export Keras models by ``Model.export`` or by tf2onnx itself."""
+"""Export Keras models by ``Model.export``, or by tf2onnx called directly."""
 
 from __future__ import annotations
 

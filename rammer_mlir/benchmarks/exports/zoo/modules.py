@@ -17,16 +17,16 @@ SHORT = tuple(case for case in SEQUENCES if case["length"] <= LENGTHS[3])
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer with a linear classifier on its states."""
+    """A recurrent layer with a linear classifier on its hidden states."""
 
     def __init__(self, kind: type[nn.RNNBase], **options: int | bool) -> None:
-        """Make a layer of the class ``kind``, called with ``options``, and the classifier."""
+        """Make the classifier and a layer of class ``kind`` with arguments ``options``."""
         super().__init__()
         self.layer = kind(16, 24, batch_first=True, **options)
         self.head = nn.Linear(48 if options.get("bidirectional") else 24, 5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scores of five classes for each frame of ``x``, and those for the last frame.
+        """Return the scores of five classes for each frame of ``x``, and for the last frame alone.
 
         ``x`` is [N, T, 16]; the results are [N, T, 5] and [N, 5].
         """
@@ -38,7 +38,7 @@ class Packed(nn.Module):
     """An embedding and an LSTM layer on packed sequences of different lengths."""
 
     def __init__(self) -> None:
-        """Make the embedding and the layer."""
+        """Make the embedding and the LSTM layer."""
         super().__init__()
         self.embedding = nn.Embedding(100, 16)
         self.layer = nn.LSTM(16, 24, batch_first=True, bidirectional=True)
@@ -65,12 +65,15 @@ class Encoder(nn.Module):
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return states of the frames ``x``; ``mask`` is 1 for frames and 0 for padding."""
+        """Return hidden states [N, T, 16] of the frames ``x`` [N, T, 16].
+
+        ``mask`` [N, T] is 1 for frames and 0 for padding.
+        """
         return self.layers(x, src_key_padding_mask=mask == 0)
 
 
 class Translator(nn.Module):
-    """PyTorch's own encoder and decoder with a causal mask."""
+    """PyTorch's own transformer encoder and decoder, with a causal mask in the decoder."""
 
     def __init__(self) -> None:
         """Make an encoder and a decoder of two layers each."""
@@ -78,14 +81,17 @@ class Translator(nn.Module):
         self.layers = nn.Transformer(16, 4, 2, 2, 32, batch_first=True)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """Return the decoder's states for ``target``; ``x`` is the input of the encoder."""
+        """Return the decoder's hidden states [N, S, 16] for ``target`` [N, S, 16].
+
+        ``x`` [N, T, 16] is the input of the encoder.
+        """
         size = target.shape[1]
         mask = torch.triu(torch.full((size, size), float("-inf")), diagonal=1)
         return self.layers(x, target, tgt_mask=mask)
 
 
 class Attention(nn.Module):
-    """A GRU decoder with additive attention and a fixed number of steps."""
+    """A GRU decoder with additive attention that decodes a fixed number of frames."""
 
     def __init__(self) -> None:
         """Make the encoder, the attention layers and the decoder's cell."""
@@ -124,7 +130,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(8, 4, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return four scores of each pixel of images ``x`` [N, 3, H, W]: [N, 4, H, W]."""
+        """Return four scores for each pixel, [N, 4, H, W], of images ``x`` [N, 3, H, W]."""
         first = self.down[0](x)
         second = self.down[1](nn.functional.max_pool2d(first, 2))
         x = self.down[2](nn.functional.max_pool2d(second, 2))
@@ -150,7 +156,8 @@ class Yolo(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return boxes and scores [N, anchors, 7] of images ``x``, for the anchors of both heads.
 
-        A row has a box's centre and size, its objectness, and the scores of two classes.
+        The seven numbers are a box's centre (2) and size (2), its objectness, and the scores of two
+        classes.
         """
         shallow = self.stem(x)
         deep = self.deep(shallow)
@@ -160,7 +167,7 @@ class Yolo(nn.Module):
         return torch.cat([self.decode(head(x), i) for i, (head, x) in enumerate(levels)], 1)
 
     def decode(self, x: Tensor, level: int) -> Tensor:
-        """Return boxes and scores [N, 3 * H * W, 7], given the output [N, 21, H, W] of a head.
+        """Return boxes and scores [N, 3 * H * W, 7] from a head's output ``x`` [N, 21, H, W].
 
         A head has three anchors at each position. ``level`` is the index of the head.
         """
@@ -183,11 +190,12 @@ class Keypoints(nn.Module):
         self.heat = nn.Conv2d(16, 6, 3, padding=1)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return positions, features and best pixels of six keypoints in each image of ``x``.
+        """Return positions, features and heat map maxima of six keypoints in each image of ``x``.
 
         Returns:
-            The positions ``[N, 6, 2]`` in [-1, 1], each the mean over a heat map; the features
-            sampled there; and the score and the pixel of each heat map's maximum.
+            The positions [N, 6, 2] in [-1, 1], each the mean over a heat map; the features [N, 16,
+            1, 6] sampled at the positions; and for each heat map the value, column and row of its
+            maximum, [N, 6, 3].
         """
         features = self.body(x)
         heat = self.heat(features)
@@ -215,7 +223,7 @@ class Conformer(nn.Module):
         self.norm, self.point = nn.BatchNorm1d(16), nn.Conv1d(16, 16, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return states [N, T / 2, 16] of frames ``x`` [N, T, 16]."""
+        """Return hidden states [N, (T + 1) // 2, 16] of frames ``x`` [N, T, 16]."""
         x = self.subsample(x.transpose(1, 2)).transpose(1, 2)
         x = x + 0.5 * self.first(x)
         y = self.norms[0](x)

@@ -1,8 +1,8 @@
 """Define Python versions of the operators of torchvision's native library.
 
 Without the native library, as in PyTorch's CPU wheel, torchvision cannot import its operators. This
-module declares their names. Two of them, ``nms`` and ``roi_align``, compute results too, since
-detectors call them while the exporter traces.
+module declares all these operators. It implements only ``nms`` and ``roi_align``, which detectors
+call while the exporter traces them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _UNUSED = ("qnms", "deform_conv2d", "roi_pool", "ps_roi_align", "ps_roi_pool")
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Tensor:
-    """Return the indices of boxes that overlap no returned box of a higher score, best box first.
+    """Return the indices of the boxes that non-maximum suppression keeps, highest score first.
 
-    ``overlap`` is the largest intersection over union of two returned boxes.
+    The intersection over union of two kept boxes is at most ``overlap``.
     """
     order = torch.argsort(scores, descending=True, stable=True)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(-1)
@@ -58,7 +58,7 @@ def _roi_align(
 def define_operators() -> None:
     """Declare the operators of torchvision's native library.
 
-    It must be called before torchvision is imported.
+    Call this function before torchvision is imported.
     """
     for name, arguments in _SCHEMAS.items():
         _LIBRARY.define(f"{name}({arguments}) -> Tensor")
@@ -75,7 +75,7 @@ def _has_ops() -> bool:
 
 
 def use_operators() -> None:
-    """Make torchvision call the operators of ``define_operators``, and export them to ONNX."""
+    """Let torchvision call the operators of ``define_operators``; register their ONNX exporters."""
     importlib.import_module("torchvision.extension")._has_ops = _has_ops
     # The package has a function of the same name as this module.
     importlib.import_module("torchvision.ops.roi_align")._has_ops = _has_ops

@@ -27,9 +27,9 @@ class Model:
     Attributes:
         name: name of the model and of its files.
         make: returns the model, an object of its framework, with random weights.
-        inputs: its inputs, in the order of its arguments.
+        inputs: descriptions of the model's inputs, in the order of the model's arguments.
         cases: sizes of the open dimensions at which the exported model is run.
-        exporters: names of its framework's exporters that export it.
+        exporters: names of the framework's exporters that can export the model.
     """
 
     name: str
@@ -40,9 +40,10 @@ class Model:
 
 
 def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
-    """Return a single input ``x``, a batch of images [batch, channels, height, width].
+    """Return the inputs of an image model: only ``x``, images [batch, channels, height, width].
 
-    ``size`` is the height and width, or a pair of names if both are open dimensions.
+    ``size`` is the height and width of square images in pixels. A pair of strings makes height and
+    width open dimensions of these names.
     """
     height, width = (size, size) if isinstance(size, int) else size
     return (Input("x", ("batch", channels, height, width)),)

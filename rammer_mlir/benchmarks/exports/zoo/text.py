@@ -28,7 +28,7 @@ CACHED = tuple({"batch": 1 + i % 3, "length": 1, "past": n} for i, n in enumerat
 
 
 class Keywords(nn.Module):
-    """A wrapper of a model of ``transformers`` with positional arguments and a tuple as result."""
+    """A wrapper of a ``transformers`` model: it takes positional arguments, returns a tuple."""
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
         """Wrap ``model``, a model that is called with keyword arguments.
@@ -42,14 +42,14 @@ class Keywords(nn.Module):
         self.fixed = fixed
 
     def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the tensors among the outputs, the first three at most."""
+        """Run the model; return its outputs that are tensors, but only the first three of these."""
         found = self.model(**dict(zip(self.names, args, strict=True)), **self.fixed)
         values = found.to_tuple() if hasattr(found, "to_tuple") else (found,)
         return tuple(value for value in values if isinstance(value, torch.Tensor))[:3]
 
 
 class Cached(nn.Module):
-    """A causal language model that decodes a step, with its key-value cache as input and output."""
+    """A causal language model with its key-value cache as input and output."""
 
     def __init__(self, model: nn.Module) -> None:
         """Wrap a causal language model."""
@@ -57,9 +57,9 @@ class Cached(nn.Module):
         self.model = model
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, *past: torch.Tensor) -> Any:
-        """Return the logits of the tokens ``ids``, and each layer's keys and values after them.
+        """Return the logits of the new tokens ``ids``, and each layer's updated keys and values.
 
-        ``past`` has the keys and the values of each layer before the step, ``mask`` is the
+        ``past`` has the keys and the values of each layer for the past tokens. ``mask`` is the
         attention mask over the past and the new tokens.
         """
         cache = transformers.DynamicCache(config=self.model.config)
@@ -73,10 +73,10 @@ class Cached(nn.Module):
 
 
 def configured(kind: str, **changes: Any) -> Any:
-    """Return an object of the class ``kind`` + ``Config`` of transformers, with small sizes.
+    """Return an object of transformers' configuration class ``kind`` + ``Config``.
 
-    Its fields are the sizes in ``TINY``, as far as the class has such fields, and ``changes``,
-    which take precedence.
+    The object has the small sizes in ``TINY`` that its class accepts, and all ``changes``. A change
+    overrides the size of the same name.
     """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}
@@ -92,12 +92,12 @@ def configured(kind: str, **changes: Any) -> Any:
 def wrapped(
     model: str, config: str, names: tuple[str, ...], fixed: dict[str, Any], **changes: Any
 ) -> Callable[[], nn.Module]:
-    """Return a function that makes a model of transformers with random weights.
+    """Return a function that makes a model of transformers with random weights, in ``Keywords``.
 
     Args:
-        model: class of transformers.
-        config: prefix of the configuration's class.
-        names: names of the positional arguments.
+        model: name of the model's class in transformers.
+        config: prefix of the configuration's class, such as Bert for ``BertConfig``.
+        names: keywords of the model for the positional arguments of the wrapper.
         fixed: keyword arguments of each call.
         changes: fields of the configuration.
     """
@@ -110,11 +110,11 @@ def wrapped(
 
 
 def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Model:
-    """Return an encoder of transformers whose input is a batch of token sequences.
+    """Return the export entry of a transformers encoder for a batch of token sequences.
 
     Args:
         kind: prefix of transformers' classes, such as Bert.
-        model: the model's class, if it is not the kind's ``Model``.
+        model: name of the model's class; if empty, ``kind`` + ``Model``.
         mask: whether an attention mask is an input.
         changes: fields of the configuration.
     """
@@ -125,11 +125,11 @@ def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Mo
 
 
 def decoder(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model of transformers, exported without its key-value cache.
+    """Return the export entry of a causal language model of transformers, without key-value cache.
 
     Args:
         kind: prefix of transformers' classes, such as GPT2.
-        model: the model's class, if it is not the kind's ``ForCausalLM``.
+        model: name of the model's class; if empty, ``kind`` + ``ForCausalLM``.
         changes: fields of the configuration.
     """
     inputs = tokens()
@@ -140,14 +140,14 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 
 
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
-    """Return a causal language model of transformers that decodes a step with a key-value cache.
+    """Return the export entry of a causal language model of transformers with a key-value cache.
 
-    The cache has two layers and 8 features per head.
+    The model decodes one token per sequence. The cache has two layers and 8 features per head.
 
     Args:
         kind: prefix of transformers' classes, such as Llama.
         heads: number of the cache's heads.
-        model: the model's class, if it is not the kind's ``ForCausalLM``.
+        model: name of the model's class; if empty, ``kind`` + ``ForCausalLM``.
         changes: fields of the configuration.
     """
     cache = ("batch", heads, "past", 8)
@@ -163,7 +163,7 @@ def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
 
 
 def pair(kind: str, **changes: Any) -> Model:
-    """Return an encoder-decoder model of transformers for text.
+    """Return the export entry of an encoder-decoder model of transformers for text.
 
     ``kind`` is the prefix of transformers' classes, such as T5; ``changes`` are fields of the
     configuration.

@@ -40,9 +40,9 @@ def export(model: Model, exporter: str, path: Path) -> None:
 
 
 def _varied(module: Any) -> Any:
-    """Return the module with zero parameters replaced by random numbers.
+    """Return the module after all-zero parameter tensors are overwritten with random numbers.
 
-    Results that are all zero would hide errors.
+    All-zero results would hide errors.
     """
     for parameter in module.parameters():
         if not parameter.any():
@@ -98,9 +98,9 @@ def _export_dynamo(
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
     """Group the open dimensions of a module's inputs by the parameters of its ``forward``.
 
-    ``dynamic`` has a dictionary for each input, which maps the axis of each open dimension to its
-    mark for ``torch.export``. The result is a tuple with the dictionary of each parameter; a
-    variadic parameter has a tuple of dictionaries.
+    ``dynamic`` has a dictionary for each input: from the axis of an open dimension to the value
+    that ``torch.export`` expects for it. The result is a tuple with an element for each parameter
+    of ``forward``: a dictionary, or for a variadic parameter a tuple of dictionaries.
     """
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():

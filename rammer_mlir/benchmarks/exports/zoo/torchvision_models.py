@@ -1,4 +1,4 @@
-"""Define models of ``torchvision``; those with box proposals need its native library."""
+"""Define classifiers of images and videos, and segmentation models, of ``torchvision``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Dense(nn.Module):
         self.model = model
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the results of the model for images ``x``, in the order of its dictionary."""
+        """Run the model on images ``x``; return the values of its result dictionary, a tuple."""
         return tuple(self.model(x).values())
 
 

@@ -13,12 +13,14 @@ STAGES = {"depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "num_labels":
 
 
 def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
-    """Return a model of transformers for square images of a fixed size, with an open batch.
+    """Return the export entry of a transformers model for square images of a fixed size.
+
+    Only the batch size is open.
 
     Args:
         kind: prefix of transformers' classes, such as ViT.
-        model: the model's class, if it is not the kind's ``ForImageClassification``.
-        size: height and width.
+        model: name of the model's class; if empty, ``kind`` + ``ForImageClassification``.
+        size: height and width in pixels.
         changes: fields of the configuration.
     """
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
@@ -26,7 +28,7 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
 
 
 def open_images(kind: str, model: str = "", **changes: Any) -> Model:
-    """Return a model of transformers for images of any size.
+    """Return the export entry of a transformers model for images of any size.
 
     The arguments are those of ``images``.
     """

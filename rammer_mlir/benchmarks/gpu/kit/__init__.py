@@ -1,4 +1,6 @@
-"""Compile programs here into a kit; check and time them on a GPU machine without a compiler.
+"""Compile programs into a kit; check and time them on a GPU machine without a compiler.
+
+"Packing" is done on the machine with the compiler, "running" on the machine with the GPU.
 
 | module | concept |
 | --- | --- |
@@ -6,9 +8,9 @@
 | ``sources`` | the ONNX models, with weights from seeds |
 | ``seeds``, ``store`` | arrays as seeds and scales, or as files that are stored once |
 | ``programs`` | compiled programs, and the weights that programs share |
-| ``pack`` | compiles all cases into a folder, here |
-| ``run``, ``child`` | every case in a separate process, there |
+| ``pack`` | packing: compiles all cases into a folder |
+| ``run``, ``child`` | running: executes every case in a separate process |
 | ``manifest`` | the table of contents of a kit |
 | ``measure``, ``probe``, ``baselines``, ``torch_graph`` | the kinds of cases |
-| ``results``, ``report`` | a line for each case, and tables of them |
+| ``results``, ``report`` | the results, a line of JSON for each case, and tables of the results |
 """

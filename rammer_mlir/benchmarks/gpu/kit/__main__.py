@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def main_of(file: str, arguments: Sequence[str] | None = None) -> int:
     """Run the command ``python KIT`` with the given arguments; return the exit code of ``main``.
 
-    ``file`` is the path of the kit's ``__main__.py``; without an action, the kit's cases run.
+    ``file`` is the path of the kit's ``__main__.py``. The first argument may be an action, ``run``,
+    ``case`` or ``report``; the default is ``run``.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     folder = str(Path(file).resolve().parent)

@@ -47,8 +47,8 @@ class _Prepared:
     """Functions that run a module of PyTorch eagerly, in a CUDA graph or compiled.
 
     Attributes:
-        single: runs once, on the first inputs, and returns the outputs.
-        many: runs the module ``runs`` times, on all copies of the inputs in turn.
+        single: runs the module once, on the first copy of the inputs, and returns the outputs.
+        many: runs the module ``runs`` times, cycling through all copies of the inputs.
         runs: number of runs in a call of ``many``.
     """
 
@@ -69,26 +69,30 @@ def run_baseline(
     seconds: float,
     several_sets: bool,
 ) -> dict[str, Any]:
-    """Check the outputs of a module of PyTorch, and time its runs on the GPU.
+    """Check the outputs of a PyTorch module, and time its runs on the GPU.
 
     Args:
         torch: the package, with a GPU.
-        module: maps the inputs to the outputs, both in order; its weights are on the device.
-        feeds: inputs in the module's order.
-        expected: outputs in the module's order.
+        module: maps inputs, in the order of ``feeds``, to outputs, in the order of ``expected``;
+            its weights are on the device.
+        feeds: inputs by name.
+        expected: expected outputs by name.
         tolerance: tolerated error of the outputs.
-        way: an element of ``BASELINES``: how PyTorch runs the module.
+        way: how PyTorch runs the module, an element of ``BASELINES``.
         tf32: whether products of f32 round their factors to tf32.
         seconds: duration of the timing.
-        several_sets: rotate over copies of the inputs, so that they are read from device memory.
+        several_sets: whether runs cycle through copies of the inputs, so that inputs are read from
+            device memory instead of a cache.
 
     Returns:
-        A dictionary: ``excess``, the largest error of an element divided by its tolerance;
-        ``sets``, the number of copies of the inputs; ``device`` and ``wall``, the seconds of a run
-        by the clock of the device and of the host, each as ``summary_of`` returns them.
+        A dictionary:
+        - ``excess``: the largest error of an element divided by its tolerance;
+        - ``sets``: the number of copies of the inputs;
+        - ``device``: seconds of a run by the device's clock, as a dictionary of ``summary_of``;
+        - ``wall``: seconds of a run by the clock of the CPU, as a dictionary of ``summary_of``.
 
     Raises:
-        WrongOutputs: if outputs are beyond their tolerance.
+        WrongOutputs: if the error of an output exceeds its tolerance.
     """
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
@@ -130,9 +134,10 @@ def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
-    """Return functions that replay two CUDA graphs of a module.
+    """Capture two CUDA graphs of a module, and return functions that replay them.
 
-    The first graph has a single run, the second enough runs to hide the cost of its launch.
+    ``single`` replays a graph of one run. ``many`` replays a graph of so many runs that the cost of
+    launching the graph is negligible.
     """
     one, outputs = _capture(torch, module, sets[:1])
     once, _ = _capture(torch, module, sets)
@@ -147,7 +152,10 @@ def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[Any]]:
-    """Return a CUDA graph of a run on each element of ``sets``, and the last run's outputs."""
+    """Capture a CUDA graph with a run for each element of ``sets``, the inputs of the run.
+
+    Return the graph, and the outputs of the last run.
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # libraries allocate their workspaces before the capture
@@ -169,8 +177,8 @@ def _device_seconds(
 ) -> dict[str, Any]:
     """Time batches of calls of ``run`` by events on PyTorch's stream.
 
-    A call makes ``runs_each`` runs; ``budget`` is the duration of the timing in seconds. Return the
-    seconds of a run as ``summary_of`` does.
+    A call runs the module ``runs_each`` times; ``budget`` is the duration of the timing in seconds.
+    Return a dictionary of ``summary_of`` with the seconds of a run of the module.
     """
 
     def batch(calls: int) -> float:

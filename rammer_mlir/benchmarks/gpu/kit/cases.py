@@ -40,10 +40,9 @@ OF_PRECISION: dict[Precision, Tolerance] = {
 
 @dataclass(frozen=True)
 class Relay:
-    """A program that measures waiting: ``steps`` dependent rTasks that vEUs run in turn.
+    """A program that measures the time of a wait: ``steps`` rTasks, each dependent on the previous.
 
-    ``num_veus`` is the number of vEUs; each rTask waits for the rTask before, which another vEU
-    runs.
+    The rTasks alternate between ``num_veus`` vEUs, so that each rTask waits for another vEU.
     """
 
     num_veus: int
@@ -79,8 +78,8 @@ class Way:
     """Options that a model is compiled with.
 
     Attributes:
-        policy: policy that schedules it.
-        per_operator: whether each operator is a separate launch, instead of one for the model.
+        policy: name of the scheduling policy.
+        per_operator: whether each operator is a separate launch; if not, the model is one launch.
     """
 
     policy: str = "wavefront"
@@ -109,18 +108,19 @@ SANITIZERS = ("memcheck", "racecheck", "synccheck")
 
 @dataclass(frozen=True)
 class Subject:
-    """A model of the kit, with the ways to run it.
+    """A model of the kit, with the ways to compile and run the model.
 
     Attributes:
         name: name of the model.
         source: description of the model: a relay, a product or a network.
-        ways: the ways to compile it, keys of ``WAYS``.
-        baselines: the ways to run it in PyTorch, elements of ``BASELINES``.
-        tolerance: tolerated error of its outputs.
-        sanitizers: elements of ``SANITIZERS``, under which the program of the first way runs.
+        ways: compiler options of the model's programs, keys of ``WAYS``.
+        baselines: the ways in which PyTorch runs the model, elements of ``BASELINES``.
+        tolerance: tolerated error of the model's outputs.
+        sanitizers: tools that check the program of the first of ``ways``, elements of
+            ``SANITIZERS``.
         limit: time limit of a case in seconds.
-        num_veus: vEUs of its programs; None for the number of multiprocessors. Relays have their
-            own number.
+        num_veus: number of vEUs of the programs; None for the number of multiprocessors. A relay's
+            own number takes precedence.
     """
 
     name: str
@@ -177,15 +177,15 @@ SUBJECTS: tuple[Subject, ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """A unit of work that runs in its own process and gives one line of the results.
+    """A measurement or check that runs in its own process and gives one line of the results.
 
     Attributes:
         name: name of the case.
         kind: selects the function in ``child`` that executes the case.
-        limit: seconds after which it counts as hung.
+        limit: seconds after which the case counts as hung.
         subject: name of the model; empty if there is none.
-        way: how the model is compiled (a key of ``WAYS``) or how PyTorch runs it (an element of
-            ``BASELINES``), or the sanitizer; empty if there is none.
+        way: for a program, the key of its options in ``WAYS``; for PyTorch, an element of
+            ``BASELINES``; for a sanitizer, its name; else empty.
         program: name of the program; empty if there is none.
         tolerance: tolerated error of the outputs.
     """

@@ -46,7 +46,7 @@ _PACKAGES = ("numpy", "torch", "cuda-bindings", "triton")
 
 @dataclass(frozen=True)
 class _Work:
-    """A case to run of the kit in ``folder``.
+    """A case of the kit in ``folder``, and how to run the case.
 
     ``seconds`` is the duration of each timing. If ``timed`` is false, only the outputs are checked.
     """
@@ -71,7 +71,8 @@ class _Work:
     def expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the expected outputs by name.
 
-        They are read from the store. Those of a product are computed from ``feeds`` in f64.
+        Outputs of a product are computed from ``feeds`` in f64; other outputs are read from the
+        store.
         """
         if not self.model.product:
             return {name: self.store.get(found) for name, found in self.model.expected.items()}
@@ -89,8 +90,9 @@ def run_case(folder: Path, name: str, seconds: float, *, timed: bool) -> dict[st
         timed: whether the case is timed; if not, only its outputs are checked.
 
     Returns:
-        A dictionary with ``status``, a ``Status``. If it is not "ok", there is also ``message``;
-        else there are the keys of the kind of case, such as times and errors.
+        A dictionary with ``status``, a ``Status``. After a failure, the dictionary also has
+        ``message``. Otherwise, its other keys depend on the kind of the case, such as times and
+        errors of outputs.
     """
     work = _Work(folder, kit := read_kit(folder), kit.case(name), seconds, timed)
     try:

@@ -36,7 +36,7 @@ class Model:
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """Facts of a program that are known without a GPU.
+    """Numbers of a program that are known without a GPU.
 
     Attributes:
         predicted: seconds of a run on the simulator; 0 if each operator is a separate launch.
@@ -56,8 +56,8 @@ class Kit:
     """The table of contents of a kit.
 
     Attributes:
-        target: the target that its programs are compiled for.
-        made: the machine that packed it, and the date.
+        target: the target that the programs are compiled for.
+        made: the machine that packed the kit, and the date.
         cases: cases in the order in which they run.
         models: models by name.
         programs: programs by name.

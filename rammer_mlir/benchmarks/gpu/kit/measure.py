@@ -53,14 +53,15 @@ def check_outputs(
     expected: Mapping[str, Array],
     tolerance: Tolerance,
 ) -> dict[str, Any]:
-    """Run a program ``_CHECKED_RUNS`` times, and compare its outputs.
+    """Run a program ``_CHECKED_RUNS`` times, and compare its outputs with ``expected``.
 
     Returns:
-        ``excess``: the largest error of an element divided by its tolerance; ``repeats``: whether
-            all runs gave bitwise equal outputs.
+        A dictionary:
+        - ``excess``: the largest error of an element divided by its tolerance;
+        - ``repeats``: whether all runs gave bitwise equal outputs.
 
     Raises:
-        WrongOutputs: if an output exceeds its tolerance.
+        WrongOutputs: if the error of an output exceeds its tolerance.
     """
     excess, first = 0.0, dict[str, Array]()
     repeats = True
@@ -75,13 +76,14 @@ def check_outputs(
 def floor_seconds(facts: ProgramFacts, peaks: Peaks, target: str, precision: str) -> float:
     """Return a lower bound of the seconds of a program's run.
 
-    It reads and writes all bytes once, and executes all operations at the peak rate of f32 or, for
-    products, of their precision.
+    A run reads or writes all bytes once, and executes all operations. The rate of operations is the
+    peak rate of f32 or, for a product, of its precision. The latter is the device's rate for f32
+    times the ratio of the two rates in the description of the target's device.
 
     Args:
         facts: the program's bytes and operations.
         peaks: the device's bandwidth, and its rate for f32.
-        target: the program's target, whose usual board has the ratio of the rates.
+        target: the program's target.
         precision: ``f32``, ``tf32`` or ``f16`` for a product, else empty.
     """
     rates = device_for(target.partition("+")[0]).flops_per_second
@@ -111,24 +113,29 @@ def time_program(
     executable: GpuExecutable, feeds: Mapping[str, Array], expected: Mapping[str, Array],
     tolerance: Tolerance, seconds: float, *, several_sets: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Time launches of a program, and of a CUDA graph of it, with its arrays on the device.
+    """Time a program by launches and in a CUDA graph, with its arrays in device memory.
 
     Args:
         executable: the program.
-        feeds: its inputs by name.
+        feeds: the program's inputs by name.
         expected: the outputs that the graph has to compute, by name.
-        tolerance: tolerated error of these outputs.
+        tolerance: tolerated error of the graph's outputs.
         seconds: duration of all timings together.
-        several_sets: rotate over copies of the inputs, so that they are read from device memory.
+        several_sets: whether runs cycle through copies of the inputs, so that inputs are read from
+            device memory instead of a cache.
 
     Returns:
-        A dictionary: ``sets``, the number of copies of the inputs; ``graph_excess``, the largest
-        error of the graph's outputs divided by the tolerance; ``launch`` and ``graph``, the seconds
-        of a run by a launch and in the graph. Each of the two has the entries ``device``, by the
-        device's clock, and ``wall``, by the host's clock, both as ``summary_of`` returns them.
+        A dictionary:
+        - ``sets``: the number of copies of the inputs;
+        - ``graph_excess``: the largest error of the graph's outputs divided by the tolerance;
+        - ``launch``: the seconds of a run by a launch;
+        - ``graph``: the seconds of a run in a graph.
+
+        The seconds are a dictionary with two entries: ``device``, by the device's clock, and
+        ``wall``, by the CPU's clock. Each entry is a dictionary of ``summary_of``.
 
     Raises:
-        WrongOutputs: if the graph's outputs exceed their tolerance.
+        WrongOutputs: if the error of the graph's outputs exceeds the tolerance.
     """
     sets = sets_beyond_caches(feeds) if several_sets else 1
     placed = [executable.to_device(feeds) for _ in range(sets)]
@@ -169,9 +176,10 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs are needed to exceed the GPU's caches.
+    """Return how many copies of the inputs fit in ``_BEYOND_CACHES`` bytes.
 
-    The result is between 1 and ``_MOST_SETS``.
+    Together, so many copies do not fit in the GPU's caches. The result is between 1 and
+    ``_MOST_SETS``.
     """
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
@@ -190,10 +198,10 @@ Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
 
 
 def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
-    """Capture a CUDA graph of several runs; return a function that launches it, and the run count.
+    """Capture a CUDA graph of many runs; return its launch function and its number of runs.
 
-    The runs use the inputs and outputs in ``places`` in turn. There are enough runs to hide the
-    cost of the graph's launch.
+    The runs cycle through the inputs and outputs in ``places``. There are so many runs that the
+    cost of launching the graph is negligible.
     """
     driver, stream = executable.program.driver, executable.program.stream
     once = _graph_of(executable, places)
@@ -228,8 +236,7 @@ def device_seconds(
     seconds.
 
     Returns:
-        The median and range over the batches of the seconds of a run, and the number of timed runs,
-        as ``summary_of`` returns them.
+        A dictionary of ``summary_of`` with the seconds of a run, a sample for each batch.
     """
 
     def batch(calls: int) -> float:
@@ -247,10 +254,10 @@ def device_seconds(
 def wall_seconds(
     run: Callable[[], object], wait: Callable[[], object], budget: float
 ) -> dict[str, Any]:
-    """Time calls of ``run``, each followed by a call of ``wait`` for its end, by the host's clock.
+    """Time calls of ``run`` by the clock of the CPU; ``wait`` waits for the end of each call.
 
-    Returns the seconds of a call as ``summary_of`` does; ``budget`` is the duration of the timing
-    in seconds.
+    ``budget`` is the duration of the timing in seconds. Return a dictionary of ``summary_of`` with
+    the seconds of a call and its wait.
     """
 
     def batch(calls: int) -> float:
@@ -265,18 +272,17 @@ def wall_seconds(
 
 
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
-    """Time a function in batches of calls for ``budget`` seconds, and summarise the times of a run.
+    """Time batches of calls for ``budget`` seconds, and summarise the seconds of a run.
 
-    A batch has enough calls to make the clock's error small.
+    A batch has so many calls that the clock's resolution causes only a small error.
 
     Args:
-        batch: is called with a number of calls to make, and returns their seconds.
+        batch: makes the given number of calls, and returns their total seconds.
         budget: duration in seconds; at least three batches run.
         runs_each: number of runs in each call.
 
     Returns:
-        The median and range over the batches of the seconds of a run, and the number of timed runs,
-        as ``summary_of`` returns them.
+        A dictionary of ``summary_of`` with the seconds of a run, a sample for each batch.
     """
     deadline = time.perf_counter() + budget
     calls = int(min(_MOST_RUNS, max(1, _BATCH_SECONDS / max(batch(1), 1e-7))))

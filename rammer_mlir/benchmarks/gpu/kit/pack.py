@@ -76,7 +76,10 @@ sys.exit(main_of(__file__))
 
 @dataclass(frozen=True)
 class Packed:
-    """A model of a kit after its files are written, with its programs' facts by program name."""
+    """A model of a kit whose files are written.
+
+    ``programs`` has the numbers of each of the model's programs, by program name.
+    """
 
     model: Model
     programs: dict[str, ProgramFacts]
@@ -159,9 +162,10 @@ def _all(tasks: Sequence[_Task], jobs: int) -> list[Packed]:
 
 
 def _effort(subject: Subject) -> float:
-    """Return an estimate of a model's compile time, without a unit.
+    """Return an estimate of a model's compile time, in an arbitrary unit.
 
-    It depends on the model's size and its number of ways.
+    The estimate depends on the model's size and on the number of programs that are compiled from
+    it.
     """
     is_network = isinstance(subject.source, Network) and subject.source.scale == "full"
     return len(subject.ways) * (10.0 if is_network else 1.0) * (1 + subject.name.startswith("res"))
@@ -230,9 +234,9 @@ def _content(array: Array) -> bytes:
 
 
 def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
-    """Return the options to compile ``subject`` in the given way for ``target``.
+    """Return the options to compile ``subject`` for ``target``, a GPU such as ``nvvm:sm_90``.
 
-    ``target`` is a GPU, such as ``nvvm:sm_90``.
+    ``way`` has the options of the schedule.
     """
     source = subject.source
     is_tf32 = isinstance(source, Product) and source.precision == "tf32"
@@ -245,10 +249,11 @@ def options_of(target: str, subject: Subject, way: Way) -> CheckedOptions:
 def _compile_all(
     task: _Task, imported: ImportedModel, seeds: Mapping[bytes, Reference], store: Store
 ) -> dict[str, ProgramFacts]:
-    """Compile a model in each of its ways, and write the programs; return facts by program name.
+    """Compile a model with each set of options in its ``ways``, and write the programs.
 
-    Equal code is generated once. ``seeds`` maps the content of each weight that is computed from a
-    seed to the weight's reference; other weights are written to ``store``.
+    Return the numbers of each program by program name. Equal code is generated once. ``seeds`` has
+    the weights that are computed from seeds: it maps the bytes of a weight to the weight's
+    reference. Other weights are written to ``store``.
     """
     known = KnownCode[GpuCode]()
     found: dict[str, ProgramFacts] = {}

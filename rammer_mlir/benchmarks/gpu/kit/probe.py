@@ -1,6 +1,7 @@
-"""Measure GPU properties that device descriptions and generated code assume, by CUDA C kernels.
+"""Run CUDA C kernels that measure properties of a GPU.
 
-The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
+Device descriptions and generated code assume values of these properties. The kernels are compiled
+when a kit is packed, so that the machine with the GPU needs no compiler.
 """
 
 from __future__ import annotations
@@ -78,9 +79,12 @@ class Probe:
         """Run all kernels, and return the measurements.
 
         Returns:
-            A dictionary: ``attributes`` of the device by name; ``wrong_shared_loads``, the number
-            of threads that load a wrong word; ``reads`` and ``hand_offs``, lists of timed launches
-            with their settings; and ``meeting_seconds``, the seconds of a barrier of all blocks.
+            A dictionary:
+            - ``attributes``: attributes of the device by name;
+            - ``wrong_shared_loads``: number of threads that load a wrong word from shared memory;
+            - ``reads``: a dictionary for each timed launch that reads device memory or the cache;
+            - ``hand_offs``: a dictionary for each timed launch in which blocks pass numbers on;
+            - ``meeting_seconds``: seconds of a barrier of all blocks.
         """
         return {
             "attributes": {name: self._driver.attribute(name) for name in ATTRIBUTES},
@@ -95,7 +99,7 @@ class Probe:
     ) -> Callable[[], None]:
         """Return a function that launches kernel ``entry``; every argument has 64 bits.
 
-        ``cooperative`` makes it a cooperative launch, whose blocks are resident together.
+        All blocks of a ``cooperative`` launch are resident at the same time.
         """
         kernel = self._driver.load(self._code, "cubin", entry)
         given = [Argument(value, 8, entry, "kept") for value in arguments]
@@ -128,9 +132,12 @@ class Probe:
         """Time reads of device memory and of the second-level cache.
 
         Returns:
-            A dictionary for each launch: ``bytes`` that are read, number of ``blocks``, ``loads``
-            that a thread has in flight, ``seconds``, and ``in_cache``, whether the second-level
-            cache holds the data.
+            A dictionary for each launch:
+            - ``bytes``: number of bytes that are read;
+            - ``blocks``: number of blocks;
+            - ``loads``: number of loads that a thread has in flight;
+            - ``seconds``: median seconds of the launch;
+            - ``in_cache``: whether the second-level cache holds the data.
         """
         found: list[dict[str, Any]] = []
         size = self._largest()
@@ -154,7 +161,10 @@ class Probe:
         return found
 
     def _largest(self) -> int:
-        """Return the number of bytes that the device can allocate twice, at most ``_LARGE``."""
+        """Return the largest size in bytes, at most ``_LARGE``, such that two arrays fit in memory.
+
+        The size is ``_LARGE`` divided by a power of two, and at least ``_IN_CACHE``.
+        """
         size = _LARGE
         while size > _IN_CACHE:
             try:
@@ -167,12 +177,16 @@ class Probe:
         return size
 
     def _hand_offs(self) -> list[dict[str, Any]]:
-        """Time how long one block takes to pass 256 numbers to another, for each way of waiting.
+        """Time hand-offs, in which a block waits for 256 numbers of another block.
+
+        Each launch has a chain of hand-offs between its blocks, and a kind of polling to wait.
 
         Returns:
-            A dictionary for each launch: ``poll``, the way of waiting; number of ``blocks``;
-            ``seconds`` of a hand-off; and ``right``, whether the last block got the expected
-            numbers.
+            A dictionary for each launch:
+            - ``poll``: kind of polling: "sleeping", "acquiring" or "relaxed";
+            - ``blocks``: number of blocks;
+            - ``seconds``: seconds of a hand-off;
+            - ``right``: whether the last block of the chain got the expected numbers.
         """
         found: list[dict[str, Any]] = []
         with (

@@ -34,8 +34,8 @@ def write_program(
         folder: the folder of programs.
         name: name of the files, without extensions.
         artifact: the program.
-        recipes: the recipe that computes each weight from arrays, by number of the program's
-            argument.
+        recipes: recipes that compute the weights from arrays, by index of the weight among the
+            program's arguments.
         references: references to the arrays that the recipes read, by name.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ def read_program(folder: Path, name: str, store: Store) -> GpuExecutable:
 def packed(weights: Mapping[str, Any], store: Store) -> NDArray[np.uint8]:
     """Return all weights of a program as an array of bytes.
 
-    ``weights`` is the object in the program's file of weights: references to arrays in ``store``,
-    and the recipes that compute the weights from them.
+    ``weights`` is the decoded JSON of a file that ``write_program`` wrote. It has references to
+    arrays in ``store``, and recipes that compute the weights from these arrays.
     """
     arrays = [store.get(reference) for reference in weights["arrays"]]
     names = [str(number) for number in range(len(arrays))]

@@ -28,11 +28,11 @@ def report(kit: Kit, results: Mapping[str, Result]) -> str:
 
 
 def device_median(result: Mapping[str, Any] | None) -> float | None:
-    """Return the median seconds of a run of a case on the GPU, as the GPU's clock measured them.
+    """Return the median seconds of a run in a case, as the GPU's clock measured them.
 
-    ``result`` is the case's line of results. If a CUDA graph of runs was timed, the seconds are
-    those of a run in the graph, else those of a launch. The result is None if the case has no
-    result, failed, or was not timed.
+    ``result`` is the case's result. If the case timed runs in a CUDA graph, the returned time is of
+    a run in the graph, else of a launch. The returned value is None if the case has no result,
+    failed, or was not timed.
     """
     if result is None or result["status"] != Status.OK:
         return None
@@ -61,7 +61,7 @@ def _cases(kit: Kit, kind: str) -> Iterator[Case]:
 
 
 def _by_way(kit: Kit, kind: str, subject: str, results: Mapping[str, Result]) -> dict[str, float]:
-    """Return the median device seconds of a run of the model ``subject``, for each way to run it.
+    """Return the median device seconds of a run of the model ``subject``, by the way of running it.
 
     A way is a set of compiler options, or a way in which PyTorch runs the model. Only cases of the
     kind ``kind`` count; ways without a measured time are left out.

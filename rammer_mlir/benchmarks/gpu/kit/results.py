@@ -40,11 +40,11 @@ def append_result(path: Path, result: Mapping[str, Any]) -> None:
 def read_results(path: Path) -> dict[str, Result]:
     """Return the last result of each case in the file ``path``, by the case's name.
 
-    If there is no file, the result is empty. An incomplete last line is ignored, so that its case
-    runs again.
+    If there is no file, the returned dictionary is empty. An incomplete last line is ignored, so
+    that its case runs again.
 
     Raises:
-        OptionError: if the file cannot be read, or has other contents.
+        OptionError: if the file cannot be read, or has a line that is not a case's result.
     """
     if not path.exists():
         return {}

@@ -61,13 +61,18 @@ class Request:
     limit: float | None = None
 
     def limit_of(self, case: Case) -> float:
-        """Return the time limit of ``case`` in seconds, after which it counts as hung."""
+        """Return the time limit in seconds after which ``case`` counts as hung."""
         return case.limit if self.limit is None else min(self.limit, case.limit)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of all cases so far by name, and the names of cases without a result."""
+    """The state of a kit after a run.
+
+    Attributes:
+        results: results of this run and of earlier runs, by the case's name.
+        left: names of requested cases that have no result yet.
+    """
 
     results: dict[str, Result]
     left: list[str]
@@ -81,15 +86,16 @@ class Outcome:
 def run_kit(request: Request, say: Callable[[str], None]) -> Outcome:
     """Run the cases that have no result yet, in order, while there is time.
 
-    Returns all results so far, and the cases without a result.
-
     Args:
         request: settings of the run.
-        say: is called with a line for each case.
+        say: is called with a line for each case that ends.
+
+    Returns:
+        All results so far, and the cases without a result.
 
     Raises:
-        OptionError: if the folder is not a kit, the results are of another kit, or a case is
-            unknown.
+        OptionError: if the folder is not a kit, the file of results cannot be read, or a requested
+            case is unknown.
     """
     begin = time.monotonic()
     kit = read_kit(request.folder)
@@ -128,8 +134,8 @@ def _told(result: Mapping[str, Any]) -> str:
 def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
     """Run a case in a separate process, and return its result.
 
-    ``remaining`` is the number of seconds until the command has to end. If the case is interrupted
-    then, before its own time limit, the result is None.
+    ``remaining`` is the number of seconds until the command has to end. Return None if the
+    command's end, and not the case's own time limit, ends the process.
     """
     begin = time.monotonic()
     limit = request.limit_of(case)
@@ -143,9 +149,9 @@ def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
 
 
 def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
-    """Run a case in a separate process group, and return its result, as ``run_case`` does.
+    """Run a case in a separate process group, and return the result without the case's name.
 
-    The group is killed after ``limit`` seconds; files of the process are in ``folder``.
+    The group is killed after ``limit`` seconds. The process writes its files to ``folder``.
     """
     answer, said = folder / "result.json", folder / "output.txt"
     command = _command(request, case, answer)
@@ -178,7 +184,10 @@ def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dic
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group of a case, such as compilers that PyTorch started, and wait for it."""
+    """Kill the process of a case and the processes that it started, such as PyTorch's compilers.
+
+    Wait until the process of the case has ended.
+    """
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

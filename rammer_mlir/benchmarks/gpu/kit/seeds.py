@@ -1,7 +1,7 @@
 """Make random arrays from a seed and a scale, bitwise equal on every machine.
 
-NumPy guarantees the stream of the generator that is used. The arrays are computed from its raw
-bits, by integer additions and a single multiplication for each element.
+NumPy guarantees the raw bits that the generator PCG64 gives for a seed. An array is computed from
+these bits by integer additions and one multiplication for each element.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _LEVELS = 1 << 16
 class Seeded:
     """An array of uniformly distributed numbers of mean 0.
 
+    A row of the array is the slice at an index of the first dimension.
+
     Attributes:
         seed: seed of the generator.
         shape: shape of the array.
         dtype: NumPy's name of a floating-point type.
-        scales: standard deviation of the array, or of each row along its first dimension.
-        centred: whether every row sums to zero, as filters applied to the output of a ReLU should.
+        scales: a standard deviation for the whole array, or a standard deviation for each row.
+        centred: whether every row sums to zero, as is usual for a filter after a ReLU.
     """
 
     seed: int
@@ -81,8 +83,8 @@ _OFF_CENTRE, _CENTRED = 0.2, 0.02
 def resembling(array: Array, seed: int) -> Seeded | None:
     """Return the description of a random array with the standard deviations of ``array``.
 
-    The result is None if ``array`` has integers, has fewer than ``_FEWEST`` elements, or has a mean
-    that is not near 0.
+    Return None if ``array`` is not of type float16 or float32, has fewer than ``_FEWEST`` elements,
+    has only equal elements, or has a mean that is not near 0.
     """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None

@@ -48,7 +48,7 @@ def product_model(product: Product) -> onnx.ModelProto:
 def product_feeds(product: Product) -> dict[str, Reference]:
     """Return references to a product's inputs by name; the inputs are computed from seeds.
 
-    Their scales give the result of the product a variance of about one.
+    The inputs are scaled so that the elements of the product have a variance of about 1.
     """
     dtype = "float16" if product.precision == "f16" else "float32"
     scale = (product.inner**-0.25,)
@@ -86,8 +86,8 @@ def _reseeded(model: Model) -> SourceModel:
 
 
 def network_feeds(model: onnx.ModelProto, store: Store) -> dict[str, Reference]:
-    """Store a network's inputs, and return references to them by name.
+    """Store a network's inputs, and return references to the inputs by name.
 
-    They are normally distributed floats, and integers that are valid indices.
+    Floating-point inputs are normally distributed; integer inputs are valid indices.
     """
     return {name: store.put(np.asarray(value)) for name, value in random_feeds(model, 1).items()}

@@ -22,7 +22,7 @@ class Store:
     """The arrays of a kit, in files whose names are hashes of the contents."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the arrays in ``folder``; it is created when the first array is stored."""
+        """Keep the arrays in ``folder``, which is created when the first array is stored."""
         self._folder = folder
 
     def put(self, array: Array) -> Reference:

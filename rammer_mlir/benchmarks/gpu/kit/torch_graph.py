@@ -110,7 +110,7 @@ def module_of(torch: Torch, graph: Graph, arrays: Mapping[str, Array]) -> Module
     Args:
         torch: the package.
         graph: the graph.
-        arrays: its constants by name.
+        arrays: the graph's constants by name.
     """
 
     class OnnxGraph(torch.nn.Module):
@@ -165,8 +165,8 @@ def _padded(torch: Torch, a: Attributes, x: Tensor, rank: int) -> tuple[Tensor, 
         rank: number of spatial dimensions.
 
     Returns:
-        ``x``, padded if necessary, and the padding of each spatial dimension that is left for the
-        operator.
+        The operand, padded or not, and the padding of each spatial dimension that PyTorch's
+        operator has to add.
     """
     pads = a.get("pads", [0] * (2 * rank))
     low, high = pads[:rank], pads[rank:]
@@ -250,10 +250,11 @@ def _lstm(
     torch: Torch, a: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor = None,
     lengths: Tensor = None, h: Tensor = None, c: Tensor = None, peepholes: Tensor = None,
 ) -> Tensor:  # fmt: skip
-    """Compute ONNX's operator LSTM by PyTorch's; return all states, the last state and cell state.
+    """Compute ONNX's operator LSTM by PyTorch's LSTM.
 
-    ONNX orders gates i, o, f, c, and PyTorch i, f, c, o. Raises UnsupportedError for lengths,
-    peepholes and a layer that only runs in reverse.
+    Return ONNX's three outputs: the hidden states of all time steps, the last hidden state, and the
+    last cell state. ONNX orders gates i, o, f, c, and PyTorch i, f, c, o. Raises UnsupportedError
+    for lengths, peepholes and a layer that only runs in reverse.
     """
     if lengths is not None or peepholes is not None or a.get("direction") == "reverse":
         raise UnsupportedError(

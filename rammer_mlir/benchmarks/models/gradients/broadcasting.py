@@ -9,9 +9,13 @@ from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
 
 
 def sum_to(g: ExtendedGraph, gradient: Value, shape: Sequence[int]) -> Value:
-    """Sum a gradient over the axes along which an operand was broadcast.
+    """Return the gradient of an operand that was broadcast.
 
-    ``shape`` is the shape of the operand and of the result, which is the operand's gradient.
+    Args:
+        g: the graph, to which nodes are added.
+        gradient: gradient of the broadcast operand.
+        shape: the operand's shape. ``gradient`` is summed over the axes along which the operand was
+            broadcast, so the result has this shape.
     """
     added = len(gradient.shape) - len(shape)
     axes = [*range(added)]

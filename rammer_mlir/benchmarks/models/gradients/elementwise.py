@@ -1,7 +1,8 @@
 """Define the gradient rules of element-wise operators, with broadcasting.
 
 In the rules, ``x`` is an input, ``y`` the output, ``dy`` the gradient of the loss by the output. A
-rule adds nodes to the graph ``g``, and returns the gradient of each input, None if it has none.
+rule adds nodes to the graph ``g``, and returns a gradient for each input, or None for an input
+that has no gradient.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorPro
 
 
 def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
-    """Make an entry of ``RULES`` for an operator with one input and one output.
+    """Return a gradient rule for ``RULES``, made from the rule of a unary operator.
 
-    ``rule`` is called with the graph, the gradient of the output, the input and the output; it
-    returns the gradient of the input.
+    ``rule`` is called with the graph, the gradient of the operator's output, the operator's input,
+    and its output. ``rule`` returns the gradient of the input.
     """
 
     def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
@@ -48,9 +49,9 @@ def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradient
 
 
 def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of each term of a sum.
+    """Return the gradient of each operand of Add or Sum: ``dy``, the gradient of the result.
 
-    It is the result's gradient, summed over the dimensions along which the term was broadcast.
+    Each gradient is summed over the dimensions along which its operand was broadcast.
     """
     (dy,) = dys
     assert dy is not None
@@ -58,9 +59,9 @@ def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a and b in ``a - b``, ``dy`` and ``-dy``.
+    """Return the gradients of a and b in ``y = a - b``: ``dy`` and ``-dy``.
 
-    Each is summed over the dimensions along which its operand was broadcast.
+    Each gradient is summed over the dimensions along which its operand was broadcast.
     """
     (dy,) = dys
     assert dy is not None
@@ -69,9 +70,9 @@ def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a and b in ``a * b``, ``dy * b`` and ``dy * a``.
+    """Return the gradients of a and b in ``y = a * b``: ``dy * b`` and ``dy * a``.
 
-    Each is summed over the dimensions along which its operand was broadcast.
+    Each gradient is summed over the dimensions along which its operand was broadcast.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
@@ -81,7 +82,7 @@ def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of a and b in ``y = a / b``: ``dy / b`` and ``-dy / b * y``.
 
-    Each is summed over the dimensions along which its operand was broadcast.
+    Each gradient is summed over the dimensions along which its operand was broadcast.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
@@ -91,10 +92,10 @@ def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a in ``a ** b``, ``dy * b * a ** (b - 1)``, and None for b.
+    """Return the gradient of a in ``y = a ** b``: ``dy * b * a ** (b - 1)``.
 
-    The exponent b counts as a constant. The gradient is summed over the dimensions along which a
-    was broadcast.
+    The gradient is summed over the dimensions along which a was broadcast. The exponent b is
+    treated as a constant: the second result is None.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
@@ -104,10 +105,10 @@ def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return None for Where's condition, and the gradients of its two operands.
+    """Return the gradients of Where's three inputs; the condition's gradient is None.
 
-    An operand's gradient is that of the result where the condition selects the operand, else zero.
-    It is summed over the dimensions along which the operand was broadcast.
+    A data input's gradient is ``dy``, the gradient of the result, where the condition selects this
+    input, and zero elsewhere. It is summed over the dimensions along which the input was broadcast.
     """
     (dy,) = dys
     assert dy is not None
@@ -118,16 +119,20 @@ def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Cast's input, or None if the input has integers."""
+    """Return the gradient of Cast's input, or None if the input has no float type.
+
+    The gradient is the result's gradient, cast to the input's type.
+    """
     (dy,) = dys
     x = node.operand(0)
     return [g.op("Cast", dy, to=x.elem_type) if x.elem_type in _FLOATS else None]
 
 
 def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Clip's input: the result's gradient, but zero outside of the bounds.
+    """Return the gradient of Clip's input.
 
-    The bounds count as constants.
+    The gradient is that of the result where the input is within the bounds, and zero elsewhere. The
+    bounds are treated as constants.
     """
     (dy,) = dys
     assert dy is not None
@@ -139,10 +144,10 @@ def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of x in Gelu, ``x * Phi(x)``: ``dy * (Phi(x) + x * phi(x))``.
+    """Return the gradient of x in Gelu, ``y = x * Phi(x)``: ``dy * (Phi(x) + x * phi(x))``.
 
-    Phi and phi are the distribution function and the density of a standard normal variable
-    (Hendrycks and Gimpel, 2016).
+    Phi and phi are the cumulative distribution function and the density of a standard normal
+    variable (Hendrycks and Gimpel, 2016).
     """
     (dy,) = dys
     x = node.operand(0)
@@ -207,7 +212,7 @@ def erf(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
 
 
 def negate(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
-    """Return the gradient of the input of a negation, ``-dy``."""
+    """Return the gradient of a negation's input, ``-dy``."""
     del x, y
     return g.op("Neg", dy)
 

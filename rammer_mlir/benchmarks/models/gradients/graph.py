@@ -21,9 +21,10 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a model, with inputs and outputs as ``Value``; an omitted input is None.
+    """A node of a model.
 
-    ``attributes`` maps names to Python values: integers, floats, bytes, lists of these, or tensors.
+    ``inputs`` has None for each omitted input. ``attributes`` maps names to Python values:
+    integers, floats, bytes, lists of these, or tensors.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Node:
     attributes: dict[str, object]
 
     def operand(self, number: int) -> Value:
-        """Return input ``number`` of the node, an input that the operator requires.
+        """Return the input with the index ``number``, which the operator requires.
 
         Raises:
             ModelError: if the node omits the input.
@@ -62,7 +63,7 @@ class Node:
         return [int(each) for each in value]
 
     def text(self, name: str, default: str) -> str:
-        """Return attribute ``name`` as text, or ``default`` if the node omits it."""
+        """Return attribute ``name`` as a string, or ``default`` if the node omits it."""
         value = self.attributes.get(name, default)
         return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -78,13 +79,15 @@ class Node:
 
 
 class ExtendedGraph(GraphBuilder):
-    """A builder that begins with a model's graph of static shapes, and adds nodes after it."""
+    """A graph builder that copies a model's graph of static shapes, and then appends nodes."""
 
     def __init__(self, model: onnx.ModelProto, inputs: Collection[str] = ()) -> None:
-        """Copy a model's graph; the initializers listed in ``inputs`` become inputs.
+        """Copy a model's graph.
+
+        ``inputs`` are names of initializers that become inputs of the graph.
 
         Raises:
-            ModelError: if the operator set is too old, or a shape is not static.
+            ModelError: if the opset is older than ``OLDEST_OPSET``, or a shape is not static.
         """
         opset = next((o.version for o in model.opset_import if not o.domain), 0)
         if opset < OLDEST_OPSET:
@@ -132,7 +135,7 @@ class ExtendedGraph(GraphBuilder):
         )
 
     def value(self, name: str) -> Value:
-        """Return the value ``name`` of the model.
+        """Return the value named ``name`` of the original model.
 
         Raises:
             ModelError: if the model has no such value.
@@ -142,9 +145,9 @@ class ExtendedGraph(GraphBuilder):
         return self._values[name]
 
     def contents(self, value: Value) -> list[int] | None:
-        """Return the elements of ``value``, an integer initializer, as a list.
+        """Return the elements of ``value``, an integer initializer, as a flat list.
 
-        The result is None if ``value`` is computed by a node or given as an input.
+        The result is None if ``value`` is computed by a node or is an input of the graph.
         """
         tensor = self._initializers.get(value.name)
         if tensor is None:
@@ -158,9 +161,10 @@ class ExtendedGraph(GraphBuilder):
         return name
 
     def constant(self, array: Array, stem: str = "constant") -> Value:
-        """Add an initializer, or return an equal one of at most 256 bytes that was added before.
+        """Add an initializer with the contents of ``array``, and return its value.
 
-        A new initializer is named after ``stem``.
+        The name of the initializer starts with ``stem``. An array of at most 256 bytes is added
+        only once: a later call with an equal array returns the same value.
         """
         key = array.tobytes() if array.nbytes <= 256 else b"", array.dtype.str, array.shape
         if array.nbytes <= 256 and key in self._small:
@@ -171,7 +175,7 @@ class ExtendedGraph(GraphBuilder):
         return found
 
     def scalar(self, value: float, like: Value) -> Value:
-        """Add and return a constant of rank 0, with the element type of ``like``."""
+        """Return a constant of rank 0, with the element type of ``like``."""
         return self.constant(np.array(value, self.dtype(like)), "scalar")
 
     def dtype(self, value: Value) -> np.dtype[np.generic]:
@@ -181,23 +185,23 @@ class ExtendedGraph(GraphBuilder):
     def zeros(self, shape: Sequence[int], like: Value) -> Value:
         """Add and return a tensor of zeros, with the element type of ``like``.
 
-        It is the result of a ConstantOfShape node, so that no elements are stored.
+        The tensor is the result of a ConstantOfShape node, so the model stores no elements of it.
         """
         value = numpy_helper.from_array(np.zeros(1, self.dtype(like)))
         return self.op("ConstantOfShape", self.integers(*shape), value=value)
 
     def reduced(self, op_type: str, x: Value, axes: Sequence[int], keepdims: int = 1) -> Value:
-        """Add a reduction of ``x`` over ``axes`` by ``op_type``; return its result.
+        """Add a node ``op_type`` that reduces ``x`` over ``axes``; return the node's result.
 
-        Return ``x`` itself if there are no axes. ``keepdims`` is ONNX's attribute: 1 keeps reduced
-        axes.
+        If ``axes`` is empty, add nothing and return ``x``. ``keepdims`` is ONNX's attribute: with
+        1, the reduced axes stay and have size 1.
         """
         return self.op(op_type, x, self.integers(*axes), keepdims=keepdims) if axes else x
 
     def second_output(self, node: Node) -> Value:
-        """Return the optional second output of a node, of type int64, such as MaxPool's indices.
+        """Return the second output of ``node``, an optional int64 output such as MaxPool's indices.
 
-        If the node omits this output, it is added to the node.
+        If the node omits this output, add it to the node.
         """
         first, *rest = node.outputs
         if rest:
@@ -212,8 +216,9 @@ class ExtendedGraph(GraphBuilder):
     def finish_with(self, kept: Sequence[str]) -> onnx.ModelProto:
         """Return the extended model.
 
-        Its outputs are first the model's outputs that ``kept`` names, then the added outputs. Dead
-        nodes and initializers are removed; inputs stay.
+        The outputs are the original model's outputs whose names are in ``kept``, then the outputs
+        that were added to this graph. Nodes and initializers on which no output depends are
+        removed. Inputs stay.
         """
         self._outputs = [*(self._given[name] for name in kept), *self._outputs]
         model = self.finish()

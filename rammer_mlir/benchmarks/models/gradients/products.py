@@ -1,4 +1,7 @@
-"""Define the gradient rules of matrix products."""
+"""Define the gradient rules of matrix products.
+
+In the rules, ``dy`` is the gradient of the loss by the product.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ Gradients = Sequence[Value | None]
 def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of a and b in ``y = a @ b``: ``dy @ b^T`` and ``a^T @ dy``.
 
-    They are summed over the batch dimensions that were broadcast.
+    ``dy`` is the gradient of y. Each gradient is summed over the batch dimensions along which its
+    operand was broadcast.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)
@@ -36,8 +40,8 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def gemm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of A, B and C in Gemm's ``alpha * A' @ B' + beta * C``.
 
-    A' is the transpose of A if the attribute ``transA`` is set, else A; likewise B' for ``transB``.
-    If the node has no C, only the gradients of A and B are returned.
+    A' is the transpose of A if the attribute ``transA`` is set, else A. B' is the transpose of B if
+    ``transB`` is set, else B. If the node has no C, only the gradients of A and B are returned.
     """
     (dy,) = dys
     assert dy is not None

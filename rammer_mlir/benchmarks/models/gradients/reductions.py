@@ -16,10 +16,10 @@ Gradients = Sequence[Value | None]
 
 
 def _axes(g: ExtendedGraph, node: Node) -> list[int]:
-    """Return the axes that a reduction node reduces, in ascending order.
+    """Return the axes that a reduction node reduces, in ascending order; empty if it reduces none.
 
     Raises:
-        ModelError: if the axes are computed at run time.
+        ModelError: if the axes are not constant.
     """
     rank = len(node.operand(0).shape)
     given = node.inputs[1] if len(node.inputs) > 1 else None
@@ -32,7 +32,10 @@ def _axes(g: ExtendedGraph, node: Node) -> list[int]:
 
 
 def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
-    """Return ``value``, a reduction's result or its gradient, with reduced axes as size 1."""
+    """Reshape ``value`` so that it has the axes that ``node`` reduces, with size 1.
+
+    ``value`` is the result of the reduction ``node``, or that result's gradient.
+    """
     shape = node.operand(0).shape
     axes = set(_axes(g, node))
     kept = [1 if axis in axes else size for axis, size in enumerate(shape)]
@@ -40,7 +43,7 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Return the gradient of a reduction's result, with reduced axes as size 1."""
+    """Return the gradient of a reduction's result, with size 1 for each reduced axis."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -52,18 +55,14 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of ReduceSum's input.
-
-    It is the result's gradient, broadcast to the input's shape.
-    """
+    """Return the gradient of ReduceSum's input: ``dy``, broadcast to the input's shape."""
     return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of ReduceMean's input.
 
-    It is the result's gradient, divided by the number of elements in each mean, and broadcast to
-    the input's shape.
+    The gradient is ``dy / n``, broadcast to the input's shape; each mean is over n elements.
     """
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
     dy = _broadcastable(g, node, dys)
@@ -73,7 +72,7 @@ def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of the input of ReduceMax or ReduceMin.
 
-    The result's gradient is split equally among all input elements that equal the extremum.
+    Each element of ``dy`` is split equally among the input elements that equal its extremum.
     """
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))
@@ -102,7 +101,10 @@ def reduce_log_sum_exp(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradient
 
 
 def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of softmax's input, ``y * (dy - sum(y * dy))``."""
+    """Return the gradient of softmax's input, ``y * (dy - sum(y * dy))``.
+
+    The sum is along the axis of the softmax.
+    """
     (dy,) = dys
     y = node.outputs[0]
     axes = [node.integer("axis", -1) % len(y.shape)]
@@ -111,7 +113,10 @@ def softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of log-softmax's input, ``dy - exp(y) * sum(dy)``."""
+    """Return the gradient of log-softmax's input, ``dy - exp(y) * sum(dy)``.
+
+    The sum is along the axis of the softmax.
+    """
     (dy,) = dys
     assert dy is not None
     y = node.outputs[0]
@@ -120,10 +125,11 @@ def log_softmax(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def layer_norm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a layer normalization by input, scale and bias.
+    """Return the gradients of a layer normalization's input, scale and bias.
 
-    With ``n = (x - mean) / deviation`` and ``d = dy * scale``, the input's gradient is ``(d -
-    mean(d) - n * mean(d * n)) / deviation`` (Ba, Kiros and Hinton, 2016).
+    With ``n = (x - mean(x)) / deviation``, where the deviation is the standard deviation of x, and
+    ``d = dy * scale``, the input's gradient is ``(d - mean(d) - n * mean(d * n)) / deviation`` (Ba,
+    Kiros and Hinton, 2016). The means and the deviation are over the normalized axes.
     """
     dy = dys[0]
     assert dy is not None

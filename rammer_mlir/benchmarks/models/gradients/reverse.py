@@ -13,16 +13,19 @@ from rammer_mlir.errors import ModelError
 
 
 def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
-    """Add nodes for the derivatives of a loss, and return the derivatives by name.
+    """Add nodes that differentiate a loss; return its derivative by each value in ``by``.
 
     Args:
-        g: the graph.
-        loss: name of a scalar.
+        g: the graph that has the loss, and to which the nodes are added.
+        loss: name of the loss, a value with one element.
         by: names of the values by which the loss is differentiated.
 
+    Returns:
+        The derivatives, keyed by the names in ``by``.
+
     Raises:
-        ModelError: if the loss has more than one element or does not depend on one of the values,
-            or there is no rule for an operator between them.
+        ModelError: if the loss has more than one element, does not depend on a value in ``by``, or
+            depends on it through an operator without a gradient rule.
     """
     value = g.value(loss)
     if any(size != 1 for size in value.shape):

@@ -1,4 +1,7 @@
-"""Define the gradient rules of operators that only move elements."""
+"""Define the gradient rules of operators that only move elements.
+
+In the rules, ``dy`` is the gradient of the loss by the operator's result.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Gradients = Sequence[Value | None]
 
 
 def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a reshape's input: the result's gradient in the input's shape.
+    """Return the result's gradient, reshaped to the input's shape.
 
     This is the rule of Reshape, Flatten, Squeeze and Unsqueeze.
     """
@@ -26,7 +29,7 @@ def reshape(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of Expand's input.
 
-    It is the result's gradient, summed over the dimensions along which Expand broadcast the input.
+    The gradient is that of the result, summed over the dimensions along which Expand broadcasts.
     """
     (dy,) = dys
     assert dy is not None
@@ -34,7 +37,7 @@ def expand(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Transpose's input: the result's gradient, transposed back."""
+    """Return the gradient of Transpose's input: ``dy`` with the inverse permutation of axes."""
     (dy,) = dys
     rank = len(node.operand(0).shape)
     order = node.integers("perm", range(rank)[::-1])
@@ -42,7 +45,7 @@ def transpose(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradients of a Concat's inputs: the parts of the result's gradient."""
+    """Return the gradients of Concat's inputs: slices of ``dy`` along the axis of the Concat."""
     (dy,) = dys
     axis = node.integer("axis", 0)
     sizes = [value.shape[axis] for value in node.inputs if value is not None]
@@ -52,9 +55,9 @@ def concat(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Split's input: the outputs' gradients, concatenated.
+    """Return the gradient of Split's input: the outputs' gradients, concatenated.
 
-    Outputs that the loss does not depend on contribute zeros.
+    An output on which the loss does not depend contributes zeros.
     """
     like = next(dy for dy in dys if dy is not None)
     parts = [
@@ -65,9 +68,9 @@ def split(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of a Slice's input: the result's gradient, padded with zeros.
+    """Return the gradient of Slice's input: ``dy``, padded with zeros to the input's shape.
 
-    Along axes with a step other than 1, the gradient is scattered into zeros.
+    Along an axis with a step other than 1, ``dy`` is scattered into zeros instead.
     """
     (dy,) = dys
     assert dy is not None
@@ -91,7 +94,7 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
     """Return a pair for each sliced axis: the axis, and the range of indices that the Slice reads.
 
     Raises:
-        ModelError: if the starts or ends are computed at run time.
+        ModelError: if the starts or ends are not constant.
     """
     shape = node.operand(0).shape
     given = [g.contents(value) if value else None for value in node.inputs[1:]]
@@ -108,10 +111,10 @@ def _ranges(g: ExtendedGraph, node: Node) -> list[tuple[int, range]]:
 
 
 def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of Gather's data: slices of the result's gradient, added into zeros.
+    """Return the gradients of Gather's data and indices; that of the indices is None.
 
-    Each slice is added at the index from which Gather has read it. The indices have no
-    gradient.
+    The gradient of the data is a tensor of zeros, to which the slices of ``dy`` are added at the
+    indices from which Gather read them.
     """
     (dy,) = dys
     assert dy is not None
@@ -121,10 +124,15 @@ def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) -> Value:
-    """Add the slices of ``dy`` into zeros at ``indices`` along an axis: the adjoint of Gather.
+    """Add slices of ``dy`` to a tensor of zeros at ``indices``, as the adjoint of Gather.
 
-    The axes of ``dy`` from ``axis`` on are those of ``indices``; the result has a single axis of
-    ``size`` in their place. Slices at equal indices are summed.
+    Args:
+        g: the graph, to which nodes are added.
+        dy: gradient of Gather's result. Its axes from ``axis`` on are the axes of ``indices``.
+        indices: position of each slice along ``axis`` of the returned tensor. Slices at equal
+            positions are summed.
+        axis: the axis of the returned tensor that replaces the axes of ``indices``.
+        size: size of the returned tensor along ``axis``.
     """
     read = len(indices.shape)
     order = [*range(axis, axis + read), *range(axis), *range(axis + read, len(dy.shape))]
@@ -138,11 +146,11 @@ def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) 
 
 
 def gather_elements(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of GatherElements' data: the result's gradient, added into zeros.
+    """Return the gradients of GatherElements' data and indices; that of the indices is None.
 
-    Each element is added at the position from which GatherElements has read it. If GatherElements
-    has read a single element of each row, as in a loss, no scatter is needed: the index is compared
-    with all positions of the row.
+    The gradient of the data is a tensor of zeros, to which each element of ``dy`` is added at the
+    position from which GatherElements read it. If GatherElements reads one element of each row, as
+    in a loss, a comparison of the index with all positions of the row replaces this scatter.
     """
     (dy,) = dys
     assert dy is not None

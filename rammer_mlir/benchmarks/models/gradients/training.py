@@ -1,4 +1,4 @@
-"""Make a training step as a single model: forward, loss, gradients, and the updated weights."""
+"""Make a model that is a training step: forward, loss, gradients, and updated weights."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ class TrainingStep:
     """A training step and its initial weights.
 
     Attributes:
-        model: takes the forward model's inputs and its weights, by their names; returns the loss,
-            and for each weight ``new:NAME`` or ``gradient:NAME``.
-        weights: the forward model's weights, by the names of the inputs that replace them.
+        model: the training step. Its inputs are those of the forward model and the weights, which
+            keep their names. Its outputs are the loss and, for each weight, ``new:NAME`` (the
+            updated weight) or ``gradient:NAME``.
+        weights: the initial weights, keyed by the names of the inputs of ``model``.
     """
 
     model: onnx.ModelProto
     weights: Mapping[str, Array]
 
     def feeds(self, seed: int = 0) -> dict[str, Array]:
-        """Return random inputs, as ``random_feeds`` does, with the forward model's weights."""
+        """Return the feeds of a run: the initial weights, and data that ``random_feeds`` draws."""
         data = [info for info in self.model.graph.input if info.name not in self.weights]
         only_data = onnx.ModelProto(graph=onnx.GraphProto(input=data))
         return {**random_feeds(only_data, seed), **self.weights}
 
 
 def trained_weights(model: onnx.ModelProto) -> list[str]:
-    """Return the names of the initializers of a model that are trained.
+    """Return the names of a model's initializers that are trained.
 
-    An initializer is trained if its name ends in a word of ``TRAINED``, such as "weight" in
-    ``conv/weight_3``.
+    An initializer is trained if the last component of its name, without a numeric suffix, is in
+    ``TRAINED``: for example ``conv/weight_3``, because "weight" is in ``TRAINED``.
     """
     return [t.name for t in model.graph.initializer if _stem(t.name) in TRAINED]
 
@@ -64,15 +65,15 @@ def training_step(
     *,
     rate: float | None = 0.01,
 ) -> TrainingStep:
-    """Make a step of stochastic gradient descent from a model that returns its loss.
+    """Make a step of stochastic gradient descent from a forward model that returns its loss.
 
     Args:
         model: forward model of static shapes, with weights as initializers.
         loss: name of an output with one element; other outputs are dropped.
-        weights: names of the trained weights: initializers, or float inputs of the model; by
-            default those that ``trained_weights`` returns.
-        rate: learning rate: the new weights are the old weights minus ``rate`` times the gradients;
-            with None, the gradients are the outputs.
+        weights: names of the trained weights, which are initializers or float inputs of the model;
+            None stands for those that ``trained_weights`` returns.
+        rate: learning rate. The step returns the weights minus ``rate`` times their gradients. If
+            ``rate`` is None, the step returns the gradients.
 
     Raises:
         ModelError: if the loss cannot be differentiated by the weights.
@@ -91,7 +92,7 @@ def training_step(
 
 
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model with f64 in place of f32, for finite differences."""
+    """Return a copy of a model with f64 instead of f32, for comparisons with finite differences."""
     found = onnx.ModelProto()
     found.CopyFrom(model)
     for tensor in found.graph.initializer:

@@ -1,4 +1,7 @@
-"""Define the gradient rules of convolutions and of pooling."""
+"""Define the gradient rules of convolutions and of pooling.
+
+In the rules, ``dy`` is the gradient of the loss by the operator's result.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ Gradients = Sequence[Value | None]
 
 @dataclass(frozen=True)
 class _Window:
-    """The window of a convolution or a pooling, with a number for each spatial dimension.
+    """The window parameters of a convolution or a pooling; each list is per spatial dimension.
 
-    ``pads`` has the padding at the beginning of every dimension, then that at the end of every
-    dimension.
+    ``pads`` has two elements per spatial dimension: first the padding at the beginning of every
+    dimension, then the padding at the end of every dimension.
     """
 
     kernel: list[int]
@@ -28,15 +31,14 @@ class _Window:
     pads: list[int]
 
     def uncovered(self, sizes: Sequence[int], results: Sequence[int]) -> list[int]:
-        """Return how many trailing elements of the padded input no window covers.
+        """Return how many elements at the end of the padded input no window covers.
+
+        The result has a count for each spatial dimension, for example 1 for a size of 4, a window
+        of 3 and a stride of 2.
 
         Args:
             sizes: sizes of the input's spatial dimensions.
             results: sizes of the output's spatial dimensions.
-
-        Returns:
-            A number for each spatial dimension, for example 1 for a size of 4, a window of 3 and a
-            stride of 2.
         """
         begins, ends = self.pads[: len(sizes)], self.pads[len(sizes) :]
         spans = zip(sizes, results, self.kernel, self.strides, self.dilations, strict=True)
@@ -65,8 +67,9 @@ def _window(node: Node, kernel: Sequence[int]) -> _Window:
 def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of a convolution's input, filters and bias.
 
-    The input's gradient is a transposed convolution of the result's gradient with the filters; the
-    filters' gradient is a convolution of the input with the result's gradient.
+    The input's gradient is the transposed convolution of ``dy`` with the filters. The filters'
+    gradient is the convolution of the input with ``dy``. The bias's gradient is the sum of ``dy``
+    for each channel.
     """
     (dy,) = dys
     assert dy is not None
@@ -84,14 +87,17 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
-    """Return the gradient of a convolution's input, which has the shape ``shape``.
+    """Return the gradient of a convolution's input of the shape ``shape``.
 
-    It is the transposed convolution of ``dy``, the gradient of the result, with the filters and
-    ``group`` groups; the padding is cut off. If no window covers the last k elements of the padded
-    input, the transposed convolution lacks these, so only the rest of the padding at the end is cut
-    off. If the padding at the end has fewer than k elements, zeros are appended for the lacking
-    elements of the input. (ConvTranspose's ``output_padding`` cannot express this: it must be less
-    than a stride.)
+    The gradient is the transposed convolution of ``dy``, the gradient of the convolution's result,
+    with the filters ``weight`` in ``group`` groups. ConvTranspose's ``pads`` remove the input's
+    padding.
+
+    If no window covers the last k elements of the padded input, the transposed convolution has k
+    elements less. Then ``pads`` are smaller by k at the end of that dimension. If the padding at
+    the end has fewer than k elements, zeros are appended for the elements of the input that no
+    window covers. (ConvTranspose's ``output_padding`` cannot append them: it must be less than a
+    stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -113,9 +119,10 @@ def _spread(
 def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Window) -> Value:
     """Return the gradient of a convolution's filters.
 
-    It is the convolution of the input with the result's gradient, with channels in place of the
-    batch, and strides and dilations swapped. If no window covers the last elements of the padded
-    input, this convolution has more taps than the filters; the extra taps are cut off.
+    The gradient is the convolution of ``x``, the convolution's input, with ``dy``. In this
+    convolution, batch and channels change places, and so do strides and dilations. If no window
+    covers the last elements of the padded input, the result has more taps than the filters; the
+    extra taps are cut off.
     """
     swap = [1, 0, *range(2, len(x.shape))]
     found = g.op(
@@ -132,9 +139,10 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 
 
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
-    """Return the gradient of MaxPool's input: each element of ``dys`` goes to its window's maximum.
+    """Return the gradient of MaxPool's input.
 
-    If an element is the maximum of several windows, the windows' gradients are summed.
+    Each element of ``dy``, the gradient of the result, is added at the maximum of its window. The
+    other elements are zero.
     """
     dy, x = dys[0], node.operand(0)
     assert dy is not None
@@ -150,7 +158,8 @@ def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of AveragePool's input.
 
-    Each element of ``dys`` is split equally among the elements of its window.
+    Each element of ``dy``, the gradient of the result, is split equally among the elements that
+    were averaged for it.
     """
     (dy,) = dys
     assert dy is not None
@@ -167,9 +176,10 @@ def average_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _counts(
     window: _Window, sizes: Sequence[int], results: Sequence[int], with_pads: bool
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Return the number of elements of each window, over the spatial dimensions.
+    """Return the count of elements that each window averages, an array over the output's positions.
 
-    ``with_pads`` tells whether elements of the padding count.
+    The array has the output's spatial dimensions. Elements of the padding count only if
+    ``with_pads`` is true.
     """
     found = np.ones([1] * len(sizes))
     for axis, size in enumerate(sizes):
