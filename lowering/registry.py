@@ -1,4 +1,4 @@
-"""Lists the passes that lower rKernels, in the order in which the compiler runs them."""
+"""Lists the passes of the folder ``lowering``, in the order in which the compiler runs them."""
 
 from __future__ import annotations
 

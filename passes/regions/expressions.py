@@ -19,10 +19,7 @@ from rammer_mlir.passes.ir.structured import Structured
 
 @dataclass(frozen=True)
 class Input:
-    """A leaf of an expression tree: an element of the operand of index ``number`` of the operation.
-
-    The operation is the elementwise operation whose body the tree describes.
-    """
+    """A leaf of an expression tree: an element of operand ``number`` of an elementwise op."""
 
     number: int
 

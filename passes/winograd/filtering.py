@@ -43,7 +43,7 @@ class Filtering:
 
     @property
     def size(self) -> int:
-        """The count of inputs of a tile along one dimension; as many multiplications are needed."""
+        """The count of a tile's inputs, and also of its multiplications, along one dimension."""
         return self.outputs + self.taps - 1
 
 

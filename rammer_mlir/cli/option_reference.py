@@ -36,7 +36,10 @@ def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _spelling(action: argparse.Action) -> str:
-    """Return the option's flags with the placeholder of its value, as code."""
+    """Return an option's flags, each with the placeholder of its value, as Markdown code.
+
+    An argument without flags is its placeholder.
+    """
     if not action.option_strings:
         return f"`{action.metavar or action.dest}`"
     value = "" if action.nargs == 0 else f" {action.metavar or _choices(action)}"

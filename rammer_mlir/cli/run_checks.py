@@ -110,7 +110,7 @@ def check_explained(options: argparse.Namespace) -> None:
 
 
 def check_emulated(options: argparse.Namespace) -> None:
-    """Refuse the emulation of an artifact, which has only the GPU's binary.
+    """Refuse ``--emulate`` for an artifact: it has GPU binaries, but the emulator compiles IR.
 
     Raises:
         OptionError: if the model is an artifact.

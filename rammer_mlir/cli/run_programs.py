@@ -69,10 +69,10 @@ def record(
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
-    """Return the timelines of recorded runs: the policy of ``executable``, then ``compared``.
+    """Return timelines of runs: with ``executable``, then with each policy named in ``compared``.
 
-    ``compared`` has the names of other policies. The model is compiled once more for each of these
-    policies. ``feeds`` are the inputs by name.
+    For each of these policies, the model of the command line is compiled again. ``feeds`` are the
+    inputs by name.
     """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"

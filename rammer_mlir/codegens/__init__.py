@@ -1,9 +1,8 @@
-"""Defines the interface of external code generators, and contains those of this project.
+"""Defines the interface of external code generators; has a folder for each built-in code generator.
 
 A code generator is a class that implements ``Codegen``, registered by ``register_codegen`` or by an
-entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Each code
-generator of this project has a folder in this package, which is imported on the first use of its
-name.
+entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. A folder is
+imported when its code generator is used for the first time.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ class CompileCache:
     """The cached artifacts of compiled models, by key; safe for concurrent processes."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
-        """Use the cache file in ``folder``, created with the first entry, up to ``limit`` bytes."""
+        """Use the cache file in ``folder``, which may grow to ``limit`` bytes.
+
+        The first entry creates the file.
+        """
         self.file = CacheFile(folder, limit)
 
     def find(self, key: str, device: int = 0, parts: Parts | None = None) -> CompiledModel | None:
@@ -130,7 +133,7 @@ def user_cache() -> CompileCache | None:
 
 
 class Digest(str):
-    """The hexadecimal digest by which cache keys identify an MLIR module and its weights."""
+    """The hexadecimal digest of an MLIR module and its weights, a component of cache keys."""
 
     __slots__ = ()
 
@@ -172,7 +175,7 @@ class CachedCompiler:
         Args:
             given: input shapes and values for which the host program was made; empty for an MLIR
                 module.
-            number: number of the part in the host program, or of the function in the module.
+            number: index of the part in the host program, or of the function in the module.
         """
         if self.known.programs is None:  # parts of a model may have equal code
             self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
@@ -196,8 +199,8 @@ class CachedCompiler:
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
         """Compile the model for the input shapes and values ``given``; return the program.
 
-        The program is also stored in the cache, if the options allow it. If shapes depend on data,
-        return the host program instead, with its parts uncompiled.
+        The program is also stored in the cache, unless options turn the cache off. If shapes depend
+        on data, return the host program instead, with its parts uncompiled.
 
         Raises:
             RammerError: as ``compile_model`` does.
@@ -222,10 +225,10 @@ class CachedCompiler:
         self._keep(made, given, self._compiler_parts())
 
     def _compiler_parts(self) -> Parts | None:
-        """Return the components of keys that do not depend on the model; None if nothing is cached.
+        """Return the components of keys that do not depend on the model; None without a cache.
 
-        Each compilation computes them again: a device's file or a tool may have changed since the
-        last.
+        Each compilation computes the components again: a device's file or a tool may have changed
+        since the previous compilation.
         """
         if self._cache is None or obstacle(self._digest, self._options) is not None:
             return None

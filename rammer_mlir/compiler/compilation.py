@@ -93,8 +93,10 @@ def compile_any_model(
         given: shapes and values to specialize for.
         device: index of the GPU.
         executor: runs measurements of rKernels; None measures in this process.
-        known: object code of other programs, reused where code is equal.
-        programs: cached programs, which are reused with other weights; None for no cache.
+        known: object code of other programs; the compilation reuses code of equal programs and
+            rKernels.
+        programs: cached programs; the compilation reuses the code of a program that differs only in
+            weights. None for no cache.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -179,7 +181,10 @@ class Compilation:
 
     @staticmethod
     def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
-        """Return an imported model's compilation; the import began at ``begin`` (perf_counter)."""
+        """Return an imported model's compilation.
+
+        ``begin`` is the time at which the import began, in seconds of ``time.perf_counter``.
+        """
         compilation = Compilation(imported, options)
         compilation.seconds[imported.stage] = time.perf_counter() - begin
         log_seconds(imported.stage, compilation.seconds[imported.stage])

@@ -1,7 +1,7 @@
-"""Defines the memory that emulated GPU kernels share with the emulator, and the code of kernels.
+"""Defines the records in memory by which emulated GPU kernels and the emulator communicate.
 
-A record is an array of 64-bit words in memory. Kernels and the emulator read and write it; an
-enumeration gives the index of each word. Addresses are those of the host.
+A record is an array of 64-bit words. An enumeration gives the index of each word. Addresses are
+addresses of the emulating process. This module also describes compiled kernels.
 """
 
 from __future__ import annotations
@@ -22,27 +22,36 @@ class _Place(IntEnum):
 class World(_Place):
     """Word indices of a launch's record.
 
+    Each lane runs on its own stack; the scheduler resumes lanes one after the other.
+    ``codegen/checks`` defines clocks and releases.
+
     Attributes:
         SCHEDULER_STACK: the saved stack pointer of the scheduler.
-        NUM_BLOCKS, THREADS, SUBGROUP: the numbers of blocks, of lanes of a block, and of lanes of a
-            subgroup.
-        LANES, BLOCKS, ARGUMENTS: the addresses of the lanes' records, of the blocks' records, and
-            of the kernel's argument values.
-        PROGRESS: a counter that grows as long as lanes run or write atomically.
-        IDLE_LIMIT: the number of rounds without progress after which the launch counts as hung.
-        REGION, REGION_BYTES: the address and the size of the device memory.
-        GRANULES: the address of a table with a buffer's number for each ``GRANULE_BYTES`` bytes of
-            the device memory.
+        NUM_BLOCKS: count of blocks.
+        THREADS: count of lanes of a block.
+        SUBGROUP: count of lanes of a subgroup (a warp or wave).
+        LANES, BLOCKS: the addresses of the lanes' records and of the blocks' records.
+        ARGUMENTS: the address of the kernel's argument values.
+        PROGRESS: a counter that grows when a ready lane runs or when a lane writes atomically.
+        IDLE_LIMIT: after more passes over all blocks than this without progress, the launch counts
+            as hung.
+        REGION, REGION_BYTES: the address of the device memory, and its size in bytes.
+        GRANULES: the address of a table that has, for each ``GRANULE_BYTES`` bytes of the device
+            memory, the index of the buffer that contains them.
         BUFFERS, SHADOW: the addresses of the buffers' records and of the shadow cells.
         GRANULE_SHIFT: the binary logarithm of the bytes per shadow cell.
-        KNOWLEDGE: the address of the clocks that each block knows, one for each other block.
-        ACQUIRED: the address of the clocks that each lane has acquired since its last barrier.
-        SYNC_KEYS, SYNC_CLOCKS, SYNC_CAPACITY: the addresses and the length of a hash table that
-            maps a counter's address to the clocks released with it.
-        FAULT, FAULT_SITE, FAULT_BLOCK, FAULT_LANE: the first fault, its operation, block and lane.
+        KNOWLEDGE: the address of a matrix of clocks. Row b has the clock of each block that all
+            lanes of block b know.
+        ACQUIRED: the address of a matrix of clocks. A lane's row has the clock of each block that
+            the lane has acquired since its last barrier.
+        SYNC_KEYS, SYNC_CLOCKS, SYNC_CAPACITY: a hash table from the address of an atomic counter to
+            the clocks that were released with this counter: the addresses of the keys and of the
+            clocks, and the count of keys.
+        FAULT: the ``Fault`` that stopped the launch.
+        FAULT_SITE, FAULT_BLOCK, FAULT_LANE: the indices of the faulting operation, block and lane.
         FAULT_ADDRESS, FAULT_BASE: the accessed address, and an address in the intended buffer.
-        FAULT_OTHER, FAULT_OTHER_SITE: the stamp (see ``Cell``) and the operation of a race's other
-            access.
+        FAULT_OTHER, FAULT_OTHER_SITE: for a race, the stamp (see ``Cell``) and the operation's
+            index of the other access.
         ZERO: a word that is always 0.
         TRACE, TRACE_END: the addresses of the next trace record and of the end of the trace.
     """
@@ -85,20 +94,25 @@ class Lane(_Place):
 
     Attributes:
         STACK, STACK_TOP: the saved stack pointer, and the lowest address of the stack.
-        STATUS, SITE: the lane's ``Status``, and the number of the operation at which it waits.
-        BLOCK, BLOCK_RECORD, LANE: the block's number and record, and the lane's number in it.
+        STATUS: the lane's ``Status``.
+        SITE: the index of the operation at which the lane waits.
+        BLOCK, BLOCK_RECORD: the index of the lane's block, and the address of the block's record.
+        LANE: the lane's index in the block.
         SHARED: the address of the block's shared memory.
-        VALUE, OFFSET, WIDTH, MODE: the operands of a shuffle; ``OFFSET`` is then its result.
+        VALUE, OFFSET, WIDTH, MODE: the operands of a shuffle; afterwards, ``OFFSET`` has the
+            result.
         VALID: 1 if a shuffle's source lane was in range, else 0.
-        ARRIVED: in the first lane of a subgroup, the number of its lanes at the shuffle.
-        POLL_ADDRESS, LOOKS: the last polled address, and the number of polls since the last yield.
-        RELEASES: the number of releases since the last barrier.
-        HAS_ACQUIRED, FENCED: 1 if the lane has acquired, and has executed a release fence, since
-            the last barrier.
+        ARRIVED: in a subgroup's first lane, the count of the subgroup's lanes that wait at a
+            shuffle.
+        POLL_ADDRESS: the last address that the lane polled.
+        LOOKS: the count of polls since the lane last yielded.
+        RELEASES: the count of releases since the last barrier.
+        HAS_ACQUIRED: 1 if the lane has acquired a clock since the last barrier.
+        FENCED: 1 if the lane has executed a release fence since the last barrier.
         LAST_RELAXED: the address of the last relaxed atomic read.
         COPIES: the address of the queue of asynchronous copies.
-        COPIES_BEGUN, COPIES_ENDED: the numbers of copies begun and ended.
-        COPY_GROUPS: the number of groups of copies that the lane has closed.
+        COPIES_BEGUN, COPIES_ENDED: the counts of copies that have begun and ended.
+        COPY_GROUPS: the count of groups of copies that the lane has closed.
     """
 
     STACK = auto()
@@ -131,9 +145,9 @@ class Block(_Place):
     """Word indices of a block's record.
 
     Attributes:
-        PHASE: the number of barriers that the block has passed, plus 1.
-        ARRIVED: the number of lanes that wait at the current barrier.
-        DONE: the number of lanes that have ended.
+        PHASE: the count of barriers that the block has passed, plus 1.
+        ARRIVED: the count of lanes that wait at the next barrier.
+        DONE: the count of lanes that have ended.
     """
 
     PHASE = auto()
@@ -145,8 +159,8 @@ class Buffer(_Place):
     """Word indices of a buffer's record.
 
     Attributes:
-        BEGIN, END: the address of its first byte, and the address after its last byte.
-        UNWRITTEN: 1 if a read of an element that nothing has written is a fault, else 0.
+        BEGIN, END: the addresses of the buffer's first byte, and of the byte after the buffer.
+        UNWRITTEN: 1 if a read of an element that was never written is a fault, else 0.
     """
 
     BEGIN = auto()
@@ -155,15 +169,16 @@ class Buffer(_Place):
 
 
 class Cell(_Place):
-    """Word indices of a shadow cell, which describes the last accesses of a few bytes of memory.
+    """Word indices of a shadow cell, which describes the last accesses to a few bytes of memory.
 
-    A stamp is a 64-bit word that identifies an access by its block, lane and phase (see ``Block``)
-    and the number of the lane's releases since the last barrier.
+    A stamp is a 64-bit word that identifies an access by block, lane, phase (see ``Block``) and the
+    count of the lane's releases since the last barrier.
 
     Attributes:
-        WRITE: the stamp of the last write, 0 without a write.
-        READ, OTHER_READ: the stamps of the last reads by two blocks, 0 without a read.
-        SITES: the numbers of the operations of these three accesses, ``SITE_BITS`` bits each.
+        WRITE: the stamp of the last write; 0 if there was no write.
+        READ, OTHER_READ: the stamps of the last reads by two blocks; 0 if there was no read.
+        SITES: the indices of the operations of the write and the two reads, ``SITE_BITS`` bits
+            each.
     """
 
     WRITE = auto()
@@ -181,11 +196,13 @@ class PendingCopy(_Place):
 
     Attributes:
         TO, SOURCE: the addresses of the destination and of the source.
-        TO_BASE, BASE: addresses inside the destination's and the source's buffer, which identify
-            the buffers.
-        SIZE, READ: the numbers of bytes to write and to read; bytes that are not read are zeros.
-        SITE: the number of the copy operation.
-        GROUP: the number of the group of copies.
+        TO_BASE, BASE: an address inside the destination's buffer, and one inside the source's
+            buffer; these addresses identify the buffers.
+        SIZE: the count of bytes to write.
+        READ: the count of bytes to read. If it is smaller than ``SIZE``, zeros are written after
+            these bytes.
+        SITE: the index of the copy operation.
+        GROUP: the index of the group of copies.
     """
 
     TO = auto()
@@ -201,7 +218,8 @@ class PendingCopy(_Place):
 class TraceRecord(_Place):
     """Word indices of a traced access of a lane.
 
-    ``ADDRESS`` is the accessed address; ``WHO`` packs the numbers of the access, block and lane.
+    ``ADDRESS`` is the accessed address; ``WHO`` packs the indices of the access, of the block and
+    of the lane.
     """
 
     ADDRESS = auto()
@@ -216,7 +234,7 @@ The word is ``access << 32 | block << 16 | lane``.
 
 
 class Status(_Place):
-    """The state of a lane: ready to run, waiting at a barrier, shuffle or poll, or ended."""
+    """The state of a lane: ready, waiting at a barrier, waiting at a shuffle, polling, or ended."""
 
     READY = auto()
     BARRIER = auto()
@@ -229,18 +247,19 @@ class Fault(_Place):
     """The reason why a launch was stopped.
 
     Attributes:
-        NONE: it was not stopped.
+        NONE: the launch was not stopped.
         OUT_OF_BOUNDS: an address is outside of its buffer.
         INDEX: an index is outside of its dimension.
-        UNWRITTEN: memory is read that nothing has written.
+        UNWRITTEN: memory is read that was never written.
         RACE: two accesses, at least one of them a write, are not ordered.
-        STUCK: some lanes of a block or subgroup wait at a barrier or shuffle that others skip.
-        HANG: no polling lane makes progress.
+        STUCK: some lanes of a block or subgroup wait at a barrier or shuffle that not all lanes
+            reach.
+        HANG: lanes poll for too long, and no lane makes progress.
         STACK_OVERFLOW: a lane overran its stack.
         TOO_MANY_COUNTERS: there are more atomic counters than the checks have memory for.
         NO_SOURCE_LANE: a shuffle reads from a lane that does not exist.
         TOO_MANY_COPIES: a lane has more than ``COPY_QUEUE`` pending copies.
-        COPY_NOT_AWAITED: a lane ends before its copies.
+        COPY_NOT_AWAITED: a lane ends while it has pending copies.
         MISALIGNED: an address is no multiple of the access's alignment.
     """
 
@@ -292,7 +311,7 @@ STACK_GUARD = 0x5AFE57AC4B07704D
 
 @dataclass(frozen=True)
 class Site:
-    """An operation of a kernel that fault messages can name, and its source location, as text."""
+    """An operation of a kernel that fault messages can name: its name and its source location."""
 
     operation: str
     location: str
@@ -300,9 +319,9 @@ class Site:
 
 @dataclass(frozen=True)
 class SharedBuffer:
-    """A workgroup buffer of a kernel.
+    """A buffer of a kernel in workgroup (shared) memory.
 
-    ``num_bytes`` and ``element_bytes`` are the sizes of the buffer and of an element in bytes,
+    ``num_bytes`` is the size of the buffer and ``element_bytes`` the size of an element, in bytes.
     ``offset`` is the byte offset of the buffer in the block's shared memory.
     """
 
@@ -316,7 +335,7 @@ class KernelArgument:
     """An argument of a kernel: a buffer, or a scalar of at most 8 bytes.
 
     Attributes:
-        name: its name in messages.
+        name: the argument's name in messages.
         num_bytes: the size of the buffer in bytes; 0 for a scalar.
         element: the MLIR type of the buffer's elements or of the scalar, as text.
         element_bytes: the size of an element or of the scalar in bytes.
@@ -330,13 +349,13 @@ class KernelArgument:
 
 @dataclass(frozen=True)
 class TracedAccess:
-    """A load, store or asynchronous copy in a kernel; its executions are traced.
+    """A load, store or asynchronous copy in a kernel whose executions are traced.
 
     Attributes:
-        function: the name of the function that contains it.
+        function: the name of the function that contains the access.
         operation: ``llvm.load``, ``llvm.store`` or ``copy``.
-        location: its source location as text.
-        num_bytes: the number of bytes that a lane accesses.
+        location: the access's source location as text.
+        num_bytes: count of bytes that a lane accesses.
     """
 
     function: str
@@ -355,13 +374,13 @@ class EmulatedKernel:
             the address of the launch's record (``World``).
         arguments: the kernel's arguments in order.
         shared: the kernel's workgroup buffers.
-        sites: the operations that faults can name; an operation's number is its index.
+        sites: the operations that faults can name, by site index.
         granule: bytes of memory that a shadow cell describes, a power of two.
         stack_bytes: bytes of stack that a lane needs.
         checked: whether accesses are checked for bounds, unwritten memory and races.
         owner: an object that keeps the code in memory.
-        traced: the accesses that launches record, in the order of their numbers; empty if launches
-            record none.
+        traced: the accesses that launches record, by access index; empty if launches record no
+            accesses.
     """
 
     name: str

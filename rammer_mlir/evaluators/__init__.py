@@ -1,4 +1,4 @@
-"""Evaluates ONNX operators on NumPy arrays, for constant folding and for host operations.
+"""Evaluates ONNX operators on NumPy arrays, for constant folding and for host programs.
 
-They require NumPy alone, so that a compiled model runs without ONNX.
+Evaluators require no package but NumPy, so that a compiled model runs without ONNX.
 """

@@ -43,10 +43,10 @@ def _rounded_once(function: _Function) -> Evaluator:
 
 
 def _in_type(function: _Function) -> Evaluator:
-    """Return an evaluator that applies ``function`` to the operands in their own type.
+    """Return an evaluator that applies ``function`` to operands without converting their type.
 
-    16-bit floats are an exception: the function computes in f32, and its result is rounded to 16
-    bits.
+    Operands of 16-bit floats are an exception: the function computes in f32, and its result is
+    rounded to 16 bits.
     """
 
     def compute(operation: Operation) -> Numbers:
@@ -65,7 +65,10 @@ def _plain(function: _Function) -> Evaluator:
 
 
 def _joined(function: _Function) -> Evaluator:
-    """Return an evaluator of a variadic operator: ``function`` folds its operands from the left."""
+    """Return an evaluator of a variadic operator that combines all operands by ``function``.
+
+    ``function`` is binary and is applied from left to right, as by ``functools.reduce``.
+    """
     return _in_type(lambda *values: reduce(function, values))
 
 
@@ -124,10 +127,11 @@ def _is_infinite(operation: Operation) -> Numbers:
 
 
 def convert(x: Numbers, kind: np.dtype[np.generic]) -> Numbers:
-    """Return values converted to element type ``kind``; floats are truncated to integers.
+    """Return ``x`` converted to element type ``kind``; floats are truncated to integers.
 
     Raises:
-        NotFoldableError: if evaluators do not support ``kind``, or a float is out of its range.
+        NotFoldableError: if evaluators do not support ``kind``, or if a float of ``x`` is outside
+            the range of the integer type ``kind``.
     """
     require(kind in FLOATS or kind in INTEGERS or kind == np.bool_)
     if _is_float(x) and kind in INTEGERS:

@@ -27,8 +27,8 @@ def _gather(operation: Operation) -> Numbers:
 def _element_places(operation: Operation) -> _Places:
     """Return one index array per dimension of input 0, for GatherElements or ScatterElements.
 
-    Along the attribute ``axis``, the indices are the elements of input 1; along every other
-    dimension, they are the positions of these elements in input 1.
+    The index array of the dimension ``axis`` (an attribute) is input 1. The index array of any
+    other dimension has, for each element of input 1, this element's own index along that dimension.
     """
     x, indices = operation.input(0), operation.input(1)
     places = list(np.indices(indices.shape, sparse=True))
@@ -50,10 +50,11 @@ def _gather_nd(operation: Operation) -> Numbers:
 
 
 def _written(operation: Operation, places: _Places) -> Numbers:
-    """Return a copy of input 0 with the elements of input 2 written at ``places``.
+    """Return a copy of input 0 with the elements of input 2 written at the indices ``places``.
 
-    ``places`` has an index array for each indexed dimension of input 0. The attribute ``reduction``
-    (none, add, mul, min or max) combines written elements with those of input 0.
+    ``places`` has an index array for each indexed dimension of input 0. If the attribute
+    ``reduction`` is add, mul, min or max, the operation combines each old element with the elements
+    that are written to its place; if ``reduction`` is none, they replace it.
     """
     result, updates = operation.input(0).copy(), operation.input(2)
     reduction = operation.attribute("reduction", b"none").decode()
@@ -139,9 +140,10 @@ def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
 
 
 def _extreme(operation: Operation) -> Numbers:
-    """Return the index of the extremum along the attribute ``axis`` (ArgMax, ArgMin).
+    """Return the indices of the maxima or minima along the attribute ``axis`` (ArgMax, ArgMin).
 
-    A NaN counts as the extremum, as in compiled programs.
+    NaN counts as larger than all numbers for ArgMax, and as smaller for ArgMin, as in compiled
+    programs.
     """
     x, axis = operation.input(0), operation.attribute("axis", 0)
     find = np.argmax if operation.kind == "ArgMax" else np.argmin

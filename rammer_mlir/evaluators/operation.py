@@ -1,4 +1,4 @@
-"""Defines the argument of an evaluator: an operator with the values of its operands."""
+"""Defines ``Operation``, an evaluator's argument: an operator with the values of its operands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
 
 
 class NotFoldableError(Exception):
-    """Raised for an operator that cannot be evaluated at compile time and stays in the graph."""
+    """Raised for an operator that an evaluator cannot compute.
+
+    At compile time, such an operator is not folded and stays in the graph.
+    """
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Operation:
         attributes: values by attribute name; a string is ``bytes``, a tensor an array, an element
             type a NumPy dtype.
         inputs: the operands' arrays; None for omitted operands.
-        num_results: number of results, unused ones included.
+        num_results: number of results, including unused results.
     """
 
     kind: str
@@ -57,14 +60,14 @@ class Operation:
     num_results: int = 1
 
     def find(self, number: int) -> Numbers | None:
-        """Return input ``number``; None if it is omitted."""
+        """Return the operand of index ``number``; None if the operator omits this operand."""
         return self.inputs[number] if number < len(self.inputs) else None
 
     def input(self, number: int) -> Numbers:
-        """Return input ``number``; the operator requires this input.
+        """Return the operand of index ``number``, which the operator must have.
 
         Raises:
-            NotFoldableError: if it is omitted.
+            NotFoldableError: if the operator omits this operand.
         """
         value = self.find(number)
         if value is None:
@@ -76,7 +79,7 @@ class Operation:
         return [value for value in self.inputs if value is not None]
 
     def integers(self, number: int) -> list[int] | None:
-        """Return the elements of input ``number`` as integers, None if it is omitted."""
+        """Return the elements of operand ``number`` as integers; None if the operand is omitted."""
         value = self.find(number)
         return None if value is None else [int(x) for x in value.reshape(-1)]
 

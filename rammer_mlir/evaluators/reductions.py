@@ -21,7 +21,7 @@ _Reduction = Callable[[Numbers, tuple[int, ...]], Numbers]
 
 
 def _reduce(reduction: _Reduction) -> Evaluator:
-    """Return the evaluator of a reduction; floats are accumulated in double precision."""
+    """Return the evaluator of a reduction operator; floats are accumulated in f64."""
 
     def compute(operation: Operation) -> Numbers:
         x = operation.input(0)
@@ -38,9 +38,9 @@ def _reduce(reduction: _Reduction) -> Evaluator:
 
 
 def _of_floats(reduction: _Reduction) -> _Reduction:
-    """Return ``reduction`` restricted to floats: it raises NotFoldableError for integers.
+    """Return ``reduction`` restricted to floats: for integers it raises NotFoldableError.
 
-    Reductions of integers are computed at run time.
+    The reductions of integers therefore stay in the graph and are computed at run time.
     """
 
     def reduce(x: Numbers, axes: tuple[int, ...]) -> Numbers:
@@ -77,7 +77,10 @@ def _log_sum_exp(x: Numbers, axes: tuple[int, ...]) -> Numbers:
 
 
 def _running(operation: Operation) -> Numbers:
-    """Return prefix sums (CumSum) or products (CumProd) along the axis in input 1."""
+    """Return prefix sums (CumSum) or prefix products (CumProd) along an axis.
+
+    Input 1 is the index of the axis.
+    """
     x, (axis,) = operation.input(0), operation.integers(1) or [0]
     backward = bool(operation.attribute("reverse", 0))
     is_sum = operation.kind == "CumSum"

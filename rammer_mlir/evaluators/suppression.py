@@ -1,4 +1,4 @@
-"""Performs non-maximum suppression: of overlapping boxes, keeps that with the highest score."""
+"""Performs non-maximum suppression: of overlapping boxes, keeps the box with the highest score."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from rammer_mlir.evaluators.operation import Numbers, Operation
 
 
 def non_max_suppression(operation: Operation) -> Sequence[Numbers]:
-    """Evaluate NonMaxSuppression: return an int64 row (batch, class, box index) per selected box.
+    """Evaluate NonMaxSuppression: return an int64 array [selected boxes, 3].
 
-    Boxes of equal scores are selected in the order of their indices.
+    Each row has the indices of a selected box: batch, class and box. Boxes of equal scores are
+    selected in the order of their box indices.
     """
     boxes, scores = operation.input(0), operation.input(1)
     most = _scalar(operation, 2, 0.0)
@@ -35,10 +36,10 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 
 
 def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
-    """Return the lower and upper corner of each box as four numbers, [..., 4].
+    """Return the corners of each box as an array [..., 4]: lower corner, then upper corner.
 
-    ``boxes`` [..., 4] has two opposite corners of each box, or, if ``is_centred``, its centre and
-    sizes.
+    ``boxes`` [..., 4] has two opposite corners of each box, in any order. If ``is_centred``, it has
+    the centre and the two sizes of each box instead.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
@@ -54,13 +55,12 @@ Larger blocks compare more candidates than are needed; smaller ones need more ca
 
 
 def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list[int]:
-    """Return the numbers of at most ``most`` selected boxes.
+    """Return the indices of the selected boxes, at most ``most``.
 
     Args:
         corners: lower and upper corner of each box, [boxes, 4].
-        order: numbers of the candidates, by descending score.
-        overlap: largest allowed intersection of a box with each better selected box, as a share of
-            their union.
+        order: indices of the candidate boxes, by descending score.
+        overlap: largest allowed intersection over union of two selected boxes.
         most: largest number of boxes to select.
     """
     chosen: list[int] = []
@@ -78,12 +78,12 @@ def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list
 
 
 def _overlaps(first: Numbers, second: Numbers, overlap: float) -> Numbers:
-    """Return a boolean array [n, m]: whether the boxes of each pair overlap too much.
+    """Return a boolean array [n, m]: whether boxes of ``first`` and ``second`` overlap too much.
 
     Args:
         first: lower and upper corner of ``n`` boxes, [n, 4].
-        second: those of ``m`` boxes, [m, 4].
-        overlap: the largest allowed intersection, as a share of the pair's union.
+        second: lower and upper corner of ``m`` boxes, [m, 4].
+        overlap: the largest allowed intersection over union of two boxes.
     """
     left, right = first[:, np.newaxis], second[np.newaxis]
     sides = [

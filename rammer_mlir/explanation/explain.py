@@ -26,14 +26,14 @@ EXPLAINED_POLICIES = ("sequential", "wavefront", "ios", "list")
 
 @dataclass(frozen=True)
 class Explanation:
-    """The facts that explain the time of a run.
+    """The times, bounds and losses that explain how long a run takes.
 
     Attributes:
-        title: the policy, device and number of vEUs.
-        limits: the bounds and times of the run.
+        title: text that names the policy, the device and the number of vEUs.
+        limits: the lower bounds and times of the run.
         losses: the time of each rOperator above its lower bound, the largest first.
         policy: name of the policy that scheduled the run.
-        predicted: simulated seconds of a run, by policy, including the run's own policy.
+        predicted: simulated seconds of a run, by policy name, including ``policy``.
     """
 
     title: str
@@ -44,10 +44,10 @@ class Explanation:
 
     @property
     def better(self) -> tuple[str, float] | None:
-        """The name of the fastest policy, and its saving relative to the run's policy.
+        """The policy with the shortest predicted run, and the share of the time that it saves.
 
-        The saving compares predicted times: 0.1 if the fastest policy takes 10 % less time than
-        the run's policy. The result is None if no policy saves more than 0.1 %.
+        The share is relative to the predicted time of the run's own policy: 0.1 for 10 % less time.
+        The result is None if no policy saves more than 0.1 %.
         """
         own = self.predicted[self.policy]
         name = min(self.predicted, key=self.predicted.__getitem__)

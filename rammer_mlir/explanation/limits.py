@@ -1,4 +1,4 @@
-"""Computes the limits of a run's time: its critical path, and bounds from its rTasks' times."""
+"""Computes lower bounds of a run's time from its rTasks' times, and its critical path."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MANY_WAITS = 0.2
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds and times of a run in seconds.
+    """Times of a run, and lower bounds of the time of any run of the same rTasks, in seconds.
 
     Attributes:
         total: duration of the run.
         num_veus: number of vEUs of the plan.
         on_path: seconds on the run's critical path, by kind: rtask, barrier, launch.
-        work: time of all rTasks divided by the number of vEUs, a lower bound of any schedule.
-        chain: time of the longest chain of dependent rTasks, a bound for any number of vEUs.
-        chain_length: number of rTasks in that chain.
+        work: time of all rTasks divided by ``num_veus``, a lower bound for every schedule.
+        chain: time of the longest chain of dependent rTasks, a lower bound for any number of vEUs.
+        chain_length: number of rTasks in the longest chain.
         longest: time of the longest rTask.
         longest_name: name of the rOperator of the longest rTask.
-        arithmetic: time of all arithmetic at the peak of the plan's vEUs.
-        memory: time of all bytes that rTasks touch, without caches, at the memory bandwidth that
-            the plan's vEUs can use.
+        arithmetic: time of all arithmetic if all vEUs compute at their peak rate.
+        memory: time to transfer all bytes that rTasks access, without caches, at the memory
+            bandwidth that ``num_veus`` vEUs can use.
     """
 
     total: float
@@ -53,7 +53,7 @@ class Limits:
 
     @property
     def bound(self) -> float:
-        """The lower bound in seconds of every schedule of these rTasks on this number of vEUs."""
+        """The lower bound in seconds of every schedule of the run's rTasks on ``num_veus`` vEUs."""
         return max(self.work, self.chain)
 
     @property
@@ -98,12 +98,12 @@ class Limits:
 
 
 def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> Limits:
-    """Return the times of a run and the bounds that its rTasks' times imply.
+    """Return the times of a run, and the lower bounds that follow from its rTasks' times.
 
     Args:
         graph: the rOperators.
-        plan: their schedule.
-        device: the description of the device that it runs on.
+        plan: the schedule of the rOperators.
+        device: the description of the device on which the plan runs.
         timeline: a predicted or measured run of the plan.
     """
     table = task_table(graph, device, plan.kernels)
@@ -170,7 +170,7 @@ def rtask_seconds_of(
 ) -> list[float]:
     """Return an estimate of the seconds of each rTask of ``table`` in the run.
 
-    It is the mean over the rTasks of the same rOperator.
+    The estimate is the mean time of the rTasks of the same rOperator.
     """
     times = operator_times(graph, plan, timeline)
     counts = [0] * len(times)
@@ -182,8 +182,8 @@ def rtask_seconds_of(
 def _longest_chain(table: TaskTable, seconds: list[float]) -> tuple[float, int]:
     """Return the seconds and the number of rTasks of the longest chain of dependent rTasks.
 
-    ``seconds`` has the time of each rTask. The table's order is topological: rTasks follow those
-    that they depend on.
+    ``seconds`` has the time of each rTask. The table's order is topological: each rTask follows all
+    rTasks on which it depends.
     """
     ends: list[tuple[float, int]] = []
     for task, sources in enumerate(table.sources):

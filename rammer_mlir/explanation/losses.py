@@ -13,16 +13,16 @@ from rammer_mlir.timeline.spans import Timeline
 
 @dataclass(frozen=True)
 class Loss:
-    """The time of an rOperator and its lower bound.
+    """The time of an rOperator, and the lower bound of this time.
 
     Attributes:
         name: name of the rOperator in the model.
-        rtasks: number of its rTasks.
-        seconds: time of its rTasks, summed over vEUs.
-        floor: lower bound in seconds, summed over rTasks: the maximum of the arithmetic at the peak
-            of a vEU and the memory traffic at the bandwidth of a vEU that shares it with all
-            others.
-        limit: ``arithmetic`` or ``memory``, whichever is the maximum.
+        rtasks: number of the rOperator's rTasks.
+        seconds: time of these rTasks, summed over vEUs.
+        floor: lower bound of ``seconds``. The maximum of two times: of the arithmetic at the peak
+            rate of a vEU, and of the memory traffic at the bandwidth of a vEU while all vEUs share
+            the memory.
+        limit: ``arithmetic`` or ``memory``, whichever time is the maximum.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """The time of the rTasks above their lower bound, in seconds summed over vEUs."""
+        """The time above the lower bound, in seconds summed over vEUs; 0 if it is below."""
         return max(0.0, self.seconds - self.floor)
 
 
 def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> list[Loss]:
-    """Return the time of each rOperator above its lower bound, the largest first.
+    """Return the time and the lower bound of each rOperator, by descending difference.
 
     Args:
         graph: the rOperators.
-        plan: their schedule.
-        device: the description of the device that it runs on.
+        plan: the schedule of the rOperators.
+        device: the description of the device on which the plan runs.
         timeline: a predicted or measured run of the plan.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=1)

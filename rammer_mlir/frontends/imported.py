@@ -23,8 +23,8 @@ class ImportedModel:
         constants: values of the function's arguments marked ``rtask.constant``, by name.
         signature: inputs and outputs in the model's order.
         stage: the compiler stage of the IR.
-        file: for a model in MLIR, the name of its file in messages, whose lines and columns are the
-            locations of the IR; empty for other formats, where locations are names of nodes.
+        file: for a model in MLIR, the file name that messages show before the line and column of an
+            operation. Empty for other formats, where messages show names of nodes.
     """
 
     bytecode: bytes

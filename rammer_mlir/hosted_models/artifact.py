@@ -1,4 +1,7 @@
-"""Reads artifacts of composed models; ``open_models/tree.py`` documents the file format."""
+"""Reads artifacts of composed models; ``open_models/tree.py`` documents the file format.
+
+A composed model consists of other models: specialisations, parts of a host program, or functions.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,11 @@ def read_tree(
 ) -> Callable[[], OpenModel | HostedModel | EntriesModel]:
     """Read a composed model's artifact; return a function that makes the model ready to run.
 
-    ``device`` is the index of the GPU that runs GPU programs. With ``runs=False`` the model is only
-    described, and may need packages that are not installed.
+    Args:
+        archive: the open artifact.
+        device: index of the GPU that runs GPU programs.
+        runs: False if the caller will only print properties of the model; then packages that a run
+            needs may be missing.
 
     Raises:
         ArtifactError: if the file was changed, or was compiled for another machine.
@@ -91,8 +97,9 @@ def _signature(node: Node) -> OpenSignature:
 
 
 def _key(key: Sequence[Any]) -> Key:
-    """Return a specialisation's key from its JSON form.
+    """Return the key of a specialisation from its JSON representation.
 
-    The JSON form has shapes as lists, and the bytes of shape values as hexadecimal text.
+    A key identifies a specialisation by the input shapes and the bytes of the shape values. JSON
+    has the shapes as lists, and the bytes as hexadecimal text.
     """
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

@@ -27,7 +27,10 @@ Values = dict[str, Value]
 
 
 class Interpreter:
-    """Executes a host program; concurrent runs are allowed if its parts allow them."""
+    """Executes a host program.
+
+    Several threads may call ``run`` concurrently if the compiled parts permit concurrent runs.
+    """
 
     def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
         """Store a host program and its compiled parts; ``Call.part`` is an index into ``parts``."""

@@ -1,4 +1,4 @@
-"""Loads artifacts of every kind."""
+"""Loads artifacts of all kinds of models: single programs, specialisations and composed models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def load(
         device: index of the GPU that runs GPU programs.
         mapped: memory-map large constants instead of reading them.
         verify: public key that must verify the artifact's signature; None for no check.
-        runs: False if the model is only described, and may need packages that are not installed.
+        runs: False if the caller will only print properties of the model; then packages that a run
+            needs may be missing.
 
     Raises:
         ArtifactError: if the file is missing, not an artifact, corrupt, compiled for another
@@ -62,7 +63,10 @@ def load(
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """The artifact of a loaded model; a pickled model contains this object and is loaded again.
+    """The artifact from which a model was loaded, and the arguments of that load.
+
+    Pickling a loaded model stores this object instead of the model's content; unpickling calls the
+    object, which loads the artifact again.
 
     Attributes:
         path: the artifact.
@@ -79,7 +83,7 @@ class ArtifactFile:
     verify: PemKey | None = None
 
     def __call__(self) -> LoadedModel:
-        """Load the model again.
+        """Load the model from the artifact again, when a pickled model is restored.
 
         Raises:
             ArtifactError: if the file is missing or invalid, or now contains another model.
@@ -97,8 +101,8 @@ class ArtifactFile:
 def _reader(archive: Archive, device: int, *, runs: bool) -> Callable[[], LoadedModel]:
     """Read an artifact of any kind; return a function that makes the model ready to run.
 
-    ``device`` is the index of the GPU that runs GPU programs. With ``runs=False`` the model is only
-    described.
+    ``device`` is the index of the GPU that runs GPU programs. With ``runs=False``, the caller will
+    only print properties of the model, and packages that a run needs may be missing.
     """
     version = archive.manifest["version"]
     if version == TREE_VERSION:

@@ -1,8 +1,9 @@
 """Executes loops in host programs.
 
-If the body is a single CPU program whose states keep their shapes, native code runs the iterations:
-states alternate between two buffers, and slices of sources and stacks are read and written in
-place. Otherwise the interpreter calls the body once for each iteration.
+If the body is a single CPU program, and the loop-carried states keep their shapes, native code runs
+the iterations. The states then alternate between two buffers. The native code reads the slices of a
+Scan's inputs in place, and writes each iteration's slices of the outputs in place. Otherwise the
+interpreter calls the body once for each iteration.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ class Loop:
         self.number += 1
 
     def finish(self) -> tuple[list[Value], list[Value]]:
-        """Return the final states and the stacks; no state shares memory with an operand."""
+        """Return the loop's final states and its stacks.
+
+        No final state shares memory with an initial state, even if the loop has no iterations.
+        """
         states = self.states if self.number else [_copied(state) for state in self.states]
         pairs = zip(self.step.stacks, self.stacks, strict=True)
         return states, [_joined(stack, elements) for stack, elements in pairs]
@@ -106,10 +110,12 @@ def _copied(value: Value) -> Value:
 
 
 def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the result of a loop that stacks the slices of all iterations along an axis.
+    """Return a loop's result that stacks a slice of each iteration along an axis.
 
-    ``stack`` describes the result. The concatenation of ``elements`` along the first axis has one
-    slice for each iteration.
+    Args:
+        stack: axis, direction, dtype and slice shape of the result.
+        elements: arrays with consecutive slices along the first axis, one slice for each iteration
+            in all; empty if the loop had no iterations.
     """
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)

@@ -53,7 +53,7 @@ class HostedModel(ComposedModel):
         Args:
             signature: inputs and outputs of the whole model.
             program: the steps of the host.
-            parts: compiled models; ``Call.part`` in the program is an index into them.
+            parts: compiled models; ``Call.part`` in the program is an index into this sequence.
             made: target, policy and number of vEUs of the parts.
         """
         self._signature, self._made = signature, made
@@ -90,7 +90,7 @@ class HostedModel(ComposedModel):
 
     @property
     def summary(self) -> str:
-        """The steps of the host, a line each, as text for users."""
+        """The steps of the host as text for users, one line for each step."""
         return "\n".join(f"host             {_text(step)}" for step in self.program.steps)
 
     @property
@@ -102,17 +102,17 @@ class HostedModel(ComposedModel):
         """Run the model.
 
         Args:
-            feeds: arrays by input name, of the signature's types; lists of arrays for sequences,
-                and None for absent optional values.
+            feeds: values by input name, with the dtypes and shapes of the signature: arrays, lists
+                of arrays for sequences, and None for absent optional values.
             out: arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
-            Arrays by output name, in the signature's order: those of ``out``, or new ones; lists
+            Outputs by name, in the signature's order: the arrays of ``out``, or new arrays; lists
             of arrays for sequences.
 
         Raises:
-            InputError: with every mismatch with the signature, or with the node that is not defined
-                for these values.
+            InputError: if inputs do not match the signature, with all mismatches; or if an operator
+                is not defined for its operands' values, with the operator's node.
             RammerError: if a part cannot be compiled for the shapes that occur.
         """
         self._check(feeds)
@@ -137,15 +137,19 @@ class HostedModel(ComposedModel):
             self._checked = key
 
     def prepare(self, most: int | None = None) -> list[str]:
-        """Compile parts whose shapes are known before a run: branches, loop bodies, padded sizes.
+        """Compile each part whose input shapes are known before a run.
+
+        Such parts are branches and loop bodies with known shapes, and parts whose data-dependent
+        sizes are padded to a few compiled sizes.
 
         Args:
-            most: upper bound of data-dependent sizes; None if the user gives none. A part for which
-                the compiler found a bound uses the smaller of the two.
+            most: upper bound of data-dependent sizes; None if the user gives none. If the compiler
+                found another bound for a part, the smaller bound applies.
 
         Returns:
-            The reason for each part that was not compiled; empty if there is none. These are not
-            errors: a branch that is never taken need not fit the shapes of the inputs.
+            For each part that was not compiled, the reason; empty if all parts were compiled. A
+            reason is not an error: a branch that is never taken need not fit the shapes of the
+            inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -173,7 +177,7 @@ class HostedModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts in memory to ``tree``; return this model's node of the manifest."""
+        """Add the parts in memory to ``tree``; return the manifest's description of this model."""
         return {
             **self.described("host"),
             "program": write_program(self.program, ArrayWriter(tree.weights.place)),
@@ -187,14 +191,15 @@ class HostedModel(ComposedModel):
 
 
 def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
-    """Compile the parts of a model's host programs before its first run.
+    """Compile the parts of a model's host programs before the model's first run.
 
-    ``model`` may have a host program itself, or specialisations in memory that have host programs.
-    For other models nothing is compiled. ``most`` is an upper bound of data-dependent sizes, as in
-    ``HostedModel.prepare``.
+    Args:
+        model: a model with a host program, or with specialisations in memory that have host
+            programs. Nothing is compiled for other models.
+        most: upper bound of data-dependent sizes, as in ``HostedModel.prepare``.
 
     Returns:
-        The reason for each part that was not compiled.
+        For each part that was not compiled, the reason.
     """
     if isinstance(model, HostedModel):
         return model.prepare(most)
@@ -222,12 +227,13 @@ def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str
 
     Args:
         part: the part.
-        step: the step that calls it.
-        call: the call, with the shapes of the part's inputs if they are known.
+        step: the step of the host program that calls the part.
+        call: the call in this step; ``call.shapes`` are the part's input shapes, if they are known.
         most: upper bound of data-dependent sizes; None if the user gives none.
 
     Returns:
-        A list with the reason why the part was not compiled; empty if it was compiled.
+        A list with the reason why the part was not compiled; empty if no reason prevents
+        compilation.
     """
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
     if isinstance(step, Compute):
@@ -258,10 +264,10 @@ def _text(step: Step) -> str:
 
 
 def _sizes_text(step: Compute) -> str:
-    """Return a clause for messages about the data-dependent sizes of a part.
+    """Return a clause for messages about the data-dependent sizes of the part that a step calls.
 
-    It names the inputs whose sizes are padded, or the reason why sizes cannot be padded; it is
-    empty if all sizes are static.
+    The clause names the inputs whose sizes are padded, or the reason why sizes cannot be padded. It
+    is empty if all sizes are static.
     """
     if step.padding is not None:
         names = ", ".join(each.name for each in step.padding.inputs if each.axes)
@@ -290,8 +296,8 @@ def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, An
     ``found`` has the outputs by name.
 
     Raises:
-        InputError: if ``out`` names an output that does not exist, or an array in ``out`` has
-            another shape or dtype than the output.
+        InputError: if ``out`` names an output that does not exist, or an array in ``out`` does not
+            have the shape and dtype of its output.
     """
     for name, array in out.items():
         value = found.get(name)

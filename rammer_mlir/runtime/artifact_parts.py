@@ -1,4 +1,8 @@
-"""Writes and reads the manifest entries and members that artifacts of all targets share."""
+"""Holds a program's data in an artifact, and writes and reads the program's signature.
+
+An artifact is a ZIP archive. Its members contain binary data; the manifest, a JSON member, has
+entries that describe the program.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,10 @@ from rammer_mlir.support.packages import narrow_floats
 
 @dataclass(frozen=True)
 class Parts:
-    """Data of a program to be written to an artifact.
+    """The data of one program, as an artifact stores it.
 
-    ``manifest`` has the program's manifest entries, ``members`` its archive members by name.
+    ``manifest`` has the entries for the artifact's manifest, ``members`` the bytes of each member
+    of the archive, by the member's name.
     """
 
     manifest: Mapping[str, Any]
@@ -26,10 +31,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Members:
-    """Access to the data of a program in an artifact.
+    """Access to the data of one program in an opened artifact.
 
-    ``manifest`` has the program's manifest entries, ``read`` returns the bytes of a member by name,
-    and ``constants`` are the weights.
+    ``manifest`` has the program's manifest entries. ``read`` takes the name of a member of the
+    archive and returns the member's bytes. ``constants`` are the program's weights.
     """
 
     manifest: Mapping[str, Any]

@@ -32,8 +32,9 @@ class RunnableModel(ABC):
 
     A model that ``rammer_mlir.load`` returned can be pickled and copied: the pickle contains only
     the path of the file, which must exist unchanged when the pickle is loaded. Pickles are
-    therefore small, and processes share the file's weights. The copy has the state of the file:
-    threads are not pinned, specializations are those of the file, and the device is the same.
+    therefore small, and processes share the file's weights. A copy is loaded from the file again:
+    its threads are not pinned, it has only the specialisations that the file contains, and it runs
+    on the GPU with the same index.
     """
 
     reload: Callable[[], RunnableModel] | None = None
@@ -62,12 +63,12 @@ class RunnableModel(ABC):
     @property
     @abstractmethod
     def summary(self) -> str:
-        """The schedule as text for users."""
+        """Description of the schedule as text for users."""
 
     @property
     @abstractmethod
     def stats(self) -> dict[str, Any]:
-        """Compiler statistics by name; ``seconds`` has the duration of each stage."""
+        """Compiler statistics by name; ``seconds`` has the seconds that each stage took."""
 
     @property
     @abstractmethod
@@ -78,7 +79,8 @@ class RunnableModel(ABC):
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model on arrays by input name; return arrays by output name.
 
-        ``out`` has arrays that receive outputs, by name; other outputs are allocated.
+        ``out`` has arrays that receive outputs, by output name. Each output without an array in
+        ``out`` gets a new array.
         """
 
     @abstractmethod
@@ -90,7 +92,7 @@ class RunnableModel(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release threads or memory; the model cannot run afterwards."""
+        """Release the model's threads and memory; the model cannot run afterwards."""
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on arrays in the signature's order; return one output, or a tuple of several."""
@@ -140,14 +142,17 @@ class CompiledModel(RunnableModel):
 
         Args:
             image: the program's data: schedule, weights, signature and memory sizes.
-            stats: compiler statistics: seconds by stage, sizes.
+            stats: compiler statistics by name, such as the seconds of each stage; None for none.
         """
         self._description = image
         self._stats: dict[str, Any] = dict(stats or {})
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Compiler statistics: seconds by stage, sizes; the compiler adds entries."""
+        """Compiler statistics by name; ``seconds`` has the seconds that each stage took.
+
+        The dict is not a copy: the compiler adds entries to it.
+        """
         return self._stats
 
     @property
@@ -157,7 +162,10 @@ class CompiledModel(RunnableModel):
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model without external code, for machines that lack that code; else None."""
+        """The same model compiled without external code; None if there is none.
+
+        It replaces this model on machines that lack the external code.
+        """
         return None
 
     @property
@@ -172,7 +180,7 @@ class CompiledModel(RunnableModel):
 
     @property
     def summary(self) -> str:
-        """The schedule as text for users."""
+        """Description of the schedule as text: counts, predicted time and memory."""
         return self._description.summary
 
     @property
@@ -191,7 +199,10 @@ class CompiledModel(RunnableModel):
 
     @abstractmethod
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other memory; only before the first run."""
+        """Replace the weights by equal weights in other memory.
+
+        Call this only before the first run, because runs keep addresses of the weights.
+        """
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
@@ -204,7 +215,7 @@ class CompiledModel(RunnableModel):
         Raises:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
-            OptionError: if the path or key is invalid, or the code cannot be saved.
+            OptionError: if the path or key is invalid, or the model is compiled for the emulator.
             MissingPackageError: if the package for signatures is not installed.
         """
         signer = None if sign is None else signer_of(sign)

@@ -87,11 +87,11 @@ class Borrowed:
     """A tensor of another library, used in place.
 
     Attributes:
-        address: address of the first element.
-        shape: its shape.
-        dtype: its element type; None if NumPy and ml_dtypes have no such type.
-        is_dense: whether its elements are contiguous in row-major order.
-        owner: the object that keeps the memory.
+        address: address of the tensor's first element.
+        shape: the tensor's shape.
+        dtype: the element type; None if NumPy and ml_dtypes have no such type.
+        is_dense: whether the elements are contiguous in row-major order.
+        owner: the object that keeps the tensor's memory alive.
     """
 
     address: int

@@ -55,10 +55,10 @@ class Executable(CompiledModel):
 
         Args:
             image: the program's data.
-            code: the loaded functions; None if this machine cannot run them.
-            link: links the shared library for ``save``.
-            stats: compiler statistics: seconds by stage, sizes.
-            lacking: if ``code`` is None, the requirement that this machine lacks.
+            code: the loaded functions of the program; None if this machine cannot execute them.
+            link: returns the program's code as a shared library, for ``save``.
+            stats: compiler statistics by name, such as the seconds of each stage; None for none.
+            lacking: if ``code`` is None, the requirement that this machine lacks, as text.
         """
         super().__init__(image, stats)
         self._image = image
@@ -77,11 +77,17 @@ class Executable(CompiledModel):
 
     @property
     def fallback(self) -> Executable | None:
-        """The same model without external code, for machines that lack that code; else None."""
+        """The same model compiled without external code; None if there is none.
+
+        It replaces this model on machines that lack the external code.
+        """
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
-        """Set the program of equal signature to run instead of this one if external code fails."""
+        """Set the executable that replaces this executable if external code cannot run.
+
+        ``fallback`` has the same signature as this executable.
+        """
         self._fallback = fallback
 
     def fall_back(self, problem: Exception) -> None:
@@ -130,7 +136,8 @@ class Executable(CompiledModel):
         Args:
             feeds: arrays by input name, of exactly the signature's shapes and dtypes; arrays that
                 are not dense and row-major are copied.
-            out: arrays that receive outputs, by name; other outputs are allocated.
+            out: arrays that receive outputs, by output name; each output without an array in
+                ``out`` gets a new array.
 
         Returns:
             Arrays by output name, in the signature's order: those of ``out``, or new NumPy arrays.
@@ -165,14 +172,14 @@ class Executable(CompiledModel):
         return self.num_veus if self._threads is None else self._threads
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs on ``count`` threads from the next run on; None for one thread per vEU.
+        """Run the vEUs on at most ``count`` threads from the next run on.
 
-        The thread that calls ``run`` counts as one of them. Any thread can run any vEU, so there
-        may be fewer threads than vEUs, with bitwise equal results. Threads in excess of vEUs stay
-        idle. A previous ``pin`` is undone.
+        ``count`` includes the thread that calls ``run``; None stands for one thread per vEU. Any
+        thread can run any vEU, so fewer threads than vEUs compute bitwise equal results. No more
+        threads than vEUs are created. A previous ``pin`` is undone.
 
         Raises:
-            OptionError: if the number is not an integer of at least 1.
+            OptionError: if ``count`` is not an integer of at least 1.
         """
         if count is not None:
             count = check_threads(count)
@@ -184,16 +191,15 @@ class Executable(CompiledModel):
                 self._pool = self._context = None
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread to a core from the next run on; None removes the pinning.
+        """Pin thread ``i`` to core ``cores[i]`` from the next run on; None removes the pinning.
 
-        The first thread is the one that calls ``run``: it is pinned only during the run. Each
-        thread starts with the vEU of its number. A core may be named several times; its threads
-        then share it.
+        Thread 0 is the thread that calls ``run``; it is pinned only during the run. Thread ``i``
+        begins each run with vEU ``i``. Threads may share a core.
 
         Raises:
-            OptionError: if the number of cores differs from that of threads, or a core is not
-                allowed for the process.
-            TargetError: if the system refuses.
+            OptionError: if the number of cores is not the number of threads, or the process may not
+                use one of the cores.
+            TargetError: if the system refuses to pin a thread.
         """
         with self._lock:
             self._cores = None if cores is None else check_cores(cores, self.num_threads)
@@ -208,10 +214,10 @@ class Executable(CompiledModel):
         pin_threads(handles, chosen[1 : 1 + len(handles)])
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once, record the timeline of each vEU, and write it.
+        """Run once, and write the begin and end times of each vEU's records to a file.
 
         Args:
-            path: the file; a page if its name ends in ``.html``, else a Chrome trace (JSON).
+            path: the file; an HTML page if its name ends in ``.html``, else a Chrome trace (JSON).
             feeds: arrays by input name.
         """
         write_timelines(path, [self.record(feeds)])
@@ -247,14 +253,16 @@ class Executable(CompiledModel):
         outputs: Sequence[Moving],
         condition: NDArray[np.bool_] | None = None,
     ) -> int:
-        """Run the model repeatedly on changing arrays; return the number of runs.
+        """Run the model repeatedly, with different arrays in each run; return the number of runs.
 
         Args:
             steps: the greatest number of runs.
             inputs: for each input, in the signature's order, the addresses of its tensors in all
                 runs. Each tensor is dense and has the signature's shape and dtype.
-            outputs: likewise for each output; no run may write memory that it reads.
-            condition: an output of one byte; the first run that leaves it zero is the last run.
+            outputs: likewise for each output. In each run, the memory of outputs must not overlap
+                the memory of inputs.
+            condition: the memory of a boolean output; the first run that writes False to it is the
+                last run. None to do ``steps`` runs.
 
         Raises:
             TargetError: as for ``run``.
@@ -312,7 +320,10 @@ class Executable(CompiledModel):
         return _saved(self._image, self._link, self.stats, self._fallback)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other memory; only before the first run."""
+        """Replace the weights by equal weights in other memory.
+
+        Call this only before the first run, because runs keep addresses of the weights.
+        """
         assert self._context is None, "a run has taken the addresses of the weights"
         self._image = self._description = replace(self._image, constants=constants)
 
@@ -328,7 +339,11 @@ class Executable(CompiledModel):
             self._fallback.close()
 
     def forget_threads(self) -> None:
-        """Reset the state in a forked child, where the threads and the lock's holder are gone."""
+        """Drop the thread pool and create a new lock, in a child process after a fork.
+
+        The child has neither the parent's threads nor a thread that could release the parent's
+        lock.
+        """
         self._lock = threading.Lock()
         self._pool = self._context = self._modules = None
 
@@ -336,6 +351,6 @@ class Executable(CompiledModel):
 def _saved(
     image: CpuImage, link: Linker, stats: Mapping[str, Any], fallback: Executable | None
 ) -> Artifact:
-    """Return the content of a program's file, including the fallback."""
+    """Return the content of an artifact of a program and its fallback; None for no fallback."""
     other = None if fallback is None else fallback.artifact()
     return Artifact(image, link(), stats, other)

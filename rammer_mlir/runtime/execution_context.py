@@ -19,13 +19,14 @@ _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 class Context:
     """The memory that a program's runs write: arena, step counters and pointer table.
 
-    Consecutive runs reuse it; they must not overlap.
+    All runs of the program use the same memory, so two runs must not overlap in time.
     """
 
     def __init__(self, image: CpuImage, spins: int) -> None:
-        """Allocate the arena, and set all pointers except those of inputs and outputs.
+        """Allocate the arena, the step counters and the pointer table.
 
-        A waiting vEU yields after ``spins`` polls of a step counter.
+        The addresses of inputs and outputs in the pointer table are set later, by ``bind``. A
+        waiting vEU yields its thread after ``spins`` polls of a step counter.
         """
         self._image = image
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
@@ -67,10 +68,11 @@ class Context:
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]
     ) -> list[tuple[int, Moving, int]]:
-        """Return the pointers to inputs and outputs for repeated runs; disable tracing.
+        """Return the pointer table's entries that change between repeated runs; disable tracing.
 
-        Each is a triple: index in the pointer table, addresses of the array in all runs, and byte
-        offset in the array. The other pointers are the same in all runs.
+        These are the pointers to inputs and outputs. The result has a triple for each: index in the
+        pointer table, addresses of the input or output in all runs, and byte offset to add to these
+        addresses.
         """
         self._word_view[_TRACES] = 0
         arrays = [*inputs, *outputs]
@@ -82,14 +84,17 @@ class Context:
         outputs: Sequence[NDArray[np.generic]],
         traces: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Begin the next run: increment its number, and write the addresses of its arrays.
+        """Begin the next run: increment the run number, and write the addresses of its arrays.
 
-        ``traces`` has, for each vEU, the address of the buffer that receives its begin and end
-        times; None records no times.
+        Args:
+            inputs: the arrays to read, in the signature's order.
+            outputs: the arrays to write, in the signature's order.
+            traces: for each vEU, the address of the buffer that receives the begin and end times of
+                the vEU's records; None to record no times.
 
-        Step counters are never cleared; a run derives their start values from its number. The
-        number grows before the run, so an interrupted run may skip a number, but no number is used
-        twice.
+        Step counters are never cleared: compiled code computes the value with which the counters
+        begin a run from the run number. Because the number is incremented before the run, it is not
+        used again after an interrupted run.
         """
         words, pointers = self._word_view, self._pointer_view
         words[_RUN] += 1

@@ -41,7 +41,9 @@ def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | N
 
 
 def open_modules(image: CpuImage, table: int) -> OpenModules:
-    """Open the stateful functions of a program; ``table`` is the address of their table.
+    """Open the stateful functions of a program, and write them to the table of these functions.
+
+    ``table`` is the address of the table ``rammer_modules`` in the program's loaded code.
 
     Raises:
         RammerError: if a package is missing, or a function cannot be opened.
@@ -62,9 +64,10 @@ def with_prebuilt_modules(image: CpuImage) -> CpuImage:
 
 
 def _weights(image: CpuImage) -> list[Weights]:
-    """Return, for each stateful function, the address of each buffer that is a constant weight.
+    """Return, for each stateful function, a list of the addresses of its buffers that are weights.
 
-    The entry is None for a buffer that is not a weight, or not the same weight in all rOperators.
+    A list has an entry for each buffer of the function. The entry is None if the buffer is not a
+    weight, or if different rOperators call the function with different weights.
     """
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
@@ -80,6 +83,9 @@ def _weight(image: CpuImage, slot: Slot) -> int | None:
 
 
 def warn_of_fallback(problem: Exception, modules: int) -> None:
-    """Warn that the host's rKernels replace ``modules`` external modules because of ``problem``."""
+    """Warn that the host's rKernels replace external modules because of ``problem``.
+
+    ``modules`` is the number of replaced modules.
+    """
     what = "a module" if modules == 1 else f"{modules} modules"
     warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

@@ -16,7 +16,9 @@ Array = NDArray[np.generic]
 
 
 def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
-    """Return the inputs as dense arrays in the signature's order.
+    """Return the arrays of ``feeds`` as dense NumPy arrays, in the signature's order.
+
+    An array that is dense and aligned is not copied; other arrays are.
 
     Raises:
         InputError: if a name is unknown or missing, or a shape or dtype differs.
@@ -36,7 +38,7 @@ def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     """Return a dict from the input names ``names`` to ``arrays``, which are in the same order.
 
     Raises:
-        InputError: if the number of arrays differs from that of inputs.
+        InputError: if the number of arrays differs from the number of names.
     """
     if len(arrays) != len(names):
         raise InputError(f"expected {len(names)} inputs, found {len(arrays)}")
@@ -46,7 +48,7 @@ def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
 def check_outputs(
     signature: Signature, out: Mapping[str, Any], inputs: Sequence[Array]
 ) -> list[Array]:
-    """Return arrays that receive the outputs, in order: those of ``out``, or else new arrays.
+    """Return an array for each output, in the signature's order: that of ``out``, else a new array.
 
     Raises:
         InputError: if a name is unknown, a shape or dtype differs, or an array is not writable, not
@@ -84,7 +86,7 @@ def check_outputs(
 def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
     """Raise ``InputError`` if ``given`` is no mapping or has a name that is not in ``specs``.
 
-    ``what`` is "input" or "output", for the message.
+    ``what`` is "input" or "output", the word that the error message uses.
     """
     if not hasattr(given, "keys"):
         raise InputError(

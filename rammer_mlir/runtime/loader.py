@@ -26,10 +26,10 @@ def open_artifact(
 
     Args:
         path: the file, for messages.
-        found: the program.
+        found: the content of the file.
         device: the index of the GPU that runs a GPU program.
-        runs: whether the executable will run, and not only be described; only then the packages
-            that it needs have to be installed.
+        runs: whether the caller will run the executable. If False, the caller only prints
+            properties of the program, and the packages that a run needs may be missing.
 
     Raises:
         ArtifactError: if the program's code cannot be loaded.

@@ -12,10 +12,10 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest entries and members for external code modules.
+    """Return the manifest entries and archive members for external code modules.
 
-    ``entries`` are the stateful functions of these modules. Code that is linked into ``code.so``
-    has no member.
+    ``entries`` are the stateful functions of these modules. A module whose code is linked into
+    ``code.so``, the program's shared library, has no member.
     """
     if not modules:
         return Parts({}, {})

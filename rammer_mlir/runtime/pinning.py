@@ -16,10 +16,10 @@ _MASK_BYTES = 128
 
 
 def check_threads(count: object) -> int:
-    """Return ``count``, a number of threads that a user gives, as a plain integer.
+    """Return a thread count given by a user as an ``int``.
 
     Raises:
-        OptionError: if it is not an integer of at least 1.
+        OptionError: if ``count`` is not an integer of at least 1.
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise OptionError(f"threads: expected an integer of at least 1, found {count!r}")
@@ -30,7 +30,8 @@ def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
     """Return ``cores``, the core of each thread, as a tuple of integers; threads may share a core.
 
     Raises:
-        OptionError: if the number of cores is wrong, or this process may not use a core.
+        OptionError: if the number of cores is not ``num_threads``, or this process may not use one
+            of the cores.
     """
     allowed = os.sched_getaffinity(0)
     named = tuple(cores) if isinstance(cores, Iterable) else None
@@ -47,7 +48,7 @@ def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
 
 
 def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
-    """Restrict each thread, given by its ``pthread_t`` in ``handles``, to a set of cores.
+    """Restrict the thread ``handles[i]``, a ``pthread_t``, to the set of cores ``cores[i]``.
 
     Raises:
         TargetError: if the system refuses.
@@ -67,9 +68,9 @@ def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
 
 @contextmanager
 def caller_on(core: int) -> Generator[None]:
-    """Return a context in which the calling thread is pinned to core ``core``.
+    """Pin the calling thread to core ``core`` during a ``with`` block.
 
-    Its affinity is restored at the end of the context.
+    At the end of the block, the thread may again use the cores that it could use before.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})

@@ -63,10 +63,14 @@ class NativeCode:
     """Exported functions and variables of a compiled program.
 
     Attributes:
-        start, stop, launch, repeat: functions of the thread pool; the first argument of each is the
-            address of the pool's memory.
-        entry, traced_entry: addresses of the program's functions without and with recording.
-        owner: keeps the code in memory.
+        start: creates the threads of a pool; the argument is the address of the pool's memory, as
+            for the first argument of ``launch``, ``stop`` and ``repeat``.
+        launch: executes an entry function on every vEU.
+        stop: ends threads of a pool.
+        repeat: executes an entry function on every vEU repeatedly.
+        entry: address of the entry function, which executes the records of one vEU.
+        traced_entry: address of the entry function that also records times.
+        owner: an object that keeps the code in memory.
         status: the status word of external rKernels; None without external rKernels.
         modules: the address of the table of stateful functions; 0 without such functions.
     """
@@ -86,7 +90,7 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
     """Return the functions and variables that a program's native code exports.
 
     Args:
-        address_of: returns the address of a symbol.
+        address_of: returns the address of an exported function or variable, given its name.
         owner: an object that keeps the code in memory.
         image: the program's data; None if the program has no external rKernels.
     """
@@ -105,9 +109,10 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
 
 
 class ThreadPool:
-    """Threads that execute a program's ready vEUs; idle threads sleep.
+    """Threads that execute the vEUs of a program; idle threads sleep.
 
-    A pool belongs to the process that created it: after a fork, the child creates another pool.
+    A thread executes a vEU until a barrier has to wait; then it may continue another vEU. A pool
+    belongs to the process that created it: after a fork, the child creates another pool.
     """
 
     def __init__(
@@ -119,15 +124,16 @@ class ThreadPool:
         *,
         is_bound: bool = False,
     ) -> None:
-        """Create all threads except the caller's.
+        """Create all threads of the pool except thread 0, which is the one that calls ``launch``.
 
         Args:
             code: functions of the program.
-            num_veus: vEUs that each launch executes.
-            keeps: memory that launches use, kept until the threads have ended: a thread that is
-                late for a run still polls vEUs there.
-            num_threads: number of threads including the caller's; by default the number of vEUs.
-            is_bound: whether each vEU runs only on the thread of its number.
+            num_veus: the number of vEUs that each launch executes.
+            keeps: an object that owns the memory that launches use. The pool keeps it alive until
+                its threads have ended, because a thread may still poll step counters in this memory
+                after a launch has returned.
+            num_threads: the number of threads including thread 0; None for the number of vEUs.
+            is_bound: whether vEU ``i`` runs only on thread ``i``.
 
         Raises:
             TargetError: if the system refuses to create threads.
@@ -165,18 +171,19 @@ class ThreadPool:
         return _threads(self._memory)["handle"][1:].tolist()
 
     def launch(self, entry: int, context: int) -> None:
-        """Execute an entry function on every vEU; the caller's thread starts with vEU 0.
+        """Execute an entry function on every vEU; the calling thread begins with vEU 0.
 
-        ``entry`` and ``context`` are the addresses of the function and of its context.
+        ``entry`` is the address of the function, ``context`` the address of its argument, the array
+        of 64-bit words that compiled code reads.
         """
         with self._launching:
             self._code.launch(self._address, entry, context)
 
     def repeat(self, entry: int, context: int, repetition: int) -> int:
-        """Execute an entry function on every vEU repeatedly; return the number of launches.
+        """Execute an entry function on every vEU repeatedly; return the number of repetitions.
 
-        ``entry``, ``context`` and ``repetition`` are the addresses of the function, of its context
-        and of a ``REPETITION`` structure.
+        ``entry`` and ``context`` are addresses as in ``launch``; ``repetition`` is the address of a
+        ``REPETITION`` structure.
         """
         with self._launching:
             return self._code.repeat(self._address, entry, context, repetition)
@@ -193,11 +200,11 @@ def _stop(
     process: int,
     launching: threading.Lock,
 ) -> None:
-    """End a pool's threads, unless they belong to another process or are running a launch.
+    """End a pool's threads, unless this process did not create the pool or a launch is running.
 
-    The threads run a launch if the interpreter exits while a daemon thread runs the model. Waiting
-    for the end of the launch could then block forever; the system ends the threads with the
-    process.
+    After a fork, the child has no threads of the pool. A launch is running if the interpreter exits
+    while a daemon thread runs the model. Waiting for that launch could block forever, and the
+    system ends the threads with the process anyway.
     """
     # Try only: a running launch holds the lock, possibly forever.
     if os.getpid() == process and launching.acquire(blocking=False):

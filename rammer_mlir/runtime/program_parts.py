@@ -1,9 +1,12 @@
 """Writes and reads a program's records and proof in an artifact (see ``docs/program.md``).
 
-``program.json`` has a list for each record: ``[operator, first, count]`` for a run, ``[[vEU,
-steps], ...]`` for a barrier. ``proof.json`` has the location of each value in memory, and the
-accesses of rTasks. ``boxes.bin`` has the boxes (offsets and sizes) of all accesses; each access has
-the position of its boxes in this file.
+- ``program.json`` has a list for each record. The list of consecutive rTasks is ``[operator, first,
+  count]``: index of the rOperator, index of its first rTask, number of rTasks. The list of a
+  barrier is ``[[vEU, steps], ...]``: vEUs to wait for, and the number of rTasks that each must have
+  completed.
+- ``proof.json`` has the location of each value in memory, and the accesses of rTasks.
+- ``boxes.bin`` is an int64 array with the offsets and sizes of the boxes of all accesses. An access
+  in ``proof.json`` has the indices of its offsets and sizes in this array.
 """
 
 from __future__ import annotations
@@ -57,10 +60,10 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
 def _write_operands(
     operator: Operator, values: Sequence[int], proof: Proof
 ) -> list[tuple[int, int]]:
-    """Return, for each buffer of an rOperator, its value and an offset in bytes.
+    """Return, for each buffer of an rOperator, a value number and an offset in bytes.
 
-    The value is its number in the proof, taken from ``values``. The offset is the distance from the
-    value's first byte in memory to the address that the rKernel gets.
+    ``values`` has the value number of each buffer, an index in ``proof.values``. The offset is the
+    distance from the first byte of the value in memory to the address that the rKernel gets.
     """
     return [
         (value, slot.offset - proof.values[value].place.offset)
@@ -69,7 +72,7 @@ def _write_operands(
 
 
 def read_program(members: Members) -> Program:
-    """Return the records of a program in an artifact."""
+    """Return the program in an artifact: rKernels, rOperators, and the records of all vEUs."""
     found = json.loads(members.read(_PROGRAM))
     slots = [Slot(*slot) for slot in found["slots"]]
     return Program(
@@ -141,7 +144,7 @@ class _Boxes:
     known: dict[bytes, int] = field(default_factory=dict[bytes, int])
 
     def add(self, numbers: Int64Array) -> int:
-        """Return the position of ``numbers`` in the array, appending them if they are new."""
+        """Return the index where ``numbers`` begin in the array, appending them if they are new."""
         data = np.ascontiguousarray(numbers, np.int64).tobytes()
         if data not in self.known:
             self.known[data] = self.size

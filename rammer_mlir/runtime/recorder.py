@@ -1,4 +1,4 @@
-"""Records a run: begin and end of each record of each vEU."""
+"""Records the begin and end times of each vEU's records during a run of a CPU program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.timeline.spans import Timeline
 
 
 class Recorder:
-    """Buffers to which native code writes times of a run."""
+    """Buffers to which compiled code writes the begin and end times of records during a run."""
 
     def __init__(self, image: CpuImage) -> None:
         """Allocate memory for the begin and end times of each record of each vEU.
@@ -24,7 +24,10 @@ class Recorder:
         self.addresses = np.array([times.ctypes.data for times in self._times], dtype=np.uint64)
 
     def timeline(self, title: str) -> Timeline:
-        """Return the recorded timeline named ``title``; time 0 is the begin of the first record."""
+        """Return the recorded timeline, titled ``title``.
+
+        Time 0 is the earliest begin of a record on any vEU.
+        """
         image = self._image
         modules, exclusive = image.module_names, image.proof.exclusive
         return measured_timeline(image.program, self._times, title, modules, exclusive)

@@ -17,6 +17,9 @@ from rammer_mlir.support.aligned import address_of
 class Moving:
     """Addresses of an input or output in each of several repeated runs.
 
+    In run ``i``, the tensor begins ``first + i * stride`` bytes after the start of ``even`` if
+    ``i`` is even, of ``odd`` if ``i`` is odd.
+
     Attributes:
         even: the array that contains the tensors of runs 0, 2, 4, ...
         odd: the array that contains the tensors of runs 1, 3, 5, ...
@@ -36,9 +39,9 @@ class Moving:
 
     @classmethod
     def along(cls, array: NDArray[Any], begin: int) -> Self:
-        """Return addresses that advance by one index along the first axis of a dense array per run.
+        """Return the addresses of ``array[begin + i]`` in runs ``i`` = 0, 1, ...
 
-        Run 0 has the element with index ``begin``.
+        ``array`` is dense.
         """
         stride = array.strides[0] if array.ndim and len(array) else 0
         return cls(array, array, stride, begin * stride)
@@ -49,17 +52,18 @@ def described(
     pointers: Sequence[tuple[int, Moving, int]],
     condition: NDArray[np.bool_] | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return a ``REPETITION`` structure and a ``MOVE`` array, from which native code repeats runs.
+    """Return the ``REPETITION`` structure and the ``MOVE`` array that ``rammer_repeat`` reads.
 
-    A ``MOVE`` describes how a pointer of the program changes between runs. The repetition contains
-    the address of the ``MOVE`` array, so the caller must keep both arrays alive.
+    ``rammer_repeat`` is the native function that runs a program repeatedly. A ``MOVE`` describes
+    how a pointer of the program changes between runs. The ``REPETITION`` contains the address of
+    the ``MOVE`` array, so the caller must keep both arrays alive.
 
     Args:
         steps: the greatest number of runs.
-        pointers: for each pointer that changes: its number, its addresses over the runs, and a byte
-            offset to add to these addresses.
-        condition: an output; the first run that leaves it false is the last run. None to always run
-            ``steps`` times.
+        pointers: for each pointer that changes: its index in the pointer table, its addresses over
+            the runs, and a byte offset to add to these addresses.
+        condition: the memory of a boolean output; the first run that writes False to it is the last
+            run. None to always run ``steps`` times.
     """
     moves = np.zeros(max(len(pointers), 1), MOVE)
     for move, (number, moving, offset) in zip(moves, pointers, strict=False):

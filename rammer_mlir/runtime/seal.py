@@ -27,7 +27,11 @@ class Content:
 
 
 def seal_of(manifest: Mapping[str, Any], members: Iterable[Content]) -> str:
-    """Return a SHA-256 over the manifest, without its seal, and the checksums of other members."""
+    """Return the seal: a hexadecimal SHA-256 digest of the manifest and the members' checksums.
+
+    The manifest's entry for the seal is left out. ``members`` are all members of the archive except
+    the manifest and the signature.
+    """
     entries = {name: value for name, value in manifest.items() if name != SEAL}
     contents = sorted((member.name, member.num_bytes, member.crc) for member in members)
     return hashlib.sha256(json.dumps([entries, contents], sort_keys=True).encode()).hexdigest()

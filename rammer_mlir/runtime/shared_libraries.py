@@ -13,7 +13,7 @@ _dlclose.restype = ctypes.c_int
 class SharedLibrary:
     """A shared library, unmapped when this object is garbage-collected.
 
-    Keep a reference to it as long as an address from it is in use.
+    Keep a reference to the object as long as addresses from the library are in use.
     """
 
     def __init__(self, path: str) -> None:

@@ -11,10 +11,11 @@ from rammer_mlir.programs.proof import Proof
 
 
 def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return a program's weights as constants with a separate part for each weight.
+    """Return a program's constants, divided so that each weight is a separate array.
 
-    Separate parts can be compared with those of other programs, to store equal weights once.
-    ``proof`` has the byte offset of each weight. Constants of several parts are returned unchanged.
+    Arrays of single weights can be compared with those of other programs, to store equal weights
+    once. ``proof`` has the byte offset of each weight. Constants that consist of several arrays
+    already are returned unchanged.
     """
     if len(constants.parts) != 1:
         return constants

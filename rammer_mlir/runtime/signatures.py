@@ -45,10 +45,10 @@ def message_of(members: Mapping[str, Pieces]) -> bytes:
 
 
 def signer_of(key: PemKey) -> Signer:
-    """Return a function that signs with a private key.
+    """Return a function that signs a message with the private key ``key``.
 
     Raises:
-        OptionError: if it is not an Ed25519 private key.
+        OptionError: if ``key`` is not an Ed25519 private key.
         MissingPackageError: if the package for signatures is not installed.
     """
     content, serialization, ed25519 = read_key(key, "sign"), _serialization(), _ed25519()
@@ -65,8 +65,10 @@ def signer_of(key: PemKey) -> Signer:
 def verifier_of(key: PemKey) -> Verifier:
     """Return a function that raises ArtifactError for a file that ``key`` did not sign.
 
+    ``key`` is the public key.
+
     Raises:
-        OptionError: if it is not an Ed25519 public key.
+        OptionError: if ``key`` is not an Ed25519 public key.
         MissingPackageError: if the package for signatures is not installed.
     """
     content, serialization, ed25519 = read_key(key, "verify"), _serialization(), _ed25519()
@@ -105,8 +107,10 @@ def verifier_of(key: PemKey) -> Verifier:
 def read_key(key: PemKey, what: str) -> bytes:
     """Return the PEM bytes of a key, given as PEM bytes or as the path of a PEM file.
 
+    ``what`` is the name of the option that gives the key, for the error message.
+
     Raises:
-        OptionError: if it cannot be read; ``what`` names the option.
+        OptionError: if the file cannot be read.
     """
     if isinstance(key, bytes):
         return key

@@ -2,13 +2,16 @@
 
 First, blocks are placed in several greedy orders, each block in the smallest gap that fits. Then
 hill climbing improves the best order by moving blocks at the top of memory to earlier positions.
-The problem is NP-hard (Garey and Johnson, SR2), so both are heuristics.
+The problem is NP-hard (Garey and Johnson, SR2), so both are heuristics. The search ends when the
+memory is as large as a set of blocks that all conflict with each other, which is optimal.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 WORK = 300_000
 """The number of comparisons of blocks to spend on better orders, a fraction of a second."""
@@ -34,41 +37,93 @@ def pack(
         sorted(sizes, key=lambda block: (-sizes[block] * degree[block], block)),
         sorted(sizes, key=lambda block: (-degree[block], -sizes[block], block)),
     ]
-    best = _Placement(orders[0], sizes, conflicts)
+    blocks = _Blocks(sizes, conflicts)
+    least = max(least, clique_bytes(sizes, conflicts))
+    best = blocks.placed(orders[0])
     cost = len(sizes) + sum(degree.values())
     attempts = work // max(cost, 1)
     for order in orders[1 : 1 + attempts]:
         if best.top <= least:
-            return best.offsets
-        best = min(best, _Placement(order, sizes, conflicts), key=lambda found: found.top)
-    return _climb(best, attempts - len(orders) + 1, least).offsets
+            return blocks.offsets(best)
+        best = min(best, blocks.placed(order), key=lambda found: found.top)
+    return blocks.offsets(_climb(blocks, best, attempts - len(orders) + 1, least))
 
 
+def clique_bytes(sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]) -> int:
+    """Return the most bytes of a clique: blocks that all conflict with each other.
+
+    Memory cannot be smaller than a clique. One clique is grown from each block, by the largest
+    block that conflicts with all its blocks: a larger clique may exist.
+    """
+    order = sorted(sizes, key=lambda block: (-sizes[block], block))
+    rank = {block: index for index, block in enumerate(order)}
+    neighbours = {block: frozenset(others) for block, others in conflicts.items()}
+    most = 0
+    for block in order:
+        size, common = sizes[block], neighbours[block]
+        while common:
+            largest = min(common, key=rank.__getitem__)
+            size += sizes[largest]
+            common &= neighbours[largest]
+        most = max(most, size)
+    return most
+
+
+@dataclass(frozen=True)
 class _Placement:
-    """The placement of blocks in a given order: byte offsets, and the size of the memory."""
+    """The placement of blocks in a given order.
 
-    def __init__(
-        self,
-        order: list[int],
-        sizes: Mapping[int, int],
-        conflicts: Mapping[int, Sequence[int]],
-    ) -> None:
-        self.order, self.sizes, self.conflicts = order, sizes, conflicts
-        self.offsets: dict[int, int] = {}
-        self.top = 0
-        for block in order:
-            placed = (other for other in conflicts[block] if other in self.offsets)
-            taken = sorted((self.offsets[other], self.offsets[other] + sizes[other])
-                           for other in placed)  # fmt: skip
-            self.offsets[block] = _best_gap(taken, sizes[block])
-            self.top = max(self.top, self.offsets[block] + sizes[block])
+    Attributes:
+        order: the blocks in the order in which they are placed.
+        ends: the byte after the last byte of each block.
+        top: the size of the memory in bytes.
+    """
+
+    order: list[int]
+    ends: dict[int, int]
+    top: int
 
     def at_the_top(self) -> list[int]:
         """Return the blocks that end at the last byte of the memory."""
-        return [b for b in self.order if self.offsets[b] + self.sizes[b] == self.top]
+        return [block for block in self.order if self.ends[block] == self.top]
 
 
-def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
+@dataclass(frozen=True)
+class _Blocks:
+    """The blocks to place: the bytes of each, and the other blocks that each conflicts with."""
+
+    sizes: Mapping[int, int]
+    conflicts: Mapping[int, Sequence[int]]
+
+    def offsets(self, placement: _Placement) -> dict[int, int]:
+        """Return the first byte of each block."""
+        return {block: end - self.sizes[block] for block, end in placement.ends.items()}
+
+    def placed(
+        self, order: list[int], ends: Mapping[int, int] | None = None, most: float = math.inf
+    ) -> _Placement:
+        """Return the placement of blocks in an order.
+
+        Args:
+            order: all blocks.
+            ends: the known ends of the first blocks of the order.
+            most: the memory in bytes from which on the placement is of no interest; if the memory
+                exceeds it, some blocks have no place.
+        """
+        found, sizes, conflicts = dict(ends or {}), self.sizes, self.conflicts
+        top = max(found.values(), default=0)
+        for block in order[len(found) :]:
+            taken = [(found[other] - sizes[other], found[other])
+                     for other in conflicts[block] if other in found]  # fmt: skip
+            taken.sort()
+            found[block] = end = _best_gap(taken, sizes[block]) + sizes[block]
+            top = max(top, end)
+            if top > most:
+                break
+        return _Placement(order, found, top)
+
+
+def _climb(blocks: _Blocks, start: _Placement, attempts: int, least: int) -> _Placement:
     """Return the best placement found by hill climbing over the order of blocks.
 
     Each of ``attempts`` moves puts a block that ends at the top of memory before a conflicting
@@ -82,13 +137,15 @@ def _climb(start: _Placement, attempts: int, least: int) -> _Placement:
             break
         block = chance.choice(best.at_the_top())
         place = best.order.index(block)
-        ahead = set(best.conflicts[block])
+        ahead = set(blocks.conflicts[block])
         places = [n for n, other in enumerate(best.order[:place]) if other in ahead]
         if not places:
             break  # it was placed first: memory cannot be smaller than this block
-        order = [*best.order[:place], *best.order[place + 1 :]]
-        order.insert(chance.choice(places), block)
-        found = _Placement(order, best.sizes, best.conflicts)
+        new = chance.choice(places)
+        order = [*best.order[:new], block, *best.order[new:place], *best.order[place + 1 :]]
+        # The blocks before the new place stay where they are.
+        kept = {other: best.ends[other] for other in order[:new]}
+        found = blocks.placed(order, kept, best.top)
         if found.top <= best.top:
             best = found
     return best

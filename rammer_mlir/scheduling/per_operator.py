@@ -11,10 +11,10 @@ from rammer_mlir.scheduling.simulator import simulate
 
 
 def one_by_one(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
-    """Return a plan with an rProgram for each operator, in the graph's order.
+    """Return a plan that launches each operator as a separate rProgram, in the graph's order.
 
-    The rKernels, and the vEU of each rTask, are those of ``plan``; a launch waits for all earlier
-    launches.
+    Each operator keeps its rKernel of ``plan``, and each rTask its vEU. A launch begins after all
+    earlier launches have ended.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     of_operator: list[list[list[Run]]] = [[[] for _ in range(num_veus)] for _ in graph.operators]

@@ -1,14 +1,15 @@
 """Simulates the contents of the caches when a plan runs repeatedly, to predict its rTasks' times.
 
-Memory addresses are known here, unlike while scheduling: intermediates share the arena, so an rTask
-mostly writes to memory that was recently read or written. A run is replayed in the order of the
-plan, after a previous run that filled the caches. Each vEU's own cache is modelled by the reuse
-distances of blocks of memory (Mattson et al., 1970).
+The memory plan exists at this point, so the addresses of buffers are known: intermediates share
+the arena, so an rTask mostly writes to memory that was recently read or written. A first execution
+of the plan fills the caches; the times are those of a second execution. Memory is divided into
+equal blocks of at least 1024 bytes. Each vEU's own cache is modelled by the reuse distances of
+these blocks (Mattson et al., 1970).
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same
-distance: some of its sets overflow earlier than others. Between two distances, both from the
-device's description, the lost share grows linearly. Data that another vEU has written since its
-last use is lost too.
+reuse distance: some cache sets overflow earlier than others. Between two reuse distances, both
+from the device's description, the lost share grows linearly from 0 to 1. A vEU's cache also loses
+the data that another vEU has written since the first vEU last used the data.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """The bytes of a run's operands that a vEU's cache lacks.
+    """The bytes of a run's operands that are not in a vEU's cache.
 
-    ``num_bytes`` is the number of these bytes. ``far`` is the sum of their weights from 0 to 1: the
-    weight of a byte is ``costs.far_part`` of its reuse distance.
+    ``num_bytes`` is the count of the missing bytes. ``far`` is the share of the missing bytes that
+    come from far away, in bytes: each missing byte adds ``costs.far_part`` of its reuse distance, a
+    number from 0 to 1.
     """
 
     num_bytes: float
@@ -154,7 +156,10 @@ def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulatio
 
 
 class _Memory:
-    """The addresses of all buffers: the arena first, then all other buffers consecutively."""
+    """The addresses of all buffers in bytes.
+
+    The arena comes first, then all buffers outside the arena, one after another.
+    """
 
     def __init__(self, graph: TaskGraph, plan: Plan) -> None:
         self._graph = graph
@@ -172,9 +177,9 @@ class _Memory:
         self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
 
     def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
-        """Return the blocks that rTasks ``first .. first + count - 1`` of an operator touch.
+        """Return a ``_Part`` for each operand that rTasks ``first .. first + count - 1`` touch.
 
-        ``kernel`` is the operator's rKernel. There is a part for each operand.
+        The rTasks are those of operator ``operator``; ``kernel`` is its rKernel.
         """
         key = kernel, first, count
         if key not in self._ranges:
@@ -265,7 +270,7 @@ class _VeuCache:
         return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
 
     def touch(self, part: _Part) -> None:
-        """Mark the blocks of ``part`` as touched at the current moment."""
+        """Mark the memory blocks of ``part`` as last used by the current run of this vEU."""
         last = self._last[part.begin : part.end]
         known = last >= 0
         moments, where = np.unique(last[known], return_inverse=True)

@@ -25,10 +25,10 @@ A list of a thousand uses thus remains short.
 
 
 def with_reuse(graph: TaskGraph) -> TaskGraph:
-    """Return the graph with rKernels annotated with the reuse distances of their memory.
+    """Return the graph with the reuse distances of its memory added to every rKernel.
 
-    If several operators use the same rKernel, it gets the average over these operators, because an
-    rKernel has a single cost.
+    Several operators can use the same rKernel. Such an rKernel gets the average over its operators,
+    because an rKernel has a single cost.
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
     users: Counter[RKernel] = Counter()
@@ -71,7 +71,7 @@ def _footprints(
 ) -> dict[int, int]:
     """Return the bytes that operator ``number`` touches, by buffer.
 
-    ``elements`` has pairs of an argument and its number of touched elements.
+    ``elements`` has pairs: the index of an argument, and the count of its touched elements.
     """
     operands = graph.operators[number].operands
     found: dict[int, int] = {}
@@ -83,10 +83,9 @@ def _footprints(
 
 
 def _elements(kernel: RKernel) -> list[tuple[int, int]]:
-    """Return a pair for each argument that an rKernel reads or writes.
+    """Return pairs of the index of an argument and an estimate of its touched elements.
 
-    The pair is the argument's number and an estimate of the number of its elements that are
-    touched.
+    There is a pair for each argument that the rKernel reads, and for each that it writes.
     """
     accesses = (*kernel.reads, *kernel.writes)
     return [(access.argument, _num_elements(access)) for access in accesses]

@@ -26,7 +26,7 @@ class ModelCosts:
     """The times of rTasks by the cost model, equal on every vEU and at any time of a run."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        """Predict the time of an rTask of each operator once, with the plan's rKernels."""
+        """Predict for each operator the time of one rTask of the rKernel that the plan chose."""
         self._seconds = [
             rtask_seconds(operator.kernels[kernel], device)
             for operator, kernel in zip(graph.operators, plan.kernels, strict=True)

@@ -294,7 +294,10 @@ def _transpose_cycles(rows: int, lanes: int) -> float:
 
 
 def _access_cost(nest: LoopNest, access: Access, vector: int | None, lanes: int) -> float:
-    """Return the cost of loading a register without a transpose, in aligned loads."""
+    """Return the cost of loading a register without a transpose.
+
+    The cost is a multiple of that of an aligned load.
+    """
     stride = 0 if vector is None else access.strides[vector]
     if stride == 0:
         return 1.0

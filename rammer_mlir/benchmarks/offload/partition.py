@@ -152,9 +152,11 @@ def _passes(job: Job) -> list[str]:
 
 
 def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
-    """Run the pipelines of ``_passes`` on a program, and count operations and regions after each.
+    """Run the pipelines of ``_passes`` on a program, and count after each pipeline.
 
-    Returns the counts by field of ``Partition``, and the seconds of generating code.
+    Returns:
+        The counts of operations and regions, keyed by the names of fields of ``Partition``, and the
+        seconds of code generation.
     """
     context = ir.Context()
     dialects.register(context)
@@ -213,9 +215,10 @@ def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
 
 
 def _converted_bytes(codegen: str, region: Region) -> int:
-    """Return the bytes of a region's operands and results whose layout ``codegen`` converts.
+    """Return how many bytes of a region's operands and results have their layout converted.
 
-    The result is 0 if the code generator does not report this number.
+    ``codegen`` names the code generator that converts layouts. The result is 0 if the code
+    generator does not report this count.
     """
     count: Callable[[Region], int] | None
     count = getattr(CODEGENS.get(codegen), "converted_bytes", None)

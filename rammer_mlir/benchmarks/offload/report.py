@@ -1,4 +1,7 @@
-"""Make the page of results: our measurements and the numbers of "Bring Your Own Codegen"."""
+"""Make the page of results of code generators.
+
+The page has our measurements beside the numbers of the paper "Bring Your Own Codegen".
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ BEGINNING = "Seconds; the paper's TensorRT built an engine in {:.0f} to {:.0f}."
 
 
 def page(results: Results) -> str:
-    """Return the whole page of results in Markdown."""
+    """Return the page of results in Markdown."""
     parts = [
         *_heading(results),
         *("## Offloaded share of each model, and latency", SHARES, offload_table(results)),
@@ -94,7 +97,10 @@ def _heading(results: Results) -> list[str]:
 
 
 def _triples(results: Results) -> Triples:
-    """Yield the model, the code generator with its options, and the outcome of each case."""
+    """Yield a triple for each model and code generator.
+
+    It has the name of the model, the name and options of the code generator, and the outcome.
+    """
     for result in results:
         for outcome in result.outcomes:
             yield result.request.model, result.request.title(outcome.codegen), outcome
@@ -105,7 +111,7 @@ def _percent(part: float, whole: float) -> str:
 
 
 def offload_table(results: Results) -> str:
-    """Return a Markdown table with a row per model and code generator.
+    """Return a Markdown table of shares and latencies, with a row per model and code generator.
 
     A row has the share of the model that the code generator computes, latencies, and speedups.
     """
@@ -142,9 +148,10 @@ def _latencies(outcome: Outcome) -> list[str]:
 
 
 def fpga_table(results: Results) -> str:
-    """Return a table of the numbers that "Bring Your Own Codegen" published for two FPGAs.
+    """Return a Markdown table of results that "Bring Your Own Codegen" published for two FPGAs.
 
-    A row has the speedup, and the percentages of nodes and of multiply-adds that are offloaded.
+    It has a row per model. A cell has the speedup, and the percentages of nodes and of
+    multiply-adds that are offloaded.
     """
     rows = [["model", "U250", "Zynq"]]
     for name in dict.fromkeys(result.request.model for result in results):
@@ -155,9 +162,10 @@ def fpga_table(results: Results) -> str:
 
 
 def region_table(results: Results) -> str:
-    """Return a table of numbers of regions, with a row per model and code generator.
+    """Return a Markdown table of the counts of regions, with a row per model and code generator.
 
-    The numbers are without and with cost-based partitioning.
+    A row has the counts without and with cost-based partitioning, and the count of compiled
+    regions.
     """
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
     for model, codegen, outcome in _triples(results):
@@ -176,9 +184,10 @@ def region_table(results: Results) -> str:
 
 
 def time_table(results: Results) -> str:
-    """Return a Markdown table with a row per model and code generator.
+    """Return a Markdown table of the time of a run, with a row per model and code generator.
 
-    A row has the time of a run in ms, and its shares by kind of work, such as copies and waits.
+    All regions are offloaded. A row has the time in ms, and its shares in percent by kind of work,
+    such as copies and waits.
     """
     rows = [["model", "code generator", "ms", "generated", "host", "copies", "waits, launches",
              "between programs", "rTasks"]]  # fmt: skip
@@ -196,9 +205,9 @@ def _spent_cells(spent: RunSeconds) -> list[str]:
 
 
 def beginning_table(results: Results) -> str:
-    """Return a Markdown table with a row per model and code generator.
+    """Return a Markdown table of the time to begin, with a row per model and code generator.
 
-    A row has the seconds of code generation, of compiling, and of the first and of a later run.
+    A row has the seconds of code generation, of compiling, of the first run, and of a later run.
     """
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip

@@ -29,15 +29,15 @@ CHOICES = (HOST, ALWAYS, COST)
 
 @dataclass(frozen=True)
 class Verdict:
-    """The latency of offloading by cost, divided by that of the faster alternative.
+    """The verdict on offloading by cost, for a code generator and a model.
 
-    The alternatives are offloading nothing and offloading everything. A ratio below 1 means that
-    offloading by cost is faster than both.
+    There are two alternatives: offloading nothing and offloading everything.
 
     Attributes:
-        ratio: the quotient of the latencies.
+        ratio: the latency of offloading by cost, divided by the latency of the faster alternative.
+            Below 1, offloading by cost is faster than both alternatives.
         equal_to: ``HOST`` or ``ALWAYS`` if offloading by cost gives the same program as this
-            alternative, whose latency is then used for both; else empty.
+            alternative; then the latency of the alternative stands for both. Else empty.
     """
 
     ratio: float
@@ -45,7 +45,7 @@ class Verdict:
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether offloading by cost is about as fast as the faster alternative, or faster.
+        """Whether offloading by cost is at most slightly slower than the faster alternative.
 
         This is the case if the ratio is at most ``ACCEPTABLE``, a number slightly above 1.
         """
@@ -60,7 +60,11 @@ class Verdict:
         return self.ratio <= MIXED
 
     def __str__(self) -> str:
-        """Return the ratio and whether it is acceptable, such as "0.980 yes", "1.000 yes, host"."""
+        """Return the verdict as text, such as "0.980 yes".
+
+        The text has the ratio; "better than both", "yes" (acceptable) or "no"; and the name of the
+        alternative with the same program if there is one, as in "1.000 yes, host".
+        """
         words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
         return f"{self.ratio:.3f} {words}{', ' if self.equal_to else ''}{self.equal_to}"
 
@@ -68,8 +72,8 @@ class Verdict:
 def verdict(outcome: Outcome) -> Verdict | None:
     """Return the verdict on offloading by cost for a code generator and a model.
 
-    The result is None if one of three latencies is missing: with nothing offloaded, with everything
-    offloaded, or with offloading by cost.
+    The result is None if one of three latencies is missing: that of offloading nothing, of
+    offloading everything, or of offloading by cost.
     """
     host, always, cost = (outcome.seconds(name) for name in CHOICES)
     if host is None or always is None or cost is None:
@@ -87,7 +91,11 @@ def _digest(outcome: Outcome, name: str) -> str | None:
 
 
 def _equal_alternative(outcome: Outcome) -> str:
-    """Return ``HOST`` or ``ALWAYS`` if offloading by cost gives the same program, else ""."""
+    """Return the alternative whose program is the same as that of offloading by cost.
+
+    The result is ``HOST`` (offloading nothing), ``ALWAYS`` (offloading everything), or "" if the
+    program differs from both.
+    """
     run, always = outcome.run(COST), outcome.run(ALWAYS)
     if run is not None and run.kept == 0:
         return HOST
@@ -96,11 +104,13 @@ def _equal_alternative(outcome: Outcome) -> str:
 
 
 def error_text(run: Measured | None) -> str:
-    """Return the error of a run's results as text, or "-" if nothing was measured.
+    """Return the error of a contender's outputs as text, or "-" if it was not measured.
 
-    For detectors, the text has the share of detections that agree with the reference's. For other
-    models, it has the largest error divided by the tolerance for f32 or, if that is above 1, the
-    largest error as a percentage of the largest element.
+    The reference is the outputs of ONNX Runtime. The text states one of these numbers:
+
+    - for a detector, the percentage of the reference's detections that were found
+    - else the largest error divided by the tolerance for f32, if that is at most 1
+    - else the largest error as a percentage of the output's largest element
     """
     if run is None:
         return "-"
@@ -112,12 +122,17 @@ def error_text(run: Measured | None) -> str:
 
 
 def verdict_table(results: list[OffloadResult]) -> str:
-    """Return a Markdown table with a row per model and code generator.
+    """Return a Markdown table of latencies and verdicts, with a row per model and code generator.
 
-    A row has the latencies in ms with nothing offloaded, with everything offloaded, and with
-    offloading by cost; the verdict on offloading by cost; and the error with everything offloaded.
-    The verdict compares the latencies within each round of turns, so that it may differ from the
-    quotient of the medians.
+    A row has:
+
+    - the model, the number of threads, and the code generator
+    - the latencies in ms of offloading nothing, everything, and by cost
+    - the verdict on offloading by cost
+    - the error of the outputs when everything is offloaded
+
+    The verdict compares latencies within each round of turns, so its ratio may differ from the
+    quotient of the medians in the table.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}", "error of all offloaded"]]
@@ -134,7 +149,10 @@ def verdict_table(results: list[OffloadResult]) -> str:
 
 
 def summary(results: list[OffloadResult]) -> str:
-    """Return a sentence with the number of results in which offloading by cost is acceptable."""
+    """Return a sentence that counts the cases in which offloading by cost is acceptable.
+
+    It also counts the cases in which offloading by cost is better than both alternatives.
+    """
     found = [v for r in results for o in r.outcomes if (v := verdict(o)) is not None]
     good = sum(v.is_acceptable for v in found)
     better = sum(v.is_better for v in found)
@@ -145,7 +163,10 @@ def summary(results: list[OffloadResult]) -> str:
 
 
 def failures(results: list[OffloadResult]) -> list[str]:
-    """Return a line for each missing result, with the reason."""
+    """Return a line for each reason of failed measurements of a model and code generator.
+
+    The line has the model, the code generator, the failed measurements, and the reason.
+    """
     lines = [f"- {r.request.model}: {_short(r.error)}" for r in results if r.error]
     lines += [
         f"- {result.request.model}, {outcome.codegen}: {', '.join(steps)}: {_short(reason)}"
@@ -157,9 +178,9 @@ def failures(results: list[OffloadResult]) -> list[str]:
 
 
 def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
-    """Group the failed measurements of a code generator by their reason.
+    """Group the failed measurements of a code generator by the reason of the failure.
 
-    The keys are reasons, the values the names of the measurements.
+    The result maps each reason to the names of the measurements that failed for this reason.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for step, _, reason in (text.partition(": ") for text in outcome.reasons):

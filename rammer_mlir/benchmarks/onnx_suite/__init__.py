@@ -1,1 +1,1 @@
-"""Run ONNX's backend tests with our compiler and ONNX Runtime; inputs are given at run time."""
+"""Run the tests of ``onnx.backend.test`` with our compiler and with ONNX Runtime."""

@@ -1,6 +1,7 @@
 """Run ONNX's backend test suite: ``python -m rammer_mlir.benchmarks.onnx_suite [--filter TEXT]``.
 
-All inputs are given at run time, as the suite gives them, through ``rammer_mlir.backend``.
+Our compiler runs through ``rammer_mlir.backend``. As in the suite, no input is a constant at
+compile time: all inputs are given to the run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suite; write a table and the reasons of all failures; print the counts."""
+    """Run the suite; write a table of results and a file of failures; print the counts."""
     options = _parser().parse_args(arguments)
     cases = suite(options.filter, options.kinds)
     names = [case.name for case in cases]

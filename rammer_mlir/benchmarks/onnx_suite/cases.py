@@ -31,11 +31,12 @@ class Case:
     """A test of ONNX's backend test suite.
 
     Attributes:
-        name: unique among all kinds.
+        name: name of the test, unique among all kinds.
         kind: one of ``KINDS``.
-        relative, absolute: tolerances of its outputs.
-        node: the node test with its model and data, for kind ``node``.
-        path: a file or folder with the model and data, for the other kinds.
+        relative: relative tolerance of the outputs.
+        absolute: absolute tolerance of the outputs.
+        node: the test with its model and data, for the kind ``node``; else None.
+        path: a file or folder with the model and data, for the other kinds; else None.
     """
 
     name: str
@@ -56,17 +57,20 @@ class Case:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of the operators of the model, in order."""
+        """Names of the model's operators without repetition, in the order of their first nodes."""
         return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
 
     @property
     def domain(self) -> str:
-        """The domain of the first operator that is not ONNX's own; empty if all are ONNX's."""
+        """The domain of the first node whose domain is not ONNX's own, or "" if there is none."""
         nodes = self.model.graph.node
         return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
 
     def data_sets(self) -> Iterator[DataSet]:
-        """Yield the inputs and the expected outputs of each data set, in the model's order."""
+        """Yield the inputs and the expected outputs of each data set of the test.
+
+        Inputs and outputs are in the order in which the model declares them.
+        """
         if self.node is not None:
             for inputs, outputs in self.node.data_sets or ():
                 yield list(map(_normalized, inputs)), list(map(_normalized, outputs))
@@ -78,7 +82,7 @@ class Case:
 
 
 def suite(only: str = "", kinds: Sequence[str] = KINDS) -> list[Case]:
-    """Return the tests of ``kinds`` with names that contain ``only``.
+    """Return the tests of the kinds ``kinds`` whose names contain ``only``.
 
     The first call takes some seconds.
     """
@@ -110,7 +114,7 @@ def _cases(kind: str) -> Iterator[Case]:
 def _tolerances(folder: Path) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of the test in ``folder``.
 
-    They are those that a file in the folder gives, else those of the suite.
+    The folder's ``data.json`` states them. If it does not, return the suite's defaults.
     """
     path = folder / "data.json"
     stated = json.loads(path.read_text()) if path.exists() else {}
@@ -122,9 +126,10 @@ def _normalized(value: object) -> object:
 
 
 def _light_data(model: onnx.ModelProto, path: Path) -> DataSet:
-    """Return a light model's inputs and expected outputs.
+    """Return the inputs and expected outputs of a test of the kind ``light``.
 
-    The inputs are evenly spaced numbers, the outputs are read from files next to the model.
+    The inputs have evenly spaced elements from 0 to below 1. The outputs are read from files beside
+    ``path``, the file of the model.
     """
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs: list[object] = []

@@ -1,4 +1,7 @@
-"""Check tests of the suite with our compiler, through ONNX's backend API, and in ONNX Runtime."""
+"""Check tests of ONNX's backend suite with our compiler and with ONNX Runtime.
+
+Our compiler is called through ONNX's backend API.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Engine:
 
     Attributes:
         prepare: compiles a model, and returns a function that runs it.
-        refusals: class of the errors by which it rejects a model.
+        refusals: class of the errors that ``prepare`` or a run raises to reject a model.
     """
 
     prepare: Callable[[onnx.ModelProto], Run]
@@ -44,17 +47,19 @@ ENGINES = {
 
 
 def make_our_check() -> Check:
-    """Return a function that checks a test, given its name, with our compiler.
+    """Return a function that checks one test with our compiler.
 
-    The function returns the reason of a failure, or None if the test passes.
+    The function takes the name of the test, and returns the reason of its failure, or None if the
+    test passes.
     """
     return _make_check("ours")
 
 
 def make_runtime_check() -> Check:
-    """Return a function that checks a test, given its name, in ONNX Runtime.
+    """Return a function that checks one test with ONNX Runtime.
 
-    The function returns the reason of a failure, or None if the test passes.
+    The function takes the name of the test, and returns the reason of its failure, or None if the
+    test passes.
     """
     return _make_check("onnxruntime")
 
@@ -65,9 +70,9 @@ def _make_check(engine: str) -> Check:
 
 
 def check(case: Case, engine: Engine) -> str | None:
-    """Return the reason why a test fails with ``engine``, in a line; None if it passes.
+    """Return in one line why a test fails with ``engine``, or None if it passes.
 
-    A test passes if the outputs for each data set are as expected.
+    A test passes if the outputs for each data set are as expected, within the test's tolerances.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -87,7 +92,11 @@ def check(case: Case, engine: Engine) -> str | None:
 
 
 def outcome(reason: str | None) -> str:
-    """Return "passed", "refused", "wrong" or "fault", given the result of ``check`` for a test."""
+    """Return the kind of a test's result, given the failure's reason from ``check``.
+
+    The kind is "passed" (no reason), "refused" (model rejected), "wrong" (outputs differ), or
+    "fault" (any other error).
+    """
     if reason is None:
         return "passed"
     return next((p[:-2] for p in (_REFUSED, _WRONG) if reason.startswith(p)), "fault")

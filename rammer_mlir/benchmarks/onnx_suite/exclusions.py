@@ -1,4 +1,7 @@
-"""List tests that are out of scope for an inference compiler of numeric tensors, with reasons."""
+"""List the tests that are excluded, with reasons.
+
+These tests are out of scope for an inference compiler of numeric tensors.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _OPERATORS: Mapping[str, str] = {
 
 
 def exclusion(case: Case) -> str | None:
-    """Return the reason for excluding a test; None for a test that should pass."""
+    """Return the reason why a test is excluded, or None for a test that should pass."""
     for operator in case.operators:
         if operator in _OPERATORS:
             return _OPERATORS[operator]

@@ -1,4 +1,4 @@
-"""Run the suite's inputs in ONNX Runtime, including element types of ml_dtypes."""
+"""Run the tests' inputs in ONNX Runtime, including element types of ml_dtypes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _is_extension_kind(kind: int) -> bool:
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
-    """Return an array as ONNX Runtime's ``OrtValue``; it packs two 4-bit elements into a byte."""
+    """Return an array as ONNX Runtime's ``OrtValue``; two 4-bit elements share a byte."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)

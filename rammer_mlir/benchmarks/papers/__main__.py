@@ -53,10 +53,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen(names: Sequence[str]) -> list[Study[Any]]:
-    """Return the studies with the given names, or all if ``names`` is empty.
+    """Return the studies with the names ``names``, or all studies if ``names`` is empty.
 
     Raises:
-        OptionError: if there is no such study.
+        OptionError: if a name is unknown.
     """
     known = {study.name: study for study in STUDIES}
     for name in names:
@@ -66,7 +66,7 @@ def chosen(names: Sequence[str]) -> list[Study[Any]]:
 
 
 def commit() -> str:
-    """Return the git commit of this code, followed by "-dirty" if files differ from it.
+    """Return the git commit of this code, followed by "-dirty" if tracked files were changed.
 
     The result is "unknown" if git or the repository is missing.
     """
@@ -84,8 +84,11 @@ def commit() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure studies, store their records, write the page; return 1 if a case failed, else 0.
 
+    With ``--quick``, no page is written.
+
     Raises:
-        OptionError: if the number of workers is below 1.
+        OptionError: if the number of workers is below 1, a study is unknown, or stored records
+            cannot be read.
     """
     options = _parser().parse_args(arguments)
     if options.workers < 1:

@@ -1,4 +1,4 @@
-"""List all studies: experiments of papers, and the project's own."""
+"""List all studies: experiments of the papers, and experiments of our own."""
 
 from __future__ import annotations
 

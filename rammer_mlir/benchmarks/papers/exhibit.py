@@ -1,4 +1,7 @@
-"""Define exhibits: figures and tables, of a paper or our own, made from the records of studies."""
+"""Define exhibits: figures and tables that are made from the records of studies.
+
+A study is a set of cases that are measured alike. A record has the numbers of a case.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ class Plot:
     """A bar chart with groups of bars.
 
     Attributes:
-        name: name of the file, without extension.
-        unit: unit of the bars.
-        series: names of the bars of a group.
-        groups: for each group its name and the heights of its bars; None for a missing bar.
+        name: name of the chart's file, without extension.
+        unit: quantity and unit on the vertical axis.
+        series: names of the bars in each group.
+        groups: the name of each group, and the heights of its bars in the order of ``series``; None
+            for a missing bar.
     """
 
     name: str
@@ -37,14 +41,14 @@ class Exhibit:
     """A figure or a table, either reproduced from a paper or our own.
 
     Attributes:
-        name: its number in the paper, such as ``Figure 11``, or a name of our own.
-        title: its subject.
+        name: number of the exhibit in the paper, such as ``Figure 11``, or a name of our own.
+        title: subject of the exhibit.
         basis: whether our numbers are "predicted", "measured", "counted" or "not repeated".
-        studies: the names of the studies whose records it shows.
+        studies: names of the studies whose records the exhibit shows.
         setting: the predicted, measured or counted quantity, and the device.
-        body: returns the table of the records; None if nothing is reproduced.
-        remark: why our numbers differ from the paper's.
-        plot: returns the records as a bar chart; None without a chart.
+        body: returns the exhibit in Markdown, from the records; None if it is not reproduced.
+        remark: why our numbers differ from the paper's, or why the exhibit is not reproduced.
+        plot: returns the bar chart of the records; None if the exhibit has no chart.
     """
 
     name: str
@@ -58,15 +62,18 @@ class Exhibit:
 
 
 def ratio(value: float) -> str:
-    """Return a ratio as text for a table, with two decimals."""
+    """Return a ratio as text with two decimals."""
     return f"{value:.2f}"
 
 
 def ms(value: float) -> str:
-    """Return milliseconds as text for a table, with three significant digits."""
+    """Return milliseconds as text, without unit.
+
+    The text has three decimals below 10, two below 100, else one.
+    """
     return f"{value:.3f}" if value < 10 else f"{value:.2f}" if value < 100 else f"{value:.1f}"
 
 
 def percent(value: float) -> str:
-    """Return a fraction as text for a table, in percent."""
+    """Return a fraction as text in percent, with one decimal, such as "12.5%" for 0.125."""
     return f"{value:.1%}"

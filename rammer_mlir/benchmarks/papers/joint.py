@@ -1,4 +1,7 @@
-"""Run independent models in one program: RAMMER's inter-job scheduling, on the simulator."""
+"""Predict the time of one program for several independent models (RAMMER's inter-job scheduling).
+
+The times are from the simulator.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from rammer_mlir.scheduling.verifier import verify
 
 @dataclass(frozen=True)
 class Jobs:
-    """A case: models that run together on a device; a model may occur several times."""
+    """A case of the study: models that are compiled into one program for a device.
+
+    A model that occurs several times in ``models`` is executed several times.
+    """
 
     models: tuple[str, ...]
     device: str = "v100"
@@ -27,16 +33,17 @@ class Jobs:
 
     @property
     def key(self) -> str:
-        """The case's name: the models, the device, and the scale unless it is full."""
+        """The case's name: the models, the device, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{' + '.join(self.models)}, {self.device}{small}"
 
 
 def measure(jobs: Jobs) -> Record:
-    """Predict the time of a program that runs several models at once, and of each model alone.
+    """Predict the time of a program that runs several models at once, and of each model by itself.
 
-    Returns a record of milliseconds: "alone", the sum of the models' own times; "longest", the
-    largest of them; and "together", the time of the joint program.
+    Returns:
+        A record of milliseconds: "alone", the sum of the times of the models by themselves;
+        "longest", the largest of these times; and "together", the time of the joint program.
     """
     models = {name: build(name, 1, jobs.scale) for name in set(jobs.models)}
     alone = {name: _milliseconds(model, jobs) for name, model in models.items()}

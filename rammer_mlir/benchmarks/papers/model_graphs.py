@@ -21,7 +21,10 @@ def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -
 
 
 def task_graph(model: onnx.ModelProto, device: str) -> TaskGraph:
-    """Return a model's task graph (tiled rOperators on buffers) for a device's first target."""
+    """Return a model's task graph (tiled rOperators on buffers) for ``device``.
+
+    If the device has several targets, the graph is for the first.
+    """
     target = find_device(device).targets[0]
     options = check_options(target, policy="wavefront", num_veus=None, costs=device)
     return Compilation.of_model(model, options).task_graph()

@@ -1,4 +1,7 @@
-"""Define tables beyond the papers: joint models, and every policy compared with a lower bound."""
+"""Define exhibits of our own, which are not in the papers.
+
+They show programs for several models, the simulator's error, and every policy beside a lower bound.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the Markdown page of all exhibits, the figures and tables of papers and our own."""
+"""Make the Markdown page of all exhibits: figures and tables of papers, and tables of our own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page(records: Records) -> str:
 
 
 def plots(records: Records) -> list[Plot]:
-    """Return the bar charts of all figures and tables with records, in the order of the page."""
+    """Return the bar charts of all exhibits that are measured, in the order of the page."""
     every = (exhibit for exhibits in SECTIONS.values() for exhibit in exhibits)
     return [
         exhibit.plot(records)
@@ -56,7 +56,7 @@ def plots(records: Records) -> list[Plot]:
 
 
 def is_measured(exhibit: Exhibit, records: Records) -> bool:
-    """Whether all cases that a figure or table shows have records."""
+    """Whether there is a record for each full-size case of each study that an exhibit shows."""
     return all(
         records.get(study.name, case.key, {})
         for study in STUDIES
@@ -102,9 +102,9 @@ def _section(exhibit: Exhibit, records: Records) -> str:
 
 
 def _origin(exhibit: Exhibit, records: Records) -> str:
-    """Return the origin of a figure's or table's records as text.
+    """Return the origin of an exhibit's records as text: commits and dates.
 
-    It has their commits and dates; for measured times, also the processors.
+    For measured times, the text also names the processors.
     """
     found = [
         record for study in exhibit.studies for record in records.studies.get(study, {}).values()

@@ -1,4 +1,4 @@
-"""Draw the bar charts of figures and tables as SVG files."""
+"""Draw the bar charts of exhibits as SVG files."""
 
 from __future__ import annotations
 

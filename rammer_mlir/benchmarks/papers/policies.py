@@ -1,6 +1,6 @@
-"""Predict times of models by every policy on every kind of device, and a lower bound.
+"""Predict the time of models with every policy on several devices, and compute a lower bound.
 
-All times are simulated.
+All times are from the simulator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ BATCHES = (1, 16)
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case: a model on a device with ``num_veus`` vEUs; 0 for a vEU per multiprocessor."""
+    """A case of the study: a model on a device.
+
+    ``num_veus`` is the number of vEUs; 0 stands for a vEU per core of a CPU or per multiprocessor
+    of a GPU.
+    """
 
     model: str
     device: str
@@ -40,23 +44,28 @@ class Comparison:
 
     @property
     def key(self) -> str:
-        """The case's name: the model, batch size and device, and the scale unless it is full."""
+        """The case's name: the model, batch size and device, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, batch {self.batch}, {self.device_name}{small}"
 
     @property
     def device_name(self) -> str:
-        """The device's name, followed by the number of vEUs unless that is 0."""
+        """The device's name, followed by ``num_veus`` unless it is 0, such as "cpu 8"."""
         return f"{self.device} {self.num_veus}" if self.num_veus else self.device
 
 
 def measure(request: Comparison) -> Record:
-    """Predict the time of a model by each policy, with verified plans, and a lower bound.
+    """Predict the time of a model with each policy, and compute a lower bound of the time.
+
+    The plan of each policy is verified.
 
     Returns:
-        A record: "ms", the milliseconds of each policy by name; "rtasks", the number of rTasks; and
-        "bound", a lower bound in milliseconds of every schedule that is a single launch and uses
-        the rKernels of the fastest plan.
+        A record with these keys:
+
+        - "ms": the predicted milliseconds, keyed by policy.
+        - "rtasks": the number of rTasks.
+        - "bound": a lower bound in milliseconds. It holds for every schedule that is a single
+          launch and uses the rKernels of the fastest plan.
     """
     description = find_device(request.device)
     device = description.device(request.num_veus or None)

@@ -1,4 +1,4 @@
-"""Compare predicted with measured times of programs on this CPU, to get the simulator's error."""
+"""Compare predicted with measured times of programs on this CPU, to find the simulator's error."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MODELS = (
 
 @dataclass(frozen=True)
 class Programs:
-    """A case: models to predict and to run on this CPU.
+    """A case of the study: models whose times are predicted and measured on this CPU.
 
     Attributes:
         models: names of benchmark models.
-        threads: number of vEUs.
+        threads: number of vEUs, each of which is a thread.
         scale: "full", or "small" for models of reduced sizes.
         budget: seconds of timing for each model.
-        repeats: number of runs of each measurement of the CPU.
+        repeats: number of runs of each micro-benchmark that describes the CPU.
     """
 
     models: tuple[str, ...] = MODELS
@@ -38,16 +38,17 @@ class Programs:
 
     @property
     def key(self) -> str:
-        """The case's name: the number of vEUs, and the scale unless it is full."""
+        """The case's name: the number of vEUs, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.threads} vEU{small}"
 
 
 def measure(programs: Programs) -> Record:
-    """Measure this CPU, then predict and run each model.
+    """Measure a description of this CPU, then predict and measure the time of each model.
 
     Returns:
-        "programs": for each model the fields of ``Prediction``, with times in seconds.
+        A record with the key "programs": for each model the fields of ``Prediction``, with times in
+        seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "this_cpu.toml"

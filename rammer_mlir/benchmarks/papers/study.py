@@ -1,4 +1,7 @@
-"""Define studies, sets of independent cases, and measure each case in a separate process."""
+"""Define studies, sets of independent cases, and measure each case in a separate process.
+
+To measure a case means to compute its record: numbers that are measured, predicted or counted.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Case(Protocol):
 
     @property
     def key(self) -> str:
-        """The case's name, unique in the study; it identifies the case in stored results."""
+        """The case's name, unique in the study; it identifies the case in the file of records."""
         ...
 
 
@@ -33,13 +36,14 @@ _Case = TypeVar("_Case", bound=Case)
 
 @dataclass(frozen=True)
 class Study(Generic[_Case]):
-    """Cases that are measured in the same way.
+    """A set of cases that one function measures.
 
     Attributes:
         name: name of the study.
-        measure: returns the record of a case; must be importable, as it runs in other processes.
+        measure: returns the record of a case. The function must be importable, because it is called
+            in other processes.
         cases: all cases, at full size.
-        quick: small cases that tests measure again.
+        quick: small cases, which tests measure again.
         is_timed: whether records have times measured on this machine; otherwise records are the
             same on every machine.
     """
@@ -53,23 +57,23 @@ class Study(Generic[_Case]):
 
 @dataclass
 class Records:
-    """The records of all studies, by the study's name and the case's key.
+    """The records of all studies: ``studies[study name][case key]`` is a record.
 
-    A record also has the commit of the measuring code, the date, and the processor. A case that
-    could not be measured has an ``error`` instead of numbers.
+    A record has the numbers of the case, or an ``error`` if measuring failed. It also has the
+    commit of the measuring code, the date, and the processor.
     """
 
     studies: dict[str, dict[str, Record]] = field(default_factory=dict[str, "dict[str, Record]"])
 
     def get(self, study: str, key: str, default: Record) -> Record:
-        """Return the record of case ``key`` of ``study``, or ``default`` if it was not measured."""
+        """Return the record of case ``key`` of ``study``, or ``default`` if there is none."""
         return self.studies.get(study, {}).get(key, default)
 
     def of(self, study: str, key: str) -> Record:
         """Return the record of case ``key`` of ``study``.
 
         Raises:
-            OptionError: if the case was not measured.
+            OptionError: if there is no such record.
         """
         found = self.get(study, key, {})
         if not found:
@@ -77,7 +81,7 @@ class Records:
         return found
 
     def add(self, study: str, key: str, record: Record) -> None:
-        """Set the record of a case, given by its study and key."""
+        """Set or replace the record of case ``key`` of ``study``."""
         self.studies.setdefault(study, {})[key] = record
 
     def write(self, path: Path) -> None:
@@ -98,7 +102,7 @@ def read_records(path: Path) -> Records:
     """Return the records in the JSON file ``path``.
 
     Raises:
-        OptionError: if there is no such file, or it has other contents.
+        OptionError: if the file cannot be read or does not contain records.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -110,9 +114,10 @@ def read_records(path: Path) -> Records:
 def measure_all(
     work: Sequence[tuple[Study[Any], Case]], workers: int
 ) -> Iterator[tuple[Study[Any], Case, Record]]:
-    """Measure cases, ``workers`` of them concurrently; yield each with its record when it is done.
+    """Measure cases, and yield each case and its record as soon as it is measured.
 
-    Timed studies come last, sequentially, so that nothing disturbs them.
+    Up to ``workers`` cases are measured concurrently. The cases of timed studies come last, one
+    after the other, so that no other case disturbs their times.
     """
     untimed = [pair for pair in work if not pair[0].is_timed]
     with ThreadPoolExecutor(workers) as pool:

@@ -27,8 +27,8 @@ class DiagnosticPrinter:
     """Prints diagnostics on standard error.
 
     Attributes:
-        name: name of the input, shown for text without a file.
-        text: the input, whose lines are shown.
+        name: the input's name, printed as the file name of locations in the input.
+        text: the input's text, from which source lines are printed; empty for bytecode.
         color: whether to print in color; None for color only on a terminal.
         notes: whether to print notes.
         operations: whether to print MLIR's note with the operation of a diagnostic.
@@ -47,7 +47,7 @@ class DiagnosticPrinter:
             self.print([Diagnostic("note", Place(), error.what)])
 
     def print(self, found: Iterable[Diagnostic]) -> None:
-        """Print diagnostics in order on standard error, without notes that options hide."""
+        """Print diagnostics in order on standard error, except notes that attributes disable."""
         stream = sys.stderr
         for diagnostic in found:
             if self._is_shown(diagnostic):
@@ -56,8 +56,9 @@ class DiagnosticPrinter:
     def named(self, place: Place) -> Place:
         """Return ``place`` with the name of the input if its file name is ``UNNAMED``.
 
-        MLIR parses the generic form into which the readable form is converted line by line. The
-        column is therefore set to 0 if the input's line is too short to have it.
+        The input may be in the readable form. MLIR then parses its conversion to the generic form,
+        which has the same lines but other columns. A column beyond the end of the input's line
+        becomes 0.
         """
         if place.file != UNNAMED:
             return place
@@ -90,8 +91,8 @@ class DiagnosticPrinter:
     def _source(self, place: Place, is_colored: bool) -> str:
         """Return the input's line at ``place`` with a caret below the column.
 
-        Return "" if the input has no such line, or if the line is too long. The caret is colored if
-        ``is_colored``.
+        Return "" if the input has no such line, if the column is unknown, or if the line has more
+        than ``_LONGEST_LINE`` characters. The caret is colored if ``is_colored``.
         """
         lines = self.text.split("\n")
         if place.file != self.name or not place.column or not 0 < place.line <= len(lines):

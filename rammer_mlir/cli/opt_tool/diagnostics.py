@@ -34,7 +34,7 @@ class Diagnostic:
 
 
 def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
-    """Return the diagnostics that an error contains, or else a diagnostic with its message."""
+    """Return the diagnostics that an error contains, or a diagnostic with the error's text."""
     if isinstance(error, ir.MLIRError):
         return [found for info in error.error_diagnostics for found in of_info("error", info)]
     if isinstance(error, MlirError) and error.diagnostics:
@@ -45,7 +45,7 @@ def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
 
 
 def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diagnostic]:
-    """Yield ``info`` as a ``kind`` (error, warning, remark or note), then its notes."""
+    """Yield ``info`` as a diagnostic of the given kind, then its notes as diagnostics."""
     yield Diagnostic(kind, place_of(info.location), str(info.message))
     for note in info.notes:
         yield from of_info("note", note)

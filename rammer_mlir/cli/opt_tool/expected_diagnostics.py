@@ -35,14 +35,15 @@ class _Expected:
 def mismatches(
     text: str, found: Sequence[Diagnostic], *, only_expected: bool = False
 ) -> list[Diagnostic]:
-    """Compare diagnostics with the comments of the text that caused them.
+    """Return errors where diagnostics differ from those that comments of the input expect.
 
-    Notes need no expectation; all other diagnostics must be expected exactly once. In
-    ``expected-error-re``, text within ``{{...}}`` is a regular expression, and the rest is literal.
+    Notes need no comment; each other diagnostic must match exactly one comment. In
+    ``expected-error-re``, text within ``{{...}}`` is a regular expression, and the remaining text
+    is literal.
 
     Args:
         text: the input with comments.
-        found: the diagnostics.
+        found: the diagnostics that the input caused.
         only_expected: accept diagnostics that no comment expects.
 
     Returns:

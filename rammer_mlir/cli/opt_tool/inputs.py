@@ -87,10 +87,11 @@ def load_irdl(file: str, context: ir.Context) -> None:
 def parse_source(source: ModuleSource, *, implicit_module: bool) -> ir.Module:
     """Parse the text or bytecode of a module into the current context, and return the module.
 
-    If text has no top-level module operation and ``implicit_module`` is True, a module is added.
+    If text has no top-level module operation and ``implicit_module`` is True, the parser adds a
+    module operation around the text's operations.
 
     Raises:
-        AssemblyError: if text is not in the readable form of the dialect.
+        AssemblyError: if text is not in the readable form of the rtask dialect.
         MLIRError: if MLIR or a verifier refuses the module.
         OptionError: if ``implicit_module`` is False and the text has no top-level module operation.
     """
@@ -113,7 +114,7 @@ def _has_location(module: ir.Module) -> bool:
 
 
 def name_locations(module: ir.Module, name: str) -> None:
-    """Set the file name ``name`` in the locations of a module that was parsed from memory."""
+    """Set the file name ``name`` in all locations of ``module`` whose file name is ``UNNAMED``."""
 
     def rename(op: ir.Operation) -> ir.WalkResult:
         found = _named(op.location, name)
@@ -132,7 +133,7 @@ def name_locations(module: ir.Module, name: str) -> None:
 
 
 def _named(location: ir.Location, name: str) -> ir.Location | None:
-    """Return a location with ``name`` as its file name if it has none; None for other locations."""
+    """Return ``location`` with file name ``name`` instead of ``UNNAMED``; None for other files."""
     if isinstance(location, ir.FileLineColLoc) and location.filename == UNNAMED:
         return ir.Location.file(name, location.start_line, location.start_col)
     if isinstance(location, ir.NameLoc):

@@ -49,9 +49,9 @@ class Job:
         self._writer = ModuleWriter(self.options, self._name)
 
     def run(self, source: ModuleSource) -> bytes | None:
-        """Process the module ``source``; return its output, or None after an error.
+        """Parse the module ``source``, run the pipeline on it, and return the output's bytes.
 
-        Diagnostics go to standard error.
+        Diagnostics go to standard error. The result is None after an error.
         """
         options = self.options
         printer = DiagnosticPrinter(

@@ -26,8 +26,8 @@ Bindings can look up a dialect by name, but not list all dialects.
 def list_passes(passes: Sequence[type[Pass]]) -> str:
     """Return a text with a line for each pass.
 
-    ``passes``, those of this project, come first; passes of installed packages and of plug-ins
-    follow.
+    First come ``passes``, which are this project's passes, then the passes of installed packages
+    and of plug-ins.
     """
     return "\n".join(
         [
@@ -56,7 +56,7 @@ def _options(kind: type[Pass]) -> str:
 
 
 def list_dialects() -> str:
-    """Return the names of the dialects that inputs may use."""
+    """Return a line of text with the names of all dialects that inputs may use."""
     context = ir.Context()
     dialects.register(context)
     found = ["rtask"]

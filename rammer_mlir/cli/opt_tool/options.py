@@ -17,7 +17,7 @@ BARE_VALUES = {"split-input-file": SPLIT_MARKER, "verify-diagnostics": "all"}
 
 
 def opt_parser() -> ArgumentParser:
-    """Return the parser of all options except passes."""
+    """Return the parser of all options of ``rammer-opt``, except the flags that name passes."""
     parser = ArgumentParser(
         prog="rammer-opt",
         description="Run passes on MLIR text, bytecode or an ONNX model.",

@@ -19,16 +19,20 @@ from rammer_mlir.lowering.llvm.translation import to_llvm_ir
 
 @dataclass(frozen=True)
 class ModuleWriter:
-    """Writes modules in the form that the options request; ``name`` is the input's name."""
+    """Writes modules as the options request: as text, bytecode, LLVM IR or object code.
+
+    Attributes:
+        options: the options of the command line.
+        name: the name of the tool's input, printed as the file name of locations.
+    """
 
     options: argparse.Namespace
     name: str
 
     def text(self, module: ir.Module, *, is_verified: bool = False) -> str:
-        """Return the module as text, in the form that the options request.
+        """Return the module as MLIR text, printed as the options request.
 
-        ``is_verified`` says that the module is known to be valid, so that MLIR does not verify it
-        again.
+        If ``is_verified`` is True, MLIR does not verify the module before printing.
         """
         options = self.options
         shows_locations = options.mlir_print_debuginfo or options.mlir_pretty_debuginfo
@@ -72,7 +76,7 @@ class ModuleWriter:
 
 
 def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
-    """Return a module's bytecode, of MLIR's newest format version if ``version`` is None.
+    """Return a module's bytecode in format version ``version``, or in MLIR's newest for None.
 
     Raises:
         OptionError: if the version is unknown.
@@ -87,9 +91,9 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 
 
 def reproducible_text(module: ir.Module, name: str) -> str:
-    """Return a module as text with its locations, in a form that can be parsed again.
+    """Return a module as text with its locations, which MLIR can parse again.
 
-    ``name`` is the name of the input; it becomes the file name of locations that have none.
+    ``name`` is the name of the tool's input. It replaces the file name ``UNNAMED`` in locations.
     """
     name_locations(module, name)
     return dialects.get_asm(module, enable_debug_info=True)
@@ -98,8 +102,8 @@ def reproducible_text(module: ir.Module, name: str) -> str:
 def check_roundtrip(module: ir.Module, new_context: Callable[[], ir.Context]) -> None:
     """Check that parsing the module's text and bytecode gives the same module.
 
-    ``new_context`` creates a context for parsing the text, and another for parsing the bytecode:
-    in the module's own context, resources would be renamed.
+    ``new_context`` creates a context; the text and the bytecode are each parsed in a new context,
+    because MLIR would rename resources in the context of ``module``.
 
     Raises:
         PassError: with the first line that differs.

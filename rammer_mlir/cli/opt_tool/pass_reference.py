@@ -23,7 +23,10 @@ Section = tuple[str, str, Sequence[type[Pass]]]
 
 
 def pass_reference(sections: Sequence[Section]) -> str:
-    """Return the reference of passes, section by section."""
+    """Return the reference of the passes in Markdown.
+
+    Each section has a table of its passes, then a text for each pass.
+    """
     lines = [_HEAD]
     for title, folder, passes in sections:
         lines += [f"## {title}", "| pass | effect |\n| --- | --- |"]

@@ -23,7 +23,8 @@ from rammer_mlir.scheduling.device_costs import Device
 class _Graphs:
     """Translates a region to a JSON graph that the engine ``name`` runs as a single rTask.
 
-    With the option ``threads=all``, no other rTask runs at the same time.
+    With the option ``threads=all``, the engine uses a thread per vEU, and no other rTask runs at
+    the same time.
     """
 
     name: ClassVar[str]
@@ -43,7 +44,10 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates; others cost less than a call."""
+        """Return whether a region has multiply-accumulates.
+
+        The call of the engine would cost more than a region without multiply-accumulates.
+        """
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:
@@ -70,7 +74,7 @@ class NumPyGraphs(_Graphs):
 
 
 class OnnxRuntimeGraphs(_Graphs):
-    """Translates regions to JSON graphs for ONNX Runtime, by default run on a vEU's thread."""
+    """Translates regions to JSON graphs, which ONNX Runtime runs, by default on a vEU's thread."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
@@ -80,7 +84,7 @@ class OnnxRuntimeGraphs(_Graphs):
 
 
 class OpenVinoGraphs(_Graphs):
-    """Translates regions to JSON graphs for OpenVINO, by default run on a vEU's thread."""
+    """Translates regions to JSON graphs, which OpenVINO runs, by default on a vEU's thread."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)
@@ -89,7 +93,7 @@ class OpenVinoGraphs(_Graphs):
     )
 
     def supports(self, reading: Reading) -> bool:
-        """Return whether graphs can express an operation that has no operand of type f16."""
+        """Return whether graphs can express an operation; False if any of its tensors is f16."""
         # OpenVINO would compute f16 in another type.
         operands = (*reading.inputs, reading.output)
         return super().supports(reading) and all(o.element_type != "f16" for o in operands)

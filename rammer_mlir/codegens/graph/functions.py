@@ -38,7 +38,7 @@ CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
 
 
 def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
-    """Append a conversion of tensor ``value`` to ``element_type``; return the name of its result.
+    """Append a conversion of tensor ``value`` to ``element_type``; return the result's name.
 
     The result is named ``out``, or gets a generated name if ``out`` is empty.
 
@@ -57,20 +57,20 @@ def write_function(
     parameters: Mapping[str, float],
     inputs: Sequence[str],
 ) -> str:
-    """Append the operators of an element-wise function; its inputs must broadcast.
+    """Append the operators of an element-wise function to a graph; return the result's name.
 
     Args:
         writer: the graph under construction.
         kind: the kind of the reading, such as ``relu`` or ``elementwise``.
-        expression: expression tree of the function; input number i is ``inputs[i]``.
+        expression: expression tree of the function; its leaf ``Input(i)`` is ``inputs[i]``.
         parameters: floating-point attributes of the reading, such as ``alpha``, by name.
-        inputs: names of the input tensors in the graph.
+        inputs: names of the input tensors in the graph; their shapes must broadcast.
 
     Returns:
         The name of the result.
 
     Raises:
-        NotExpressibleError: if a function in the expression has no operator.
+        NotExpressibleError: if graphs have no operator for a function in ``expression``.
     """
     if kind == "quantize" and "scale" in parameters:
         scale, zero = writer.number(parameters["scale"]), writer.number(parameters["zero"], "i8")

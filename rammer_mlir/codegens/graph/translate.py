@@ -76,9 +76,10 @@ def is_expressible(reading: Reading) -> bool:
 
 
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
-    """Append the operators that compute an operation to a graph.
+    """Append to a graph the operators that compute the operation ``reading``.
 
-    ``name_of`` returns the name in the graph of each operand and of the result.
+    ``name_of`` maps a tensor value of the IR, an operand or the result, to its tensor's name in the
+    graph.
 
     Raises:
         NotExpressibleError: if graphs cannot express the operation.
@@ -106,8 +107,8 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
 def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
     """Return the name of an operand's tensor in the graph.
 
-    A splat constant is not an input of the region: for it, append a scalar constant and an operator
-    that broadcasts it, and return the name of the result.
+    If the operand is a splat constant, which is not an input of the region, append a scalar
+    constant and an operator that broadcasts the scalar, and return the broadcast tensor's name.
     """
     number = splat_of(operand)
     if number is None:
@@ -174,7 +175,10 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Return whether a reading is a product or convolution from i8 to i32, or from f16 to f32."""
+    """Return whether an operation is a matmul or convolution that widens its operands' type.
+
+    The operands are i8 and the result is i32, or the operands are f16 and the result is f32.
+    """
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
@@ -184,10 +188,11 @@ def _multiply(
     writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
     **attributes: Value,
 ) -> str:  # fmt: skip
-    """Append a matmul or convolution of the two tensors ``factors``; return the name of its result.
+    """Append a matmul or convolution of the tensors ``factors``; return the result's name.
 
-    Tensors of i8 use operator ``op`` with the suffix ``Integer``; f16 is converted to f32 first.
-    The result is named ``out``, or gets a generated name if ``out`` is empty.
+    ``op`` is the ONNX operator for f32. For i8, the suffix ``Integer`` is added to ``op``; f16
+    tensors are first converted to f32. The result is named ``out``, or gets a generated name if
+    ``out`` is empty.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":
@@ -284,9 +289,9 @@ def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str]
 
 
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
-    """Append transposes and reshapes that make inputs broadcast to the result's shape.
+    """Append transposes and reshapes after which inputs broadcast to the result's shape.
 
-    Return the name of each result. The reshapes insert dimensions of size 1.
+    Return the names of the aligned inputs. The reshapes insert dimensions of size 1.
     """
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)

@@ -42,7 +42,7 @@ def _layer() -> Pattern:
 class Host:
     """Forms a region of each contraction with its element-wise consumers, and generates no code.
 
-    Regions without code are compiled by the host: they exist to be rewritten by quantization.
+    The host compiles regions without code. The regions exist so that quantization can rewrite them.
     """
 
     name: ClassVar[str] = HOST
@@ -52,12 +52,12 @@ class Host:
         return [CompositePattern("host.layer", _layer())]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation is a contraction, or has an operand whose elements are not f32."""
+        """Whether an operation is a contraction, or has an operand or result that is not f32."""
         is_f32 = all(o.element_type == "f32" for o in (*reading.inputs, reading.output))
         return reading.kind in _CONTRACTIONS or not is_f32
 
     def limits(self) -> Limits:
-        """Return the limit of a region: a single layer."""
+        """Return the limit of a region: one match of the pattern, or one other operation."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
@@ -65,5 +65,5 @@ class Host:
         return facts.macs > 0
 
     def version(self) -> str:
-        """Return an empty version, since the code depends on this project alone."""
+        """Return "" as the version, because regions depend on no foreign library."""
         return ""

@@ -1,1 +1,1 @@
-"""Compiles regions with IREE: a region becomes an object, its workgroups become rTasks."""
+"""Compiles regions to object files with IREE; a region's workgroups are grouped into rTasks."""

@@ -96,7 +96,7 @@ class Call:
     Attributes:
         query: name of the function that returns the library with the dispatch function.
         workgroups: number of workgroups along x, y and z.
-        bindings: for each buffer binding of the dispatch, the number of the region's operand.
+        bindings: for each buffer binding of the dispatch, the index of the region's operand.
         num_bytes: size in bytes of each operand of the region, inputs first.
     """
 

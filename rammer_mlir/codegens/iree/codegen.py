@@ -39,7 +39,7 @@ class Iree:
 
     Each region becomes a dispatch function, whose workgroups are grouped into rTasks; IREE's
     runtime is not needed. The host computes regions that IREE would compile to several dispatches
-    or with transient buffers. Equal regions are compiled once in a process.
+    or with transient buffers. A process compiles equal regions only once.
     """
 
     name: ClassVar[str] = "iree"
@@ -70,7 +70,7 @@ class Iree:
         return VERSION
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return patterns of operations with element-wise neighbours that become one dispatch."""
+        """Return patterns of an operation and element-wise neighbours that IREE fuses."""
         return PATTERNS
 
     def supports(self, reading: Reading) -> bool:
@@ -85,7 +85,7 @@ class Iree:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region is more than element-wise functions, which the host fuses."""
+        """Return whether any operation of a region is not element-wise; the host fuses those."""
         return has_main_operation(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:
@@ -101,7 +101,7 @@ class Iree:
                 list(pool.map(self._compiled, missing))
 
     def generate(self, region: Region) -> RegionCode | None:
-        """Return a region's objects; None if IREE cannot compile it to a single dispatch."""
+        """Return a region's object files; None if IREE cannot compile it to a single dispatch."""
         program = program_of(region)
         made = _NO_TENSORS if program is None else self._compiled(program)
         if isinstance(made, str):
@@ -127,7 +127,7 @@ class Iree:
 
 
 def _key(program: Program) -> str:
-    """Return a hash of all that affects a program's code: text, target, flags, compiler version."""
+    """Return a hash of a program's text, target and flags, and of the compiler's version."""
     flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

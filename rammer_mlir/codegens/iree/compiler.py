@@ -63,7 +63,7 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
 def compile_text(
     text: str, machine: Machine, flags: Sequence[str], seconds: float
 ) -> Compiled | str:
-    """Return the object file of a module; the reason as text if IREE does not compile it in time.
+    """Return the object file of a module; a message if IREE fails or exceeds the time limit.
 
     Args:
         text: MLIR text of the module.
@@ -102,6 +102,6 @@ def compile_text(
 
 
 def _first_error(text: str) -> str:
-    """Return the first line with an error, cut to 200 characters, of the compiler's messages."""
+    """Return the first line with "error:" in the compiler's messages, cut to 200 characters."""
     lines = text.strip().splitlines() or ["no message"]
     return next((line for line in lines if "error:" in line), lines[0]).strip()[:200]

@@ -27,7 +27,7 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of a program's only dispatch; None if the program does anything else.
+    """Return the call of a program's only dispatch; None if the program has other commands.
 
     Args:
         text: MLIR text of IREE's ``hal`` phase.
@@ -66,15 +66,15 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
 
 
 def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
-    """Return the number of the operand of each buffer binding, in the order of the bindings.
+    """Return the operand's index for each buffer binding, in the order of the bindings.
 
     Args:
         listing: the bindings, each on its own line of MLIR text.
         part: text of the function that contains the bindings.
-        known: numbers of the operands by their SSA names in the function.
+        known: indices of the operands by their SSA names in the function.
 
     Returns:
-        The numbers, or None if an operand is unknown or bound from an offset above 0.
+        The indices, or None if an operand is unknown or bound from an offset above 0.
     """
     zeros = {name for name, value in _CONSTANT.findall(part) if int(value) == 0}
     found = _BINDING.findall(listing)

@@ -45,7 +45,7 @@ def machine_of(target: str) -> Machine:
     """Return the processor of a target ``cpu`` (this machine's processor) or ``cpu:NAME``.
 
     Raises:
-        TargetError: if the target is not a CPU; objects can be linked for CPUs only.
+        TargetError: if the target is not a CPU: only CPU programs can link IREE's objects.
     """
     _, _, name = target.partition(":")
     if "object" not in forms_for(target):
@@ -56,7 +56,7 @@ def machine_of(target: str) -> Machine:
 
 
 def make_object(program: Program, symbol: str) -> ObjectCode | str:
-    """Return the objects of a region; the reason as text if it does not become a single dispatch.
+    """Return a region's objects; a message if IREE does not make a single, working dispatch.
 
     ``symbol`` is the name of the adapter's function, which runs an rTask.
     """
@@ -77,10 +77,10 @@ def make_object(program: Program, symbol: str) -> ObjectCode | str:
 
 
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
-    """Return the rTasks of a region; None if its function returns an error status when probed.
+    """Return the rTasks of a region; None if the dispatch returns an error status when probed.
 
-    ``library`` is the object file with the dispatch function. Boxes are found by running the
-    function on this machine; a region for which that is impossible has a single rTask.
+    ``library`` is the object file with the dispatch function. Running it on this machine finds the
+    boxes; a region has a single rTask if it cannot be run here.
     """
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
@@ -103,8 +103,8 @@ def _runs_here(target: str) -> bool:
 def _runner(address: int, program: Program, failed: list[int]) -> Run:
     """Return a function that runs a workgroup on random inputs and a given output array.
 
-    ``address`` is that of an adapter whose rTasks are single workgroups. Each nonzero status is
-    appended to ``failed``.
+    ``address`` is the address of an adapter function that runs a workgroup per rTask. The function
+    appends each nonzero status to ``failed``.
     """
     inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
     pointers = [ctypes.c_void_p] * (len(inputs) + 1)

@@ -64,8 +64,8 @@ def efficiency(readings: Iterable[Reading]) -> float:
 def _is_one_dispatch(match: Match) -> bool:
     """Return whether IREE compiles the operations of a match to a single dispatch.
 
-    It does if it supports the operations and those after the main operation keep its result's
-    shape.
+    IREE must support each operation, and each operation after the main operation must keep the
+    shape of the main result.
     """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape

@@ -2,10 +2,10 @@
 
 The first rTask along each axis runs alone on an output filled with a byte pattern; the elements
 that change suggest a grid of boxes. The grid is then proven by running all rTasks, in order and in
-reverse: no element of an rTask's box may change before it runs, and all must have changed
-afterwards. The boxes are disjoint and cover the output, so that a write outside of an rTask's own
-box is detected in one of the two orders. Two byte patterns are used, since a computed element may
-equal one of them.
+reverse: an rTask must change every element of its box, and no rTask that runs earlier may change
+any of them. The boxes are disjoint and cover the output, so one of the two orders detects a write
+outside of an rTask's box. The probes use two byte patterns, because a computed element may equal
+one pattern.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Tiles:
 def find_tiles(
     run: Run, workgroups: Sequence[int], outputs: Sequence[NDArray[np.generic]]
 ) -> Tiles:
-    """Return the preferred grouping with proven boxes; a single rTask if no grouping is proven.
+    """Return the preferred rTasks with proven boxes; one rTask if no boxes can be proven.
 
     Args:
-        run: called with the number of a workgroup and an output array; runs the workgroup.
+        run: called with the index of a workgroup and an output array; runs the workgroup.
         workgroups: number of workgroups along each axis, the fastest axis first.
         outputs: two arrays of the output's shape, which are overwritten.
     """
@@ -66,10 +66,10 @@ def find_tiles(
 
 
 def _groupings(workgroups: Sequence[int]) -> list[int]:
-    """Return candidate numbers of workgroups per rTask, the preferred number first.
+    """Return candidate counts of workgroups per rTask, the preferred count first.
 
-    Numbers that give at most ``_MOST_RTASKS`` rTasks come first, in ascending order, then numbers
-    that give more rTasks, in descending order. All workgroups in one rTask are not a candidate.
+    Counts that give at most ``_MOST_RTASKS`` rTasks come first, in ascending order, then counts
+    that give more rTasks, in descending order. A single rTask of all workgroups is not a candidate.
     """
     total, inner = prod(workgroups), 1
     found: set[int] = set()
@@ -97,7 +97,7 @@ class _Grid:
     strides: tuple[int, ...]
 
     def part(self, rtask: int) -> Part:
-        """Return the box of an rTask as slices; NumPy clips them at the output's border."""
+        """Return the box of an rTask as slices; NumPy clips the slices at the output's border."""
         digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
         starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
         return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
@@ -115,11 +115,11 @@ class _Grid:
 class _Probe:
     """Finds by experiment which elements of an output each rTask writes.
 
-    It runs rTasks on two arrays of the output, filled with different byte patterns: an element that
-    no longer has the pattern in one of the arrays was written.
+    The probe runs rTasks on two arrays of the output, filled with different byte patterns. An rTask
+    has written an element that differs from the pattern in at least one array.
 
     Attributes:
-        run: runs the workgroup of a given number on a given output array.
+        run: runs the workgroup of a given index on a given output array.
         each: number of workgroups of an rTask.
         count: number of rTasks.
         outputs: the two arrays, which are overwritten.
@@ -133,8 +133,8 @@ class _Probe:
     def hypothesis(self) -> _Grid | None:
         """Return the grid of boxes that the rTasks probably write; None if they write no grid.
 
-        It is derived from the boxes that the first rTask along each axis writes, and not yet
-        proven.
+        The grid is derived from the boxes that the first rTask along each axis writes, and is not
+        yet proven.
         """
         shape = self.outputs[0].shape
         first = self._box_of(0)

@@ -38,7 +38,7 @@ class Tensor:
         return aligned_bytes(self.num_bytes).view(self.dtype).reshape(self.shape)
 
     def random(self, seed: int) -> NDArray[np.generic]:
-        """Return small, mostly distinct random numbers, aligned to a cache line."""
+        """Return an array with small, mostly distinct random numbers, aligned to a cache line."""
         numbers = np.random.default_rng(seed).standard_normal(4093)
         found = self.array()
         found[...] = np.resize(numbers if self.dtype.kind == "f" else numbers * 16, self.shape)
@@ -66,7 +66,7 @@ class Program:
     seconds: float = SECONDS
 
     def text(self, name: str) -> str:
-        """Return the MLIR module, with its function called ``name``."""
+        """Return the text of the MLIR module, in which the function is called ``name``."""
         return self.lines.replace(f"@{_NAME}(", f"@{name}(", 1)
 
 
@@ -90,10 +90,10 @@ def program_of(region: Region) -> Program | None:
 
 
 def _with_outputs(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
-    """Add arguments to a function, one for each of its results, into which IREE writes them.
+    """Add an argument for each result of a function; IREE writes the result into the argument.
 
     Returns:
-        The types of the inputs, and those of the results.
+        The types of the inputs, and the types of the results.
     """
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     inputs, outputs = list(kind.inputs), list(kind.results)

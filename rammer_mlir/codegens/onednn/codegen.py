@@ -70,8 +70,8 @@ class OneDnn:
     """Compiles f32 convolutions, products, poolings and element-wise functions to oneDNN 3.2 calls.
 
     The batch of a region is divided into equal parts, each computed by an rTask. An rTask runs only
-    on the thread of its vEU, unless the user requests more threads. Intermediate results have the
-    layouts that the library prefers. Weights are packed when the region's state is opened.
+    on the thread of its vEU, unless the option ``threads`` is above 1. Intermediate results have
+    the layouts that the library prefers. Weights are packed when the region's state is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -111,7 +111,7 @@ class OneDnn:
         return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Whether an operation outside of all patterns becomes a primitive of its own.
+        """Whether the library has a primitive for an operation outside of all pattern matches.
 
         False for convolutions and products, which the library computes only as matches of patterns.
         """
@@ -125,7 +125,7 @@ class OneDnn:
         return Limits(operations=64)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return True for every region; the policy chooses by cost."""
+        """Return True for every region; a later search by predicted time drops slow regions."""
         return True
 
     def missing(self) -> str | None:
@@ -157,9 +157,9 @@ class OneDnn:
         )
 
     def layouts(self, region: Region) -> Layouts:
-        """Return the inputs and outputs to store in blocks of 16 channels: f32 images.
+        """Choose the inputs and outputs (f32 images) to store in blocks of 16 channels.
 
-        An image is chosen if that reduces the bytes which rTasks copy between layouts.
+        An image is chosen if blocks reduce the bytes that rTasks copy between layouts.
 
         Raises:
             RammerError: if the library is missing, or has another version.
@@ -182,14 +182,14 @@ class OneDnn:
     def converted_bytes(self, region: Region) -> int:
         """Return how many bytes of inputs and outputs a run of the region copies between layouts.
 
-        It is 0 if the library cannot compute the region.
+        Return 0 if the library cannot compute the region.
         """
         asked = _table_and_needs(region)
         return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 
 
 def code_for(options: Mapping[str, Value]) -> TableCode:
-    """Return the C code for the users' ``options``; each value but the default becomes a macro."""
+    """Return the C code for the users' ``options``; each non-default value becomes a macro."""
     threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
     lines = f"#define THREADS {threads}\n" if threads != 1 else ""
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
@@ -198,15 +198,15 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
 def _table_and_needs(
     region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
 ) -> tuple[Table, Needs] | None:
-    """Return a region's table of primitives, and the memory that an rTask needs.
+    """Return a region's table of primitives, and the bytes of memory that an rTask needs.
 
     The function chooses the number of rTasks in the table; the C code reports the needed memory.
     Return None if the library cannot compute the region.
 
     Args:
         region: region with any layouts.
-        in_blocks: more inputs and outputs to store in blocked layouts, in addition to those that
-            have such layouts in ``region``: row-major shapes by buffer number, as in ``table_of``.
+        in_blocks: inputs and outputs that are treated as blocked although ``region`` stores them
+            row-major: row-major shapes by buffer index, as in ``table_of``.
 
     Raises:
         RammerError: if the library is missing, or has another version.

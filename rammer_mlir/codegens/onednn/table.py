@@ -46,9 +46,9 @@ _SECOND, _NEXT_POST = 2, 32768
 
 
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
-    """Return a region's values and primitives as 64-bit integers, in the order of the C code.
+    """Return a region's values and primitives as 64-bit integers, in the C code's format.
 
-    ``scratch_bytes`` is the scratch memory per rTask; 0 while it is not known.
+    ``scratch_bytes`` is the bytes of scratch memory per rTask; 0 while unknown.
     """
     rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
     rows += [word for node in table.nodes for word in _node_words(node)]
@@ -87,7 +87,7 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return a primitive's operand number ``place`` as the integers of C's ``struct operand``."""
+    """Return a primitive's operand of index ``place`` as the integers of C's ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]

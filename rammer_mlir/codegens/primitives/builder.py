@@ -57,12 +57,15 @@ MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
-    """Return the values and primitives of a region; results of reshapes are views, not primitives.
+    """Return the table of a region's values and primitives.
+
+    A reshape gets no primitive: its result is a view of its operand.
 
     Args:
         region: region with any layouts.
-        in_blocks: more inputs and outputs to store in blocks of 16 channels, in addition to those
-            of ``region`` that already are: row-major shapes by buffer number, inputs first.
+        in_blocks: inputs and outputs that are treated as stored in blocks of 16 channels although
+            ``region`` stores them row-major: their row-major shapes by buffer index. Buffers are
+            the inputs, then the outputs.
 
     Raises:
         NotExpressibleError: if an operation has no primitive.
@@ -95,8 +98,11 @@ def is_expressible(readings: Sequence[Reading]) -> bool:
 class _Builder:
     """Builds the primitive of an operation of a region.
 
-    The sizes and strides by which the primitive accesses each tensor are added to ``values``, the
-    views of the whole region. ``is_alone`` tells that the region has no other primitive.
+    Attributes:
+        values: collects the views of the whole region; the builder adds the view (sizes and
+            strides) by which the primitive accesses each tensor.
+        operation: the operation.
+        is_alone: whether the region has no other primitive.
     """
 
     values: RegionValues
@@ -145,9 +151,10 @@ class _Builder:
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
     def _with_steps(self, node: Node, readings: Sequence[Reading]) -> Node:
-        """Return the node with the element-wise functions after it as a bias or post operations.
+        """Return ``node`` with the element-wise functions that follow it fused into it.
 
-        ``readings`` has the reading of the node, then those of the functions, in order.
+        Each function becomes a bias or a post operation. ``readings`` has the reading of the node,
+        then the readings of the functions, in order.
 
         Raises NotExpressibleError for more than ``MOST_POSTS`` post operations.
         """
@@ -163,11 +170,11 @@ class _Builder:
         return node
 
     def _with_operand(self, node: Node, main: Reading, step: Step) -> Node:
-        """Add a function of the node's result and a second tensor to the node, and return the node.
+        """Fuse a function of the node's result and a second tensor into the node; return it.
 
-        ``step`` is the function. It becomes the bias of a contraction if it adds a vector along the
-        channels and no other function precedes it, otherwise a binary post operation. ``main`` is
-        the reading of the node.
+        ``step`` is the function, ``main`` is the reading of the node. The function becomes the bias
+        of a contraction if it adds a vector along the channels and no other function precedes it.
+        Any other function becomes a binary post operation.
         """
         post = binary_function(step.reading, is_first=step.is_first)
         assert step.other is not None
@@ -212,8 +219,8 @@ class _Builder:
     def product(self, reading: Reading) -> Node:
         """Return the node of a matrix product.
 
-        Its second operand is packed when the region is opened, except in the composite
-        ``onednn.product``, where it is no constant.
+        The second operand is packed when the region is opened. In the composite ``onednn.product``,
+        the second operand is no constant, and is not packed.
         """
         left, right = reading.inputs
         src = self._read(Role.SOURCE, left, _matrix(reading, 0), Layout.PLAIN)
@@ -272,7 +279,10 @@ class _Builder:
         return Node(Kind.SOFTMAX, operands, Function("softmax"), axes[0])
 
     def pool(self, reading: Reading) -> Node:
-        """Return the node of a pooling; a sum over windows becomes a scaled average pooling.
+        """Return the node of a pooling.
+
+        A sum over windows becomes an average pooling whose result is multiplied by the window's
+        size.
 
         Raises NotExpressibleError for dilated windows.
         """
@@ -304,9 +314,9 @@ class _Builder:
         return Node(Kind.REDUCTION, rows, Function(reading.kind))
 
     def concatenation(self, reading: Reading) -> Node:
-        """Return the node of a concatenation of at most ``MOST_MAIN - 1`` tensors.
+        """Return the node of a concatenation.
 
-        Raises NotExpressibleError for more.
+        Raises NotExpressibleError for more than ``MOST_MAIN - 1`` tensors.
         """
         axis = reading.attributes["axis"]
         assert isinstance(axis, int)
@@ -347,9 +357,10 @@ def are_repetitions(readings: Sequence[Reading]) -> bool:
 
 
 def _is_repetition(broadcast: Reading, reshape: Reading) -> bool:
-    """Whether a broadcast adds dimensions after spatial ones, and a reshape collapses them.
+    """Whether a broadcast and a reshape of its result repeat elements along spatial axes.
 
-    For example ``NCHW -> NCHrWs -> NC(Hr)(Ws)``.
+    The broadcast inserts dimensions after spatial axes; the reshape collapses each inserted
+    dimension into the preceding axis. For example ``NCHW -> NCHrWs -> NC(Hr)(Ws)``.
     """
     shape, whole = broadcast.inputs[0].shape, broadcast.output.shape
     (places,) = indexing_of(broadcast)
@@ -391,9 +402,10 @@ def _check_rank(view: View) -> None:
 
 
 def _matrix(product: Reading, place: int) -> View:
-    """Return the view of operand 0 or 1 (``place``) of a product as batch, rows, columns.
+    """Return operand ``place`` (0 or 1) of a matrix product as a view [batch, rows, columns].
 
-    A transposed operand has its last two dimensions exchanged.
+    For a transposed operand, the view exchanges the last two dimensions. A plain matrix has no
+    batch.
     """
     view, rank = dense(product.inputs[place].shape), product.inputs[place].rank
     order = [*range(rank - 2), rank - 1, rank - 2]

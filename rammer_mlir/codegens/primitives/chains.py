@@ -19,10 +19,10 @@ class Step:
 
     Attributes:
         reading: reading of the operation.
-        other: its operand that is not the previous result; None for a unary operation.
+        other: the operand that is not the previous operation's result; None for a unary operation.
         places: for each dimension of ``other``, the dimension of the result that it matches; -1 for
             a dimension of size 1 that matches none.
-        is_first: whether the previous result is the first operand.
+        is_first: whether the previous operation's result is the first operand.
     """
 
     reading: Reading
@@ -32,7 +32,9 @@ class Step:
 
 
 def steps_after(readings: Sequence[Reading]) -> tuple[Step, ...]:
-    """Return all readings but the first as steps; each reads the result of the previous reading.
+    """Return a ``Step`` for each reading but the first, which is the main operation.
+
+    Each reading must read the result of the previous reading.
 
     Raises:
         NotExpressibleError: if a reading is not an element-wise function of one or two operands.

@@ -1,7 +1,7 @@
 """Reorders the axes of a convolution's operands to the order that libraries expect.
 
-The order is groups, filters, channels, spatial axes; each operand has some of these. No data is
-moved: the results are views.
+The order is groups, filters, channels, spatial axes; an operand may lack some of these axes. No
+data is moved: the results are views.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def channel_letters(conv: Reading) -> str:
 def image_view(conv: Reading, *, is_output: bool = False) -> View:
     """Return a view of a convolution's input with the axes batch, channels, spatial axes.
 
-    The axis of groups, if any, is collapsed with that of channels; images of a single channel may
-    lack the latter. With ``is_output``, the view is of the convolution's result instead.
+    With ``is_output``, return such a view of the convolution's result. If the image has an axis of
+    groups, it is collapsed with the axis of channels. If an image of a single channel has no axis
+    of channels, an axis of size 1 is added.
 
     Raises:
         NotExpressibleError: if the layout of an image has the channels after the spatial axes.
@@ -67,11 +68,11 @@ def image_view(conv: Reading, *, is_output: bool = False) -> View:
 
 
 def standard_image_axes(conv: Reading, places: Iterable[int], image: Tensor) -> Dims:
-    """Convert axes of an image to their numbers in the order batch, channels, spatial axes.
+    """Return the indices of image axes in the order batch, channels, spatial axes.
 
-    ``places`` are the axes; ``image`` is the input or the result of a convolution. If the image has
-    a single channel and no axis of channels, the number of each spatial axis is increased by 1. A
-    negative place stands for no axis, and is returned as it is.
+    ``image`` is the input or the result of a convolution, ``places`` are indices of its axes. If
+    the image has a single channel and no axis of channels, the index of each spatial axis is
+    increased by 1. Negative indices, which stand for no axis, are returned unchanged.
     """
     is_lacking = image.rank == len(cast("Dims", conv.attributes["kernel"])) + 1
     return tuple(place + 1 if is_lacking and place > 0 else place for place in places)
@@ -95,11 +96,13 @@ def weight_view(conv: Reading) -> View:
 
 
 def check_windows(reading: Reading) -> None:
-    """Check that as many windows as fit into the padded input are computed along each spatial axis.
+    """Check that a convolution or pooling has as many windows as fit into the padded input.
+
+    The check counts windows along each spatial axis.
 
     Raises:
-        NotExpressibleError: if another number of windows is computed, or the channels of an image
-            are after its spatial axes.
+        NotExpressibleError: if the count of windows differs, or the layout of an image has the
+            channels after the spatial axes.
     """
     spatial_letters(reading)
     names = ("kernel", "strides", "dilations", "pads")

@@ -28,10 +28,12 @@ class Kind(IntEnum):
 
 
 class Layout(IntEnum):
-    """Layout of an operand.
+    """Layout in which a primitive accesses an operand.
 
-    ``NOW`` is the layout that the value has already, ``ANY`` a layout that the library chooses,
-    ``PLAIN`` row-major, and ``PACKED`` the library's layout of constant weights.
+    - ``NOW``: the layout that the value already has.
+    - ``ANY``: a layout that the library chooses.
+    - ``PLAIN``: row-major.
+    - ``PACKED``: the library's layout of constant weights.
     """
 
     NOW = 0
@@ -43,8 +45,9 @@ class Layout(IntEnum):
 class Role(IntEnum):
     """Role of an operand in its primitive.
 
-    ``WEIGHTS`` is also the second operand of binary primitives, ``PART`` an input of a
-    concatenation, and ``POST`` the second operand of a binary post operation.
+    - ``WEIGHTS``: weights, or the second operand of a binary primitive.
+    - ``PART``: an input of a concatenation.
+    - ``POST``: the second operand of a binary post operation.
     """
 
     RESULT = 0
@@ -59,8 +62,8 @@ class Role(IntEnum):
 class Function:
     """The function of a primitive: an element-wise function, a pooling or a reduction.
 
-    ``name`` is its name; ``alpha`` and ``beta`` are its parameters, in the order of the reading's
-    attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is
+    ``alpha`` and ``beta`` are the function's parameters, in the order in which the reading has them
+    as attributes. ``linear`` is ``alpha * x + beta``, ``power`` is ``x ** alpha``, ``clip`` is
     ``min(max(x, alpha), beta)``.
     """
 
@@ -74,10 +77,10 @@ class Operand:
     """An operand of a primitive.
 
     Attributes:
-        role: its role in the primitive.
-        value: index of its value in ``Table.values``.
-        layout: the layout in which the primitive accesses it.
-        is_whole: whether every rTask reads all of it, not only a part of the batch.
+        role: the operand's role in the primitive.
+        value: index of the operand's value in ``Table.values``.
+        layout: the layout in which the primitive accesses the operand.
+        is_whole: whether every rTask reads the whole operand, not only a part of the batch.
     """
 
     role: Role
@@ -88,10 +91,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of a convolution or pooling; each field has a number for each spatial axis.
+    """Windows of a convolution or pooling; each field has an element per spatial axis.
 
-    A dilation of 0 means adjacent elements. ``low`` and ``high`` are the padding before and after
-    the data.
+    A dilation of 0 means adjacent elements. ``low`` and ``high`` are the padding, in elements,
+    before and after the data.
     """
 
     strides: Dims = ()
@@ -114,10 +117,10 @@ class Node:
         kind: kind of the primitive.
         operands: the result at index 0, the input at 1; weights or a second input at 2, a bias at
             3.
-        function: the function that it computes, for kinds with several functions.
+        function: the primitive's function, for kinds with several functions.
         axis: axis of softmax and concatenations.
         windows: windows of convolutions and poolings.
-        posts: post operations: element-wise functions of its result, in order.
+        posts: post operations: element-wise functions of the primitive's result, in order.
         read: second operands of the binary post operations, in order.
     """
 
@@ -158,7 +161,7 @@ class Table:
 
     @property
     def is_packed(self) -> bool:
-        """Whether any operand of the primitives is packed weights."""
+        """Whether any operand of the primitives has the layout ``PACKED``."""
         return any(each.layout == Layout.PACKED for each in self.operands)
 
     @cached_property
@@ -179,7 +182,7 @@ class Table:
         return first.pop() if is_apart else 1
 
     def split_buffers(self) -> set[int]:
-        """Return the numbers of the buffers of which each rTask accesses a contiguous part.
+        """Return the indices of the buffers that are split: each rTask accesses a contiguous part.
 
         The set is empty if there is a single rTask.
         """

@@ -21,8 +21,9 @@ class Value:
 
     Attributes:
         view: sizes and strides.
-        buffer: number of the region's input or output, inputs first; -1 for an intermediate result.
-        source: index of the value whose memory this value shares as another view; -1 for none.
+        buffer: index of the region's input or output, inputs first; -1 for an intermediate result,
+            and for a view of another value.
+        source: index of the value of which this value is another view; -1 if it is no such view.
         in_blocks: whether the buffer is stored in blocks of 16 channels along dimension 1.
     """
 
@@ -36,12 +37,14 @@ class Value:
 class RegionValues:
     """Collects the views of a region's tensors as primitives read and write them.
 
+    Tensors have indices in the region; buffers are the inputs, then the outputs.
+
     Attributes:
         num_inputs: number of the region's inputs.
-        results: numbers, in the region, of the tensors that the region returns.
-        shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer number.
-        renamed: for each reshape, pack and unpack, which compute nothing: maps the number of the
-            result to the number of the operand.
+        results: tensor indices of the values that the region returns.
+        shapes: row-major shapes of the inputs and outputs in blocked layouts, by buffer index.
+        renamed: maps the result of each reshape, pack and unpack to its operand, by tensor indices,
+            because no primitive computes such a result.
         values: the views, in the order of their first access.
     """
 
@@ -59,8 +62,8 @@ class RegionValues:
 
         Args:
             region: region with any layouts.
-            in_blocks: more inputs and outputs in blocked layouts, in addition to those that have
-                such layouts in ``region``: row-major shapes by buffer number.
+            in_blocks: inputs and outputs that are treated as blocked although ``region`` stores
+                them row-major: row-major shapes by buffer index.
         """
         renamed = {
             operation.outputs[0]: operation.inputs[0]
@@ -133,7 +136,7 @@ def is_renamed(operation: RegionOperation) -> bool:
 def blocked_shapes(region: Region) -> dict[int, Dims]:
     """Return the row-major shapes of a region's inputs and outputs in blocked layouts.
 
-    The keys are buffer numbers, inputs first.
+    The keys are buffer indices: the inputs, then the outputs.
     """
     found: dict[int, Dims] = {}
     for operation in region.operations:
@@ -153,8 +156,8 @@ def blocked_shapes(region: Region) -> dict[int, Dims]:
 def blockable(region: Region) -> dict[int, Dims]:
     """Return the shapes of the inputs and outputs that may be stored in blocks of 16 channels.
 
-    These are f32 images whose channels are a multiple of 16. The keys are buffer numbers, inputs
-    first.
+    Such a tensor is an f32 image whose number of channels is a multiple of 16. The keys are buffer
+    indices: the inputs, then the outputs.
     """
     kinds = map(ir.RankedTensorType, (*region.inputs, *region.outputs))
     return {

@@ -29,10 +29,10 @@ class View:
         return View(*(tuple(sizes[dim] for dim in order) for sizes in (self.dims, self.strides)))
 
     def spread(self, places: Sequence[int], rank: int) -> View:
-        """Return a view of ``rank`` dimensions, in which dimension i of this view is ``places[i]``.
+        """Return a view of rank ``rank`` in which dimension i of this view becomes ``places[i]``.
 
-        All other dimensions have size 1. Dimensions with a negative place are dropped; they must
-        have size 1.
+        All other dimensions of the result have size 1. Dimensions with a negative place are
+        dropped; they must have size 1.
 
         Raises:
             NotExpressibleError: if two dimensions have the same place.

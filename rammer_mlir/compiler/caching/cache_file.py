@@ -114,7 +114,7 @@ class CacheFile:
                 database.close()
 
     def find(self, level: str, key: str) -> Entry | None:
-        """Return a level's entry of a key, or None if there is none; update its time of use."""
+        """Return the entry with ``key`` in ``level``, or None; mark the entry as recently used."""
         return self.find_all(level, (key,)).get(key)
 
     def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
@@ -164,10 +164,10 @@ class CacheFile:
         return self._keep(level, sum(map(len, contents.values())), rows)
 
     def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
-        """Write database rows, by key, in one transaction; return whether it succeeded.
+        """Write database rows, by key, in one transaction; return whether this succeeded.
 
-        Rows of the same level and keys are replaced. ``size`` is the total size of the rows in
-        bytes.
+        Existing rows of the same level and keys are replaced. ``size`` is the total size of the
+        rows in bytes.
         """
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
@@ -202,9 +202,10 @@ class CacheFile:
         self._with_database(write, None)
 
     def nearest(self, level: str, parts: Parts) -> Parts | None:
-        """Return the key parts of the recent entry of a level that agrees with most of ``parts``.
+        """Return the key components of the entry whose key is most similar to ``parts``.
 
-        Return None if the level has no entry.
+        Only the most recently used entries in ``level`` are compared. Similarity is the count of
+        equal components. Return None if the level has no entry.
         """
 
         def read(database: sqlite3.Connection) -> Parts | None:
@@ -257,7 +258,7 @@ class CacheFile:
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        """Yield the connection of ``kept_open``, or a new one that is closed afterwards."""
+        """Yield the connection shared by ``kept_open``; else a new one, and close it afterwards."""
         thread = get_ident()
         if thread not in self._kept_open:
             with closing(self._opened()) as database:

@@ -151,8 +151,8 @@ def compiler_digest() -> str:
 def source_files(package: Path) -> list[Path]:
     """Return the files in a package's folder that affect compiled programs, in order.
 
-    These are code, IR and device descriptions, whatever their suffixes, except benchmarks and
-    tools.
+    Code, IR and device descriptions affect programs. Benchmarks, command-line tools and bytecode do
+    not.
     """
     units = (unit for unit in sorted(package.iterdir()) if unit.name not in _NO_COMPILER)
     # ``rglob`` does not follow links to folders below its start, so iterate over the units first.

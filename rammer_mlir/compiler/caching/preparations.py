@@ -1,9 +1,10 @@
 """Finds a cached program without preparing the model again: the cache level of preparations.
 
 Preparation infers shapes, folds constants and decomposes operators; it takes far longer than
-loading a cached program. The key is the canonical form of the loaded model, without names and
-values of weights. An entry names the program's entry in the next level, and describes how the names
-and weights of the prepared model follow from those of the loaded model.
+loading a cached program. The key is the canonical form of the loaded model, which contains no
+names, and no values of weights. An entry contains the program's key in the cache level of programs.
+The entry also describes how to get the prepared model's names and weights from the loaded model's
+names and weights.
 """
 
 from __future__ import annotations
@@ -52,10 +53,13 @@ whole name.
 
 
 class ProgramLookup:
-    """The lookup of a model's program: first by the loaded model, then by the prepared one."""
+    """Looks for a model's program in the cache: before the model is prepared, and afterwards."""
 
     def __init__(self, programs: ProgramCache, source: Model, given: Given) -> None:
-        """Compute the key of the loaded model ``source``, specialized for ``given``."""
+        """Compute the key of the loaded model ``source``.
+
+        ``given`` has the input shapes and values for which the model is specialized.
+        """
         self._begin = time.perf_counter()
         self._programs, self._file = programs, programs.file
         self._key = self._prepared_key = self._prepared = None
@@ -70,7 +74,10 @@ class ProgramLookup:
             self._key = ProgramKey(graph, parts)
 
     def find(self) -> Executable | None:
-        """Return the cached program of the loaded model, or None if this level does not have it."""
+        """Return the cached program of the loaded model.
+
+        Return None if no entry leads from the loaded model to a cached program.
+        """
         if self._key is None:
             return None
         with self._file.kept_open():
@@ -102,7 +109,10 @@ class ProgramLookup:
         return self._timed(self._programs.find_by_digest(kept.program, kept.form, replacement))
 
     def find_prepared(self, prepared: Model) -> Executable | None:
-        """Return the cached program of the prepared model; None if it has to be compiled."""
+        """Return the cached program of the prepared model; None if it has to be compiled.
+
+        If the program is found, store an entry that leads from the loaded model to this program.
+        """
         self._prepared = prepared
         self._prepared_key = self._programs.key(prepared)
         if self._prepared_key is None:
@@ -113,18 +123,18 @@ class ProgramLookup:
         return found
 
     def keep(self, made: CompiledModel, recipes: Mapping[int, Recipe]) -> None:
-        """Store a compiled program, and its model's preparation.
+        """Store the compiled program ``made``, and an entry that leads from the loaded model to it.
 
-        ``recipes`` has the recipe of each weight, by argument number of the entry function.
+        ``recipes`` has the recipe of each weight, by argument index of the entry function.
         """
         key = self._prepared_key
         if key is not None and self._programs.keep(key, made, recipes):
             self._keep_preparation()
 
     def _timed(self, found: Executable | None) -> Executable | None:
-        """Add the seconds that preceded the program's own lookup to the statistics of ``found``.
+        """Add the seconds before the lookup of the program to its statistics; return ``found``.
 
-        Return ``found``, which may be None.
+        ``found`` is the program, or None if it is not in the cache.
         """
         if found is not None:
             spent = found.stats["seconds"]
@@ -149,14 +159,15 @@ class ProgramLookup:
 
 @dataclass(frozen=True)
 class _Preparation:
-    """The content of an entry.
+    """The content of an entry: how to get a prepared model from a loaded model.
 
     Attributes:
-        program: digest of the program's key in its level.
+        program: digest of the program's key in the cache level of programs.
         form: ``form_digest`` of the prepared model's canonical form.
-        read: SHA-256 of each weight whose values determine the prepared model, by number.
-        weights: weights of the prepared model, in canonical order: the number of a weight of the
-            loaded model, or an array that follows from the form and from the weights in ``read``.
+        read: SHA-256 of each weight whose values preparation reads, by the weight's index in the
+            loaded model.
+        weights: weights of the prepared model, in canonical order: the index of an unchanged weight
+            of the loaded model, or an array that preparation computed.
         names: names of weights, of nodes, and of inputs and outputs, in canonical order.
     """
 
@@ -170,9 +181,9 @@ class _Preparation:
     def of(
         program: ProgramKey, graph: CanonicalGraph, given: Sequence[Array], prepared: Model
     ) -> _Preparation | str:
-        """Return a description of how a prepared model follows from a loaded model.
+        """Return a description of how to get the model ``prepared`` from the loaded model.
 
-        Return the reason as text if that cannot be described.
+        If there is no such description, return the reason as text.
 
         Args:
             program: key of the program of ``prepared``.
@@ -219,9 +230,10 @@ class _Preparation:
         return _Preparation(program.digest, form, digests, weights, (first, second, third))
 
     def changed(self, graph: CanonicalGraph, given: Sequence[Array]) -> str | None:
-        """Return the name of a weight in ``read`` whose values have changed; None if there is none.
+        """Return the name of a weight in ``read`` whose values differ from those of this entry.
 
-        ``graph`` is a loaded model's canonical graph, and ``given`` has its weights.
+        Return None if no values differ. ``graph`` is a loaded model's canonical graph, and
+        ``given`` has the loaded model's weights.
         """
         for number, digest in self.read.items():
             if _digest(given[number]) != digest:
@@ -229,9 +241,10 @@ class _Preparation:
         return None
 
     def replacement(self, graph: CanonicalGraph, given: Sequence[Array]) -> Replacement:
-        """Return weights and names of the prepared form of a loaded model.
+        """Return the weights and names that a loaded model has after preparation.
 
-        ``graph`` is the loaded model's canonical graph, and ``given`` has its weights.
+        ``graph`` is the loaded model's canonical graph, and ``given`` has the loaded model's
+        weights.
         """
         before = _names(graph)
         weights, nodes, interface = (
@@ -242,7 +255,7 @@ class _Preparation:
         return Replacement(arrays, nodes, (*interface, *weights))
 
     def to_json(self) -> Mapping[str, object]:
-        """Return the entry's content for JSON."""
+        """Return the entry as an object for JSON."""
         weights = [each if isinstance(each, int) else array_to_json(each) for each in self.weights]
         return {
             "program": self.program,
@@ -254,7 +267,7 @@ class _Preparation:
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> _Preparation:
-        """Return the content that ``to_json`` returned as ``found``."""
+        """Return the entry that is stored as ``found``, a result of ``to_json``."""
         weights = [
             each if isinstance(each, int) else array_from_json(each) for each in found["weights"]
         ]
@@ -272,7 +285,7 @@ def _is_equal(one: Array, other: Array) -> bool:
 
 
 def _by_position(given: Given, source: Model) -> Given | None:
-    """Return ``given`` with the positions of the inputs, as text, instead of their names.
+    """Return ``given`` with each input's name replaced by the input's index, as text.
 
     Return None if ``given`` names a value that is not an input.
     """
@@ -289,9 +302,10 @@ def _digest(array: Array) -> str:
 
 
 def _names(graph: CanonicalGraph) -> tuple[str, ...]:
-    """Return all names of a loaded model in an order that depends on its canonical form only.
+    """Return all names of a loaded model, in an order that only its canonical form determines.
 
-    Inputs and outputs come first, so that their names have precedence over equal ones.
+    Names may be repeated. Inputs and outputs come first, because ``_sources_of`` uses the first of
+    equal names.
     """
     return (
         *graph.interface, *graph.weights, *graph.literals, *graph.nodes, *graph.results
@@ -299,9 +313,9 @@ def _names(graph: CanonicalGraph) -> tuple[str, ...]:
 
 
 def _sources_of(names: Iterable[str], before: Sequence[str]) -> list[_NameSource]:
-    """Return, for each name, the longest name in ``before`` that it begins with, and the rest.
+    """Split each of ``names`` into its longest prefix that is in ``before``, and a suffix.
 
-    Preparation derives names by appending text to those of the loaded model.
+    Preparation makes a name by appending a suffix to a name of the loaded model.
     """
     numbers: dict[str, int] = {}
     for number, name in enumerate(before):

@@ -1,8 +1,9 @@
 """Shares programs between models that differ only in weights and names: a level of the cache.
 
-The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
-caches transformations by a hash of the expression). A hit is confirmed by comparing the forms; then
-the weights of the new model are packed by the recipes of the cached program.
+The key is a hash of the prepared model's canonical form, which contains no values of weights (Dali,
+section 3.3, caches transformations by a hash of the expression). At a hit, the canonical forms of
+the two models are compared too. Then the weights of the new model are packed by the recipes of the
+cached program.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class ProgramKey:
     """The key of a prepared model in the cache level of programs.
 
     Attributes:
-        graph: the canonical form of the model, which has no values of weights.
+        graph: the canonical form of the model, which contains no values of weights.
         parts: named components of the key.
     """
 
@@ -56,7 +57,7 @@ class ProgramKey:
 
     @property
     def digest(self) -> str:
-        """The digest that is the key of the program in the cache."""
+        """The SHA-256 of the key's components; the cache finds the program by this digest."""
         return digest_of(self.parts)
 
 
@@ -65,9 +66,9 @@ class Replacement:
     """The weights and names of a model for which a cached program is reused.
 
     Attributes:
-        weights: weights of the prepared model, in the order of its canonical graph.
-        nodes: names of its nodes, in that order.
-        values: names of its inputs, then of its outputs, then of its weights.
+        weights: weights of the prepared model, in the order of the model's canonical graph.
+        nodes: names of the nodes, in the order of the canonical graph.
+        values: names of the inputs, then of the outputs, then of the weights.
     """
 
     weights: Sequence[Array]
@@ -82,25 +83,25 @@ class Replacement:
 
 
 class ProgramCache:
-    """The cache level that finds programs by the canonical graph of a model, without weights."""
+    """The cache level of programs, which ignores the values of a model's weights."""
 
     def __init__(
         self, file: CacheFile, options: CheckedOptions, compiler: Parts, worth: float
     ) -> None:
-        """Use a cache file for compilations that take at least ``worth`` seconds.
+        """Use a cache file for programs that took at least ``worth`` seconds to compile.
 
-        ``compiler`` are the components of keys that do not depend on the model.
+        ``compiler`` has the components of a key that do not depend on the model.
         """
         self.file, self.options, self.compiler = file, options, compiler
         self._worth = worth
 
     @property
     def stores(self) -> bool:
-        """Whether this level stores programs: only those for a CPU without external code."""
+        """Whether this level stores programs: only programs for a CPU without code generators."""
         return self.options.backend.repacks_weights and not self.options.offload
 
     def key(self, model: Model) -> ProgramKey | None:
-        """Return the key of a prepared model; None if this level never stores its program."""
+        """Return the key of a prepared model; None if this level does not store programs."""
         if not self.stores:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
@@ -109,23 +110,23 @@ class ProgramCache:
         return ProgramKey(graph, {**sections, **self.compiler})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
-        """Return the cached program of ``key`` with the weights and names of ``model``.
+        """Find the cached program of ``key``, and return it for the weights and names of ``model``.
 
-        Return None if the cache has no valid program of this key.
+        Return None if the cache has no valid program with this key.
         """
         form, new = key.graph.form, Replacement.of_prepared(key.graph, model)
         # Compare the whole form, since the key is only a hash.
         return self._find(key.digest, lambda kept: kept == form, new, key.parts)
 
     def find_by_digest(self, digest: str, form: str, replacement: Replacement) -> Executable | None:
-        """Return the cached program of a key with the weights and names of another model.
+        """Find the cached program of a key, and return it for the weights and names of a new model.
 
-        Return None if the cache has no valid program of this key.
+        Return None if the cache has no valid program with this key.
 
         Args:
             digest: the digest of the program's key.
-            form: ``form_digest`` of the canonical form of the prepared model.
-            replacement: the weights and names of the other model.
+            form: ``form_digest`` of the new model's canonical form after preparation.
+            replacement: the weights and names of the new model.
         """
         return self._find(digest, lambda kept: form_digest(kept) == form, replacement)
 
@@ -136,14 +137,15 @@ class ProgramCache:
         replacement: Replacement,
         parts: Parts | None = None,
     ) -> Executable | None:
-        """Return the cached program of a key with other weights and names; None if there is none.
+        """Find the cached program of a key, and return it for the weights and names of a new model.
 
-        A damaged entry is removed, and counts as missing.
+        Return None if there is no such program. A damaged entry is removed, and counts as missing.
 
         Args:
             digest: the digest of the program's key.
-            is_form: called with a canonical form; returns whether it is that of the model.
-            replacement: the model's weights and names.
+            is_form: tells whether the cached program's canonical form is also that of the new
+                model.
+            replacement: the weights and names of the new model.
             parts: the components of the key, for the log message of a miss.
         """
         begin = time.perf_counter()
@@ -169,12 +171,12 @@ class ProgramCache:
     def keep(
         self, key: ProgramKey, executable: CompiledModel, recipes: Mapping[int, Recipe]
     ) -> bool:
-        """Store a program without its weights, if it took at least ``worth`` seconds to compile.
+        """Store a program without its weights, if compiling it took at least ``worth`` seconds.
 
-        Return whether it was stored.
+        Return whether the program was stored.
 
-        ``recipes`` has the recipe of each weight, by argument number of the entry function. When
-        the program is reused for another model, they pack the weights of that model.
+        ``recipes`` has the recipe of each weight, by argument index of the entry function. When the
+        program is reused for another model, these recipes pack the weights of that model.
         """
         seconds = sum(executable.stats["seconds"].values())
         if seconds < self._worth:
@@ -199,7 +201,7 @@ class ProgramCache:
 
 
 def form_digest(form: bytes) -> str:
-    """Return the digest by which an entry of another level identifies a canonical form."""
+    """Return the SHA-256 of a canonical form in hex, to which preparations refer."""
     return sha256(form).hexdigest()
 
 
@@ -228,7 +230,7 @@ def _without_weights(
 def replayed(kept: Artifact, new: Replacement) -> Artifact:
     """Return the cached program ``kept`` with the weights and names ``new``.
 
-    Raise ValueError if the packed weights have another total size in bytes than those of ``kept``.
+    Raise ValueError if the packed weights of ``new`` and of ``kept`` differ in total bytes.
     """
     stats = dict(kept.stats)
     replay = stats.pop(_REPLAY)
@@ -256,10 +258,9 @@ def replayed(kept: Artifact, new: Replacement) -> Artifact:
 
 
 def _with_interface(signature: Signature, names: Sequence[str]) -> Signature:
-    """Return a signature with other names.
+    """Return ``signature`` with renamed inputs and outputs.
 
-    ``names`` begins with the new names of the inputs, then those of the outputs; the rest is
-    ignored.
+    ``names`` has the new names: inputs first, then outputs. Further names are ignored.
     """
     specs = (*signature.inputs, *signature.outputs)
     renamed = [replace(spec, name=name) for spec, name in zip(specs, names, strict=False)]
@@ -279,7 +280,10 @@ def _with_names(program: Program, names: Mapping[str, str]) -> Program:
 
 
 def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
-    """Return ``proof`` with renamed values; ``names`` maps old to new names, without quotes."""
+    """Return ``proof`` with renamed values; ``names`` maps old names to new names.
+
+    ``proof`` contains names in quotes, ``names`` does not.
+    """
     quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
 
     def renamed(value: ValuePlace) -> ValuePlace:

@@ -1,6 +1,6 @@
 """Caches the object code of rKernels, keyed by loop structure and shared by all models.
 
-Of rKernels with equal loops, shapes and element types, only the first is compiled for a processor
+rKernels with equal loops, shapes and element types are compiled only once for the same processor
 (Dali, section 3.3, caches generated kernels by a hash of the expression).
 """
 
@@ -32,14 +32,14 @@ class RKernelCache:
     """
 
     def __init__(self, file: CacheFile | None) -> None:
-        """Store the cache file; None to cache objects in memory only."""
+        """Use ``file`` as the cache file; if it is None, cache object files in memory only."""
         self._file = file
         self._objects: OrderedDict[str, bytes] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
     def find(self, identities: Sequence[str]) -> dict[str, bytes]:
-        """Return the cached object files by the identity of the rKernel.
+        """Return the cached object files of rKernels, by the identity of the rKernel.
 
         rKernels that are not in the cache are left out.
         """
@@ -57,10 +57,10 @@ class RKernelCache:
         return found
 
     def keep(self, objects: Mapping[str, bytes], seconds: float) -> None:
-        """Store object files by the identity of the rKernel, in memory and in the cache file.
+        """Store the object files of rKernels, by the identity of the rKernel.
 
-        ``seconds`` is the processor time in which all of them were compiled; after less than
-        ``WORTH_SECONDS``, they are stored in memory only.
+        ``seconds`` is the total processor time of their compilation. From ``WORTH_SECONDS`` on, the
+        object files are stored in memory and in the cache file; below, in memory only.
         """
         self._keep_in_memory(objects)
         if self._file is not None and seconds >= WORTH_SECONDS:

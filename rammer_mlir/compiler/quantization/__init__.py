@@ -1,1 +1,1 @@
-"""Quantizes regions to 8 or 16 bits, by calibration runs and selection by noise."""
+"""Quantizes regions to 8 or 16 bits: calibrates ranges, measures noise, and decides per region."""

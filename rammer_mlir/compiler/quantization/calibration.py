@@ -30,14 +30,15 @@ NOT_FINITE = Range(nan, nan)
 
 @dataclass(frozen=True)
 class Calibration:
-    """An f32 program whose regions are observed on all samples.
+    """A compiled f32 program that also outputs the values of its regions, with all samples.
 
     Attributes:
-        observer: has the samples, and compiles programs.
-        program: the compiled program, with f32 regions and their values as additional outputs.
-        regions: for each call of a region, in order, its taps: which inputs and outputs of
-            ``program`` have the values of the region.
-        names: the model's input names by the entry function's argument numbers.
+        observer: contains the samples, and compiles programs.
+        program: the compiled program, with f32 regions and with values of regions as additional
+            outputs.
+        regions: the taps of each call of a region, in the order of the calls. A tap is an input or
+            output of ``program`` at which a value of the region is observed.
+        names: the model's input names by the entry function's argument indices.
     """
 
     observer: Observer
@@ -46,17 +47,18 @@ class Calibration:
     names: Mapping[int, str]
 
     def values(self) -> Iterator[ObservedValues]:
-        """Run ``program`` on each sample in turn; yield the values observed for the sample."""
+        """Run ``program`` on each sample, in order; yield the values observed for the sample."""
         for feeds in self.observer.feeds:
             yield ObservedValues(feeds, self.program.run(feeds), self.names)
 
     def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
-        """Return, for each region, the ranges of the two factors of each of its contractions.
+        """Return the ranges of the factors of all contractions: a list of pairs for each region.
 
-        The range of a factor that is a weight is None.
+        A pair has the ranges of a contraction's two factors. The range is None for a weight.
 
         Args:
-            method: how ranges are chosen: ``minmax``, ``percentile`` or ``entropy``.
+            method: how to choose a range from the observed values: ``minmax``, ``percentile`` or
+                ``entropy``.
         """
         used = [tap for each in self.regions for pair in each.factors for tap in pair if tap]
         histograms = {tap: Histogram() for tap in used}
@@ -73,7 +75,7 @@ class Calibration:
     def _visit(
         self, histograms: Mapping[Tap, Histogram], record: Callable[[Histogram, Array], None]
     ) -> None:
-        """Call ``record`` for each sample and each tap, with the tap's histogram and value."""
+        """Call ``record`` with each tap's histogram and with the tap's value, for each sample."""
         for values in self.values():
             for tap, histogram in histograms.items():
                 record(histogram, values.of(tap))
@@ -83,10 +85,12 @@ class Calibration:
     ) -> list[float]:
         """Return the signal-to-noise ratio in dB, against f32, of each variant in ``chosen``.
 
-        ``chosen`` has pairs: a quantized variant, and the taps of its f32 region in ``program``.
+        ``chosen`` has pairs: a quantized variant in ``module``, and the taps of its f32 region in
+        ``program``.
 
-        The ratio divides the sum of squares of the f32 results by that of the differences, over all
-        results and samples. A second program computes only the quantized variants in ``module``.
+        The ratio divides the sum of squares of the f32 results by the sum of squares of the errors,
+        over all results and samples. The quantized results come from another compiled program,
+        which computes only the quantized variants.
         """
         if not chosen:
             return []
@@ -107,12 +111,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ObservedValues:
-    """The observed values of one sample.
+    """The values observed for one sample.
 
     Attributes:
         feeds: the model's inputs by name.
-        outputs: the outputs of the observed program, by number.
-        names: the model's input names by the entry function's argument numbers.
+        outputs: the outputs of the observed program, by output index.
+        names: the model's input names by the entry function's argument indices.
     """
 
     feeds: Mapping[str, Array]
@@ -120,7 +124,7 @@ class ObservedValues:
     names: Mapping[int, str]
 
     def of(self, tap: Tap) -> Array:
-        """Return the array that the sample has at a tap: an input or an output."""
+        """Return the value at a tap, which is an input or an output of the observed program."""
         return self.feeds[self.names[tap.number]] if tap.is_input else self.outputs[tap.number]
 
 
@@ -128,12 +132,12 @@ class ObservedValues:
 def calibration(
     module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array], observer: Observer
 ) -> Generator[Calibration]:
-    """Compile a copy of a program whose regions can be observed; yield it as a ``Calibration``.
+    """Compile a copy of ``module`` that outputs the values of its regions; yield a ``Calibration``.
 
     Args:
         module: the program after the outlining of regions; not modified.
         codegens: names of the code generators whose regions are observed.
-        arrays: the weights by the entry function's argument numbers.
+        arrays: the weights by the entry function's argument indices.
         observer: runs the copy.
     """
     copy = copy_module(module)
@@ -149,7 +153,7 @@ def _range(histogram: Histogram, method: str) -> Range:
 
 
 def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
-    """Return the names of the model's inputs by the entry function's argument numbers."""
+    """Return the names of the model's inputs by the entry function's argument indices."""
     attributes = argument_attributes(entry_function(module))
     numbers = (number for number, given in enumerate(attributes) if CONSTANT not in given)
     return {n: spec.name for n, spec in zip(numbers, observer.inputs, strict=True)}

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class RegionDecision:
-    """The decision about a call of a region.
+    """The decision whether a call of a region is quantized.
 
     Attributes:
         title: the names of the region's function and of the model's node that calls it.
-        bits: bits of its contractions; 32 if it stays f32.
-        decibels: signal-to-noise ratio of the quantization, on the calibration data; None if not
+        bits: bits of the elements that the region's contractions read; 32 if the region stays f32.
+        decibels: signal-to-noise ratio of the quantized region on the calibration data; None if not
             measured.
-        reason: why the region stays f32; empty if it is quantized.
+        reason: why the region stays f32; empty if the region is quantized.
     """
 
     title: str
@@ -32,17 +32,17 @@ class RegionDecision:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """The decisions about all regions, in the order of their calls."""
+    """The decisions about all calls of regions, in the order of the calls."""
 
     regions: tuple[RegionDecision, ...]
 
     def stats(self) -> list[dict[str, object]]:
-        """Return the decisions in a form for JSON."""
+        """Return the decisions as objects for JSON."""
         return [asdict(each) for each in self.regions]
 
     @property
     def summary(self) -> str:
-        """The decisions as lines of the program's summary."""
+        """The section of the program's summary that lists the decisions, as lines of text."""
         kept = sum(not each.reason for each in self.regions)
         head = f"quantized        {kept} of {len(self.regions)} regions"
         return "\n".join([head, *(f"  {each.line}" for each in self.regions)])

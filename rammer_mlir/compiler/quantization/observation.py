@@ -37,7 +37,7 @@ class Observations:
 
     Attributes:
         executable: the program.
-        names: names of its outputs.
+        names: names of the program's outputs.
     """
 
     executable: CompiledModel
@@ -57,7 +57,7 @@ class Observer:
         inputs: inputs of the model.
         feeds: for each sample, arrays by the inputs' names.
         constants: the model's weights by name.
-        num_veus: number of vEUs of the programs.
+        num_veus: count of vEUs for which the programs are compiled.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -69,7 +69,9 @@ class Observer:
     def observe(
         self, module: ir.Module, more: Sequence[TensorSpec] = ()
     ) -> Generator[Observations]:
-        """Compile a program in which the host computes all regions; yield it.
+        """Compile ``module`` with all regions inlined, and yield the compiled program.
+
+        The compiler's own rKernels then compute all regions, instead of code generators.
 
         Args:
             module: the program after the outlining of regions; modified.
@@ -99,7 +101,7 @@ def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
 
 
 def spec_of(name: str, value: ir.Value) -> TensorSpec:
-    """Return the spec of a tensor value: ``name``, and the shape and dtype of its type."""
+    """Return a spec with the name ``name``, and with shape and dtype of the tensor ``value``."""
     kind = ir.RankedTensorType(value.type)
     return TensorSpec(name, tuple(kind.shape), _dtype(kind))
 

@@ -1,4 +1,4 @@
-"""Quantizes a program's regions: observes values, chooses ranges, rewrites, measures noise."""
+"""Quantizes a program's regions: calibrates ranges, adds quantized variants, measures the noise."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Quantization:
     Attributes:
         codegens: names of the code generators whose regions are quantized.
         precision: 8 or 16 bits, with scales from calibration or from the data of each run.
-        method: choice of ranges: ``minmax``, ``percentile`` or ``entropy``.
-        bound: least signal-to-noise ratio of a region, in decibels.
+        method: how to choose the range of a tensor: ``minmax``, ``percentile`` or ``entropy``.
+        bound: minimal signal-to-noise ratio of a quantized region, in decibels.
     """
 
     codegens: tuple[str, ...]
@@ -47,8 +47,8 @@ class Quantization:
         """Check the settings.
 
         Raises:
-            OptionError: if bits are not 8 or 16, ranges are dynamic with 16 bits, the bound is not
-                finite, or the method is unknown.
+            OptionError: if ``precision`` has other than 8 or 16 bits or is dynamic with 16 bits,
+                ``bound`` is not finite, or ``method`` is unknown.
         """
         bits = self.precision.bits
         if bits not in (8, 16):
@@ -63,7 +63,7 @@ class Quantization:
         check_method(self.method)
 
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
-        """Quantize the regions whose signal-to-noise ratio stays at least ``bound``.
+        """Quantize the regions that keep a signal-to-noise ratio of at least ``bound``.
 
         Returns the decisions about all regions.
 
@@ -100,15 +100,15 @@ class Quantization:
         reasons: list[str],
         arrays: Mapping[int, Array],
     ) -> list[Candidate | None]:
-        """Add a quantized variant to the module for each call whose entry of ``reasons`` is empty.
+        """Add a quantized variant to ``module`` for each call that ``reasons`` does not exclude.
 
         Args:
             module: the module, modified.
             calls: the calls of regions.
-            ranges: the ranges of the factors, for each call.
-            reasons: why each call stays f32, empty for a call to quantize; modified: reasons of the
-                code generator for refusing a variant are added.
-            arrays: the weights by the entry function's argument numbers.
+            ranges: for each call, the ranges of the factors of its contractions.
+            reasons: for each call, why it stays f32; empty for a call to quantize. If the code
+                generator refuses a variant, the reason is stored here.
+            arrays: the weights by the entry function's argument indices.
 
         Returns:
             The variant for each call; None for a call that stays f32.
@@ -126,9 +126,9 @@ class Quantization:
         return found
 
     def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
-        """Return the decision about a region with a quantized variant, and apply it.
+        """Decide whether a quantized variant replaces its region; apply and return the decision.
 
-        The variant is used if its signal-to-noise ratio ``decibels`` meets the bound.
+        The variant is used if its signal-to-noise ratio ``decibels`` is at least ``bound``.
         """
         title = candidate.call.title
         if decibels >= self.bound:
@@ -145,7 +145,7 @@ def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization
 
 
 def _obstacle(ranges: Sequence[FactorRanges]) -> str:
-    """Return the reason why a region cannot be quantized; "" if it can."""
+    """Return the reason why a region cannot be quantized; "" if the region can be quantized."""
     if not ranges:
         return "it has no product or convolution of f32"
     if any(found is not None and isnan(found.low) for pair in ranges for found in pair):
@@ -154,7 +154,7 @@ def _obstacle(ranges: Sequence[FactorRanges]) -> str:
 
 
 def _unsupported(candidate: Candidate) -> str:
-    """Return the reason why the code generator refuses a quantized region; "" if it accepts."""
+    """Return why the code generator refuses a quantized region; "" if it supports the region."""
     codegen = CODEGENS.get(candidate.call.codegen)
     for reading in candidate.changed_readings():
         if isinstance(reading, str):

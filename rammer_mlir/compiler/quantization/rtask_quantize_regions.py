@@ -28,13 +28,16 @@ class QuantizeRegions(Pass):
     """Compute contractions of regions in 8 or 16 bits; inputs and results of regions stay f32.
 
     The pass runs after the outlining of regions. It compiles the program and runs it on the samples
-    in ``calibration``, an ``.npz`` file with an array for each input: first to observe the operands
-    of contractions, from which ``method`` (minmax, percentile, entropy) chooses ranges, then to
-    compare each quantized region with its f32 variant. A region whose signal-to-noise ratio is
-    below ``bound`` decibels, or that its code generator does not support, stays f32; standard error
-    reports it. With 8 bits, weights have a scale for each channel, other tensors a scale and a zero
-    point; with ``dynamic``, these come from the data of each run. With 16 bits, contractions read
-    f16, or bf16 if values exceed the range of f16, and accumulate in f32.
+    in ``calibration``, an ``.npz`` file with an array for each input. The first runs observe the
+    operands of contractions, and ``method`` (minmax, percentile, entropy) chooses a range for each
+    operand. Further runs compare each quantized region with its f32 variant. A region stays f32 if
+    its signal-to-noise ratio is below ``bound`` decibels, or if its code generator does not support
+    the quantized region. The decision about each region is reported on standard error.
+
+    With 8 bits, a weight has a scale for each channel, and another tensor has a single scale and a
+    zero point. With ``dynamic``, the scale and the zero point are computed from the data of each
+    run. With 16 bits, contractions read f16, or bf16 if a value exceeds the range of f16, and
+    accumulate in f32.
     """
 
     name: ClassVar[str] = "rtask-quantize-regions"
@@ -47,7 +50,7 @@ class QuantizeRegions(Pass):
     dynamic: bool = False
 
     def run(self, module: ir.Module) -> None:
-        """Quantize regions, and report the decision about each on standard error.
+        """Quantize regions, and report the decision about each region on standard error.
 
         Raises:
             OptionError: if ``codegens`` or ``calibration`` is empty, or an option is invalid.

@@ -20,12 +20,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Samples:
-    """Arrays by the names of a model's inputs; each contains all samples.
+    """Calibration data: an array for each of a model's inputs, by the input's name.
 
     Attributes:
-        arrays: the arrays. An array has the shape ``[samples, *shape]`` if ``shape`` is that of the
-            input; or it is the concatenation of all samples along the input's first dimension, as
-            of batches.
+        arrays: the arrays, each with the values of its input in all samples. For an input of shape
+            ``shape``, an array has the shape ``[samples, *shape]``; or the array is a concatenation
+            of all samples along the input's first dimension.
         digest: identifies the arrays in cache keys.
     """
 
@@ -50,11 +50,11 @@ class Samples:
         return Samples(arrays, _digest(arrays))
 
     def feeds(self, inputs: Sequence[TensorSpec]) -> list[dict[str, Array]]:
-        """Return the model's inputs for each sample.
+        """Return the model's inputs by name, for each sample.
 
         Raises:
-            InputError: if an array is missing or has another shape or dtype, or if arrays have
-                different numbers of samples.
+            InputError: if there is no sample; if an array is missing, belongs to no input, or has
+                the wrong shape or dtype; or if the arrays have different counts of samples.
         """
         known = [spec.name for spec in inputs]
         for name in self.arrays:

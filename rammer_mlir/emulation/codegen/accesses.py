@@ -1,4 +1,4 @@
-"""Finds a kernel's memory accesses in the LLVM dialect, and emits calls of the runtime."""
+"""Finds a kernel's memory accesses in the LLVM dialect, and emits calls of the emulator runtime."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_atomic(operation: ir.Operation) -> bool:
 
 
 def root_of(pointer: ir.Value) -> ir.Value:
-    """Return the pointer from which ``pointer`` is computed by ``getelementptr`` and casts."""
+    """Return the pointer from which ``getelementptr`` operations and casts compute ``pointer``."""
     while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
         pointer = ir.OpResult(pointer).owner.operands[0]
     return pointer
@@ -46,7 +46,7 @@ def number_word(value: int) -> ir.Value:
 
 
 def address_word(pointer: ir.Value) -> ir.Value:
-    """Emit the conversion of a pointer to its address, an i64, and return it."""
+    """Emit the conversion of a pointer to an i64, and return this i64."""
     return llvm.ptrtoint(i64(), pointer)
 
 

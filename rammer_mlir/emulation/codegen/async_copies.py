@@ -1,9 +1,10 @@
 """Emulates asynchronous copies to shared memory (``cp.async``): bytes are copied when awaited.
 
-A lane's copies stay in its queue until the lane waits for their group; only then are the bytes
-copied. With checks, the destination counts as unwritten from the beginning of a copy to its end, so
-a read without a preceding wait is found. Source and destination are checked as accesses at the
-beginning and again at the end, since the hardware may access them at any time in between.
+A lane's copies stay in a queue until the lane waits for their group; only then are the bytes
+copied. The race checks, if enabled, find a read without a preceding wait, because the destination
+counts as unwritten until the bytes are copied. Source and destination are checked as accesses
+twice, when the copy begins and when it ends, since the hardware may access them at any time
+between.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ OPERATIONS = (COPY, GROUP, WAIT)
 
 
 def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
-    """Replace the operations on asynchronous copies among ``operations`` by calls of the runtime.
+    """Replace all operations on asynchronous copies in ``operations`` by calls of the runtime.
 
-    ``sites`` assigns numbers to the copies, for fault messages.
+    ``sites`` assigns site indices to the copies, for fault messages.
 
     Raises:
         UnsupportedError: if the source of a copy is not device memory.
@@ -69,10 +70,13 @@ def _check_source(copy: ir.Operation) -> None:
 
 
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
-    """Emit and return all arguments of a call of ``emulator_copy`` except the site number.
+    """Emit and return the arguments of a call of ``emulator_copy``, except the site index.
 
-    They are the addresses of the destination element, the destination buffer, the source element
-    and the source buffer, and then the numbers of bytes to write and to read.
+    The arguments are, in order:
+
+    - the addresses of the destination element and of the destination buffer,
+    - the addresses of the source element and of the source buffer,
+    - the counts of bytes to write and to read.
     """
     copy = async_copy(operation)
     width = copied_bytes(copy)
@@ -90,9 +94,9 @@ def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
 def address_of_element(
     buffer: ir.Value, indices: Sequence[ir.Value], width: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Emit the i64 addresses of the element ``buffer[indices]`` and of the buffer's first element.
+    """Emit and return two i64 addresses: of ``buffer[indices]``, and of the buffer's first element.
 
-    Return both. ``width`` is the number of bytes of an element.
+    ``width`` is the size of an element in bytes.
     """
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
@@ -144,7 +148,10 @@ def _end_group() -> None:
 
 
 def _await_copies(pending_groups: Word) -> None:
-    """Emit code that executes a lane's copies, except the newest ``pending_groups`` groups."""
+    """Emit code that performs all pending copies of a lane that are due.
+
+    Copies of the newest ``pending_groups`` groups are not due.
+    """
     lane = current()
 
     def is_due() -> Truth:
@@ -180,7 +187,7 @@ def _check_copy(address: Word, begins: Word) -> None:
 
 
 def _forget(address: Word, size: Word) -> None:
-    """Emit code that marks ``size`` bytes of shared memory as unwritten."""
+    """Emit code that marks ``size`` bytes of shared memory at ``address`` as unwritten."""
     launch = world()
     shift = launch[World.GRANULE_SHIFT]
     first = Variable((address - launch[World.REGION]) >> shift)
@@ -201,7 +208,7 @@ def _aligned(address: Word, size: Word, site: Word) -> None:
 
 
 def emit_async_copies(*, checked: bool) -> None:
-    """Emit the runtime's functions for asynchronous copies; ``checked`` adds the access checks."""
+    """Emit the runtime's functions for asynchronous copies, with access checks if ``checked``."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
     define("emulator_aligned", 3, _aligned)
     define("emulator_copy", 7, _copy)

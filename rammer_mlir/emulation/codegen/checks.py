@@ -1,20 +1,26 @@
 """Emits the emulator's checks for bounds, reads of unwritten shared memory, and data races.
 
 Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
-the synchronisation of GPU lanes. Every access has a stamp: block, lane, phase (the number of the
-block's barriers so far, plus 1) and the number of the lane's releases since the last barrier. A
-clock is a stamp without the block: a lane that knows a block's clock knows all accesses of that
-block up to the clock. An earlier access happens before the current access if
+the synchronisation of GPU lanes. A release is an atomic write to a counter in memory with release
+order; an acquire is an atomic read of a counter with acquire order. Every access has a stamp:
+block, lane, phase (the count of barriers that the block has passed, plus 1) and the count of the
+lane's releases since the last barrier. A clock is a stamp without the block. A lane that knows a
+block's clock knows all accesses of that block up to the clock. An access A happens before a later
+access B in each of these cases:
 
-- it is by the same lane, or by the same block in an earlier phase; or
-- the current lane knows it. A release stores the releasing lane's knowledge, including the stamps
-  of its own block so far, under the counter's address. An acquire of that counter transfers this
-  knowledge to the acquiring lane, and the next block barrier transfers it to the whole block.
+- The same lane executes A and B.
+- The same block executes A and B, and A in an earlier phase.
+- The lane that executes B knows A.
 
-For each granule (the bytes of the smallest element), shadow memory keeps the stamps of the last
-write and of the last reads by two blocks; several readers of the same block and phase are merged
-into one stamp, which is marked as merged. Releases and acquires count only at device or system
-scope; fences turn adjacent relaxed atomics into releases and acquires.
+A release stores the clocks that the releasing lane knows, and the lane's own clock, under the
+counter's address. An acquire of that counter transfers these clocks to the acquiring lane, and the
+next barrier transfers them to the lane's whole block.
+
+For each granule (as many bytes as the smallest element), shadow memory keeps the stamps of the last
+write and of the last reads by two blocks. If several lanes of the same block read in the same
+phase, their reads are merged into a single stamp, which is marked as merged. Releases and acquires
+count only at device or system scope; fences turn adjacent relaxed atomics into releases and
+acquires.
 """
 
 from __future__ import annotations
@@ -62,10 +68,10 @@ def _phase_of(stamp: Word) -> Word:
 
 
 def _clock(lane: Record) -> Word:
-    """Emit and return a lane's current clock, an i64 that orders its accesses for the race checks.
+    """Emit and return a lane's current clock, an i64 that orders the lane's accesses.
 
-    It packs the block's phase (the number of its barriers so far, plus 1), the lane's number in the
-    block, and the number of the lane's releases since the last barrier.
+    The clock packs the block's phase (the count of barriers that the block has passed, plus 1), the
+    lane's index in the block, and the count of the lane's releases since the last barrier.
     """
     phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
     releases = lane[Lane.RELEASES]
@@ -75,7 +81,7 @@ def _clock(lane: Record) -> Word:
 
 
 def _join(a: Word, b: Word) -> Word:
-    """Emit and return the join of two clocks of the same block, which is not older than either.
+    """Emit and return the join of two clocks of the same block, which covers both clocks.
 
     If the clocks are of different lanes in the same phase (between the same two barriers), the
     result covers all lanes of the block in that phase. This may hide a race, but never reports a
@@ -99,10 +105,11 @@ def _acquired_row(lane: Record) -> Record:
 
 
 def _known(lane: Record, block: Word) -> Word:
-    """Emit and return the latest clock of block number ``block`` that a lane knows; 0 if none.
+    """Emit and return the latest clock of the block with index ``block`` that a lane knows.
 
     A lane knows the clocks that it has acquired itself since its last barrier, and the clocks that
-    any lane of its block acquired before that barrier.
+    any lane of its block acquired before that barrier. The result is 0 if the lane knows no clock
+    of ``block``.
     """
     known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
     with when(lane[Lane.HAS_ACQUIRED].equals(1)):
@@ -117,7 +124,7 @@ def _known_to_current(block: Word) -> Word:
 def _before(stamp: Word) -> Word:
     """Emit the value 1 if an earlier access happens before the running lane's access, else 0.
 
-    ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
+    ``stamp`` is the stamp of the earlier access: block, lane, phase and count of releases.
     """
     lane = current()
     block = (stamp >> BLOCK_SHIFT) - 1
@@ -142,8 +149,8 @@ def _before(stamp: Word) -> Word:
 def _unordered(stamp: Word) -> Truth:
     """Emit and return whether an earlier access is unordered with the running lane's access.
 
-    ``stamp`` describes the earlier access: its block, its lane and the lane's clock at that time.
-    The result is false for a stamp of 0, which stands for no access.
+    ``stamp`` is the stamp of the earlier access: block, lane, phase and count of releases. The
+    result is false for a stamp of 0, which stands for no access.
     """
     result = Variable(0)
     with when(stamp.differs(0)):
@@ -207,9 +214,9 @@ def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
 def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
     """Emit the check of an access of ``size`` bytes for bounds, unwritten memory and races.
 
-    ``base`` is any address inside the intended buffer, ``site`` the number of the operation for
-    messages; ``writes`` is 1 for a write, 0 for a read. Memory outside the emulated device's memory
-    (private memory, constants) is not checked here.
+    ``base`` is any address inside the intended buffer, and ``site`` the operation's site index.
+    ``writes`` is 1 for a write, 0 for a read. Memory outside the emulated device's memory (private
+    memory, constants) is not checked here.
     """
     within, origin, buffer = _located(base, address, size, site)
     with when(within.equals(1)):
@@ -219,9 +226,12 @@ def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> 
 def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
     """Emit the check that an access of ``size`` bytes is within the buffer that contains ``base``.
 
-    Return three i64 values: 1 if the access is to the device's memory, else 0; the address that
-    identified the buffer (``base``, or ``address`` if ``base`` is outside the device's memory); and
-    the address of the buffer's record, 0 for an access outside the device's memory.
+    If ``base`` is outside the emulated device's memory, ``address`` identifies the buffer instead.
+    Return three i64 values:
+
+    - 1 if the access is to the emulated device's memory, else 0,
+    - the address that identifies the buffer, ``base`` or ``address``,
+    - the address of the buffer's record; 0 if the access is not to the emulated device's memory.
     """
     launch = world()
     inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
@@ -244,9 +254,8 @@ def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, W
 def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
     """Emit the check that an atomic operation is within the bounds of its buffer.
 
-    ``base`` is any address inside the buffer, ``address`` the accessed address, ``size`` the number
-    of bytes, and ``site`` the number of the operation for messages. Atomics are not checked for
-    races.
+    ``base`` is any address inside the buffer, ``address`` the accessed address, ``size`` the count
+    of bytes, and ``site`` the operation's site index. Atomics are not checked for races.
     """
     _located(base, address, size, site)
 
@@ -274,9 +283,9 @@ def _check_cells(
 def _find_counter(address: Word, site: Word, insert: Word) -> Word:
     """Emit a look-up of the atomic counter at ``address`` in the hash table of released clocks.
 
-    Return the index of the counter's clocks plus 1. A counter that is not in the table is added if
-    ``insert`` is 1; otherwise the result is 0. ``site`` is the number of the operation, for
-    messages.
+    Return the counter's index in the table plus 1. If the counter is not in the table, it is added
+    if ``insert`` is 1; if ``insert`` is 0, the result is 0. ``site`` is the operation's site index,
+    for messages.
     """
     launch = world()
     keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
@@ -302,11 +311,12 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
     Args:
         address: the counter's address.
-        site: the number of the operation.
+        site: the operation's site index.
         joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
             for a store, which replaces the stored clocks.
         ordered: 1 for a write with release order, 0 for a relaxed write. A relaxed write counts as
-            a release if the lane has executed a release fence; else it contributes clocks of 0.
+            a release if the lane has executed a release fence; else all its clocks count as 0
+            (none).
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
@@ -322,9 +332,10 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
 
 
 def _acquire(address: Word, site: Word, ordered: Word) -> None:
-    """Emit, for an atomic read of a counter, the join of its stored clocks into the lane's.
+    """Emit, for an atomic read of a counter, code by which the lane acquires the counter's clocks.
 
-    ``address`` is the counter's address, ``site`` the number of the operation. ``ordered`` is 1 for
+    The lane joins the clocks that are stored for the counter with the clocks that it knows.
+    ``address`` is the counter's address, ``site`` the operation's site index. ``ordered`` is 1 for
     a read with acquire order and 0 for a relaxed read, after which the join happens at the lane's
     next acquire fence.
     """
@@ -351,10 +362,10 @@ def _fence(acquires: Word, releases: Word) -> None:
 
 
 def _join_at_barrier(block: Word, first: Word) -> None:
-    """Emit, for a barrier of block number ``block``, the join of all clocks its lanes acquired.
+    """Emit the join of all clocks that the lanes of ``block`` acquired, for a barrier of the block.
 
-    All lanes of the block then know the joined clocks. ``first`` is the address of the record of
-    the block's first lane.
+    All lanes of the block then know the joined clocks. ``block`` is the block's index, ``first``
+    the address of the record of the block's first lane.
     """
     launch = world()
     row = _known_row(World.KNOWLEDGE, block)
@@ -369,10 +380,10 @@ def _join_at_barrier(block: Word, first: Word) -> None:
 
 
 def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
-    """Emit the check that ``index`` is less than ``size``, the size of its dimension.
+    """Emit the check that ``index`` is less than the size ``size`` of dimension ``dimension``.
 
-    The comparison is unsigned, so a negative index is too large. ``dimension`` is the dimension's
-    number and ``site`` the operation's number, for the message.
+    The comparison is unsigned, so a negative index is too large. ``dimension`` and the site index
+    ``site`` are for the message.
     """
     with when(index >= size):
         fault(Fault.INDEX, site, index, size, dimension)

@@ -89,12 +89,14 @@ emulator_begin:
 class FiberCode:
     """Code and stack layout for switching fibers on a processor architecture.
 
+    A fiber is first resumed from a frame at the highest addresses of its new stack.
+
     Attributes:
         assembly: the source text that defines ``emulator_switch`` and ``emulator_begin``.
-        frame_words: the size, in 64-bit words, of the frame at the highest addresses of a new
-            stack, from which the fiber is first resumed.
-        argument, function, resume: the word indices in that frame of the address of the lane's
-            record, of the function to run, and of ``emulator_begin``.
+        frame_words: the size of the first frame in 64-bit words.
+        argument: the word index in the first frame of the address of the lane's record.
+        function: the word index in the first frame of the address of the function to run.
+        resume: the word index in the first frame of the address of ``emulator_begin``.
     """
 
     assembly: str
@@ -111,7 +113,7 @@ _CODES = {
 
 
 def fiber_code(triple: str) -> FiberCode:
-    """Return the assembly that switches between the stacks of a block's lanes.
+    """Return the assembly and the stack layout for the processor architecture of ``triple``.
 
     ``triple`` is the target triple of the machine, such as ``x86_64-linux-gnu``.
 

@@ -1,7 +1,7 @@
 """Converts a ``gpu.module`` to functions that call the emulator's runtime for GPU operations.
 
-All other operations of the kernel are unchanged. Memory spaces are removed: all memory is the
-host's. Workgroup buffers become additional arguments of their kernel, after the others.
+All other operations of the kernel are unchanged. Memory spaces are removed from types, because all
+memory is CPU memory. A kernel's workgroup buffers become arguments after its other arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ _REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
 
 @dataclass(frozen=True)
 class FunctionModule:
-    """A module of ``func.func``s, and the name, arguments and workgroup buffers of its kernel."""
+    """A kernel and its callees as a module of ``func.func``s.
+
+    ``kernel`` is the kernel's name; ``arguments`` and ``shared`` describe the kernel's arguments
+    and workgroup buffers.
+    """
 
     module: ir.Module
     kernel: str
@@ -54,7 +58,8 @@ def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule
     ``kernel`` is the kernel's name. Operations that can fault are added to ``sites``.
 
     Raises:
-        UnsupportedError: if there is no such kernel, or it uses an operation without emulation.
+        UnsupportedError: if there is no such kernel, or the kernel uses an operation that cannot be
+            emulated.
     """
     holder = _holder(module, kernel)
     result = ir.Module.create()
@@ -172,7 +177,7 @@ def _shared(kernel: ir.Operation) -> tuple[SharedBuffer, ...]:
 
 
 def _to_function(operation: ir.Operation) -> None:
-    """Replace a ``gpu.func`` by a ``func.func``; workgroup buffers become arguments."""
+    """Replace a ``gpu.func`` by a ``func.func`` that has the workgroup buffers as arguments."""
     kind = _function_type(operation)
     begin = len(kind.inputs) + _count(operation, "workgroup_attributions")
     block = operation.regions[0].blocks[0]
@@ -187,7 +192,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 
 def _define_pause(operation: ir.Operation) -> None:
-    """Give the external function ``PAUSE``, called by polling threads, an empty body.
+    """Give the external function ``PAUSE``, which lanes call between polls, an empty body.
 
     Raises:
         UnsupportedError: for any other function without a body.
@@ -211,7 +216,10 @@ def _allocate_private(block: ir.Block, begin: int) -> None:
 
 
 def _plain(kind: ir.Type) -> ir.Type:
-    """Return a memref, function or pointer type without memory spaces; return others unchanged."""
+    """Return ``kind`` without memory spaces, if it is a memref, function or pointer type.
+
+    Other types are returned unchanged.
+    """
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
     if isinstance(kind, ir.FunctionType):
@@ -254,10 +262,11 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
-    """Replace an operation of a GPU dialect by operations that use the runtime; ignore others.
+    """Replace an operation of a GPU dialect by operations that call the emulator's runtime.
 
-    ``sites`` assigns a number to an operation that can fault, for fault messages. ``number``
-    distinguishes operations with equal locations.
+    Operations of other dialects are unchanged. ``sites`` assigns a site index to an operation that
+    can fault, for fault messages. ``number`` distinguishes operations with the same name and
+    location.
 
     Raises:
         UnsupportedError: if the operation cannot be emulated.
@@ -319,7 +328,7 @@ def _index_of(function: str, place: int) -> ir.Value:
 
 
 def _dimension_word(operation: ir.Operation) -> ir.Value:
-    """Emit the value of a ``gpu`` operation that reads an id or a size; return it as an index.
+    """Emit and return, as an index, the block or thread id or size that a ``gpu`` operation reads.
 
     Launches have one dimension: for y and z, an id is 0 and a size is 1.
     """
@@ -380,9 +389,9 @@ def _exchange(
 
 
 def _from_lane(site: int, lanes: int = 32) -> Exchange:
-    """Return a function that emits a lane's read of another lane's value, as a shuffle.
+    """Return a function that emits a shuffle by which a lane reads another lane's value.
 
-    ``lanes`` is the number of lanes of a warp, and ``site`` the number of the operation for faults.
+    ``lanes`` is the count of lanes of a warp or wave, and ``site`` the site index for faults.
     """
 
     def exchange(value: ir.Value, source: ir.Value) -> ir.Value:

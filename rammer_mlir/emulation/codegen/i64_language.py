@@ -1,7 +1,8 @@
-"""Defines a small language of i64 values (words), records and control flow, for the runtime.
+"""Defines Python classes that emit i64 values (words), records and control flow.
 
-Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point:
-``a + b`` of two words emits ``arith.addi``. Addresses are words as well.
+The emulator's runtime is written with them. Python operators emit ``arith``, ``scf`` and ``llvm``
+operations at the current insertion point: ``a + b`` of two words emits ``arith.addi``. Addresses
+are words as well.
 """
 
 from __future__ import annotations
@@ -136,7 +137,10 @@ def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
 
 
 class Record:
-    """Consecutive i64 words at an address; getting or setting ``record[n]`` emits an access."""
+    """Consecutive i64 words at an address.
+
+    Reading ``record[n]`` emits a load of word n; assigning to ``record[n]`` emits a store.
+    """
 
     def __init__(self, address: Word) -> None:
         self.address = address
@@ -172,11 +176,11 @@ class Variable:
         self.set(value)
 
     def get(self) -> Word:
-        """Emit a load of the current value."""
+        """Emit a load of the variable's value, and return this value."""
         return Word(llvm.load(i64(), self._address))
 
     def set(self, value: Word | int) -> None:
-        """Emit a store of a new value."""
+        """Emit a store of ``value`` to the variable."""
         llvm.store(word(value).value, self._address)
 
 
@@ -203,9 +207,9 @@ def each(begin: Word | int, end: Word | int) -> Generator[Word]:
 
 @contextmanager
 def while_(condition: Callable[[], Truth]) -> Generator[None]:
-    """Emit a loop that runs while a condition holds; the ``with`` block emits its body.
+    """Emit a loop that runs while a condition holds; the ``with`` block emits the loop's body.
 
-    ``condition`` is called once and emits the code that evaluates the condition before each
+    ``condition`` is called once. It emits the code that evaluates the condition before each
     iteration.
     """
     loop = scf.WhileOp([], [])

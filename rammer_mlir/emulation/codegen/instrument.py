@@ -1,7 +1,8 @@
 """Inserts calls of the runtime's checks before memory accesses.
 
-Indices are checked on memrefs, where dimensions are known. Bounds of buffers, unwritten memory and
-races are checked in the LLVM dialect, where every access is a load, a store or an atomic operation.
+Indices are checked on memrefs, which have the sizes of dimensions. Bounds of buffers, unwritten
+memory and races are checked in the LLVM dialect, where every access is a load, a store or an atomic
+operation.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Insert calls of the checks before memory accesses, and let lanes yield at atomic operations.
+    """Insert calls of the runtime: checks of memory accesses, and yields of lanes at atomics.
 
-    Without ``checked``, insert the yields only. ``sites`` assigns numbers to the accesses, for
+    Without ``checked``, insert the yields only. ``sites`` assigns site indices to the accesses, for
     fault messages.
     """
     for operation in kernel_operations(module):
@@ -107,9 +108,9 @@ _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
 def _orders(operation: ir.Operation) -> tuple[bool, bool]:
-    """Return whether an atomic operation is an acquire, and whether it is a release.
+    """Return two bools: whether an atomic operation is an acquire, and whether it is a release.
 
-    Both are False if the operation's scope does not order accesses of different blocks.
+    Both are False if the operation's scope is a single block or less.
     """
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
@@ -171,7 +172,7 @@ def _plain(operation: ir.Operation, sites: Sites) -> None:
 
 
 def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
-    """Insert a check that the address of a vector load or store has its attribute's alignment."""
+    """Insert a check that a vector load or store has the alignment that its attribute states."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:

@@ -48,9 +48,9 @@ class LoweredKernel:
 
     Attributes:
         text: the LLVM IR of the kernel and the emulator's runtime.
-        granule: bytes of memory that share a record of their last accesses for the race checks.
+        granule: bytes of memory that a shadow cell of the race checks describes.
         stack_bytes: bytes of a lane's stack.
-        traced: the accesses that launches record, in the order of their numbers.
+        traced: the accesses that launches record, by access index.
     """
 
     text: str
@@ -63,7 +63,7 @@ class LoweredKernel:
 class KernelCode:
     """A kernel and the emulator's runtime as LLVM IR for this machine, before it is compiled.
 
-    ``text`` is the LLVM IR; the other fields are those of ``EmulatedKernel``.
+    ``text`` is the LLVM IR. ``EmulatedKernel`` describes the other fields.
     """
 
     name: str
@@ -82,7 +82,7 @@ def compile_kernel(
 ) -> EmulatedKernel:
     """Compile the kernel ``name`` of a ``gpu.module`` in ``module``, and load it into this process.
 
-    The kernel's memory accesses are checked if ``checked``, and recorded by launches if ``traced``.
+    With ``checked``, the kernel checks its memory accesses; with ``traced``, it records them.
     """
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
     return load_kernel(code, emit_object(code.text, host_machine()))
@@ -113,7 +113,7 @@ def lower_gpu_kernel(
     Args:
         module: contains a ``gpu.module``; it is not modified.
         name: the kernel, a ``gpu.func``.
-        checked: whether accesses are checked, at about twenty times the run time.
+        checked: whether accesses are checked, which makes a launch about twenty times slower.
         traced: whether launches record accesses (``rammer_mlir.emulation.device.traces``).
 
     Raises:
@@ -150,7 +150,7 @@ def lower_kernel(
 
     Args:
         functions: the kernel and its callees, which are lowered in place.
-        sites: assigns numbers to operations for fault messages; accesses are added.
+        sites: the operations that faults can name; memory accesses are added to it.
         machine: the processor that runs the code.
         checked: whether accesses are checked.
         traced: whether launches record accesses.
@@ -193,7 +193,7 @@ def _steps(machine: Machine) -> list[Step]:
 
 
 def _stack_bytes(module: ir.Module) -> int:
-    """Return the bytes of stack that a lane needs: for allocations, calls and spills."""
+    """Return the bytes of stack that a lane needs for its allocations, calls and spills."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
         if operation.name == "llvm.alloca":
@@ -226,7 +226,10 @@ def _prefix_functions(module: ir.Module) -> None:
 
 
 def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
-    """Emit the function ``emulator_kernel(lane)``, which calls the kernel with its arguments."""
+    """Emit the function ``emulator_kernel(lane)``, which calls the kernel for a lane.
+
+    The function loads the kernel's arguments from the launch's record.
+    """
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):
         if ir.StringAttr(operation.operation.attributes["sym_name"]).value == "emulator_kernel":

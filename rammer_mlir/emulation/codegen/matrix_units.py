@@ -2,9 +2,10 @@
 
 Each lane of a warp has a fragment of each matrix, in the layout of PTX (parallel thread execution
 ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
-emulated lanes exchange fragments by shuffles, and each computes its four results: products are
-exact in f32, sums accumulate along k in order, whereas a GPU's order and rounding are unspecified.
-For tf32, the lowest 13 bits of an f32 are ignored, as on a GPU; conversions round to nearest.
+emulated lanes exchange fragments by shuffles, and each lane computes four elements of the result.
+Products are exact in f32, and sums accumulate along k in order; a GPU's order and rounding are
+unspecified. For tf32, the lowest 13 bits of an f32 are ignored, as on a GPU; ``round_to_tf32``
+rounds to nearest.
 """
 
 from __future__ import annotations

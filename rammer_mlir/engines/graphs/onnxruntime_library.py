@@ -1,6 +1,6 @@
-"""Calls ONNX Runtime's C API through its table of functions.
+"""Calls functions of ONNX Runtime's C API, whose addresses are in the library's function table.
 
-Newer versions of the library only append to the table.
+A newer version of the library only appends functions to the table; earlier indices stay valid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ API_VERSION = 12
 
 
 class Function(IntEnum):
-    """Indices of functions in the table; version 1 has 102 functions, version 5 has 150."""
+    """Indices of functions in ONNX Runtime's function table, in all versions of the table.
+
+    Version 1 of the table has 102 functions, version 5 has 150.
+    """
 
     GET_ERROR_MESSAGE = 2
     CREATE_ENV = 3
@@ -45,19 +48,19 @@ class Function(IntEnum):
 
 
 class OrtError(Exception):
-    """The library's message about a failed call, in one line."""
+    """ONNX Runtime's message about a failed call, in one line."""
 
 
 class OrtLibrary:
-    """The functions of ONNX Runtime's library."""
+    """ONNX Runtime's shared library: the functions of its C API."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Get the table of functions from the library.
+        """Get the function table from the library.
 
         ``find`` returns the address of a symbol of the library, 0 if there is none.
 
         Raises:
-            OrtError: if the library does not support this version of the table.
+            OrtError: if the library does not support version ``API_VERSION`` of the table.
         """
         base = find("OrtGetApiBase")
         if not base:
@@ -74,7 +77,7 @@ class OrtLibrary:
         return self._table[function]
 
     def call(self, function: Function, *arguments: Argument) -> None:
-        """Call a function that returns a status.
+        """Call a function of the table that returns an ``OrtStatus``.
 
         Raises:
             OrtError: if the status is an error.
@@ -84,10 +87,12 @@ class OrtLibrary:
             raise OrtError(self.take_message(status))
 
     def make(self, function: Function, *arguments: Argument) -> int:
-        """Call a function that creates an object; return the object's address.
+        """Call a function of the table that creates an object; return the object's address.
+
+        ``arguments`` are the function's arguments without its last one, the pointer to the result.
 
         Raises:
-            OrtError: if it fails.
+            OrtError: if the function returns an error.
         """
         made = ctypes.c_uint64()
         self.call(function, *arguments, ctypes.addressof(made))

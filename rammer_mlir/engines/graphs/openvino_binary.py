@@ -1,7 +1,8 @@
-"""Writes and reads the form ``binary`` of OpenVINO modules: a line of JSON, exported models.
+"""Writes and reads modules of the form ``binary``: JSON, then models that OpenVINO exported.
 
-The line has the graph's inputs and outputs, and the size in bytes of each function's model. A model
-has its function's weights in OpenVINO's packing; only the version that exported it can import it.
+The JSON is a single line. It has the graph's inputs and outputs, and the size in bytes of each
+function's model. A model contains its function's weights in OpenVINO's packed layout. Only the
+version of OpenVINO that exported a model can import it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return the ``ov_compiled_model_t`` at address ``compiled`` in OpenVINO's binary form.
+    """Return the bytes to which OpenVINO exports a compiled model.
+
+    ``compiled`` is the address of the model's ``ov_compiled_model_t``.
 
     Raises:
-        OpenVinoError: if the library fails.
+        OpenVinoError: if OpenVINO cannot export the model.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-") as folder:
         path = Path(folder) / "model.blob"
@@ -81,9 +84,10 @@ def read_blob(host: EntryHost) -> bytes:
 
 
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
-    """Return the graph without operators, the sizes of the models, and the first model's offset.
+    """Return a module's graph without operators, its models' sizes, and the first model's offset.
 
-    Sizes and offset are in bytes. Raises TargetError for content of another form or version.
+    Sizes and offset are in bytes; the offset is relative to the module's content. Raises
+    TargetError if the content is not in the form ``binary``, or in another version of this form.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

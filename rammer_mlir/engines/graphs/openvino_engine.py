@@ -53,7 +53,7 @@ takes half of that time.
 
 
 class OpenVinoEngine:
-    """An engine that runs each graph in OpenVINO, by a compiled model and one inference request."""
+    """An engine that runs a graph with OpenVINO, as a compiled model with one inference request."""
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
@@ -72,7 +72,7 @@ class OpenVinoEngine:
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile a module's graph, or import its model if the module's form is ``binary``.
 
-        Return the entry by which compiled code runs the model.
+        Return the ``OpenEntry`` through which the compiled program runs the model.
 
         Raises:
             TargetError: if OpenVINO refuses the graph or the model.
@@ -170,7 +170,8 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 class Request:
     """An inference request of a compiled model.
 
-    ``model`` and ``request`` are the addresses of OpenVINO's objects, which ``made`` frees.
+    ``model`` and ``request`` are the addresses of OpenVINO's objects. Closing the stack ``made``
+    frees them.
     """
 
     library: OpenVinoLibrary
@@ -180,20 +181,26 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create a request of the model at address ``compiled``; closing ``made`` frees it.
+        """Create an inference request of the model at address ``compiled``.
+
+        Closing the stack ``made`` frees the request.
 
         Raises:
-            OpenVinoError: if the library fails.
+            OpenVinoError: if OpenVINO cannot create the request.
         """
         create, free = "compiled_model_create_infer_request", "infer_request_free"
         return cls(library, made, compiled, make(library, made, create, free, compiled))
 
     def run(self) -> Call:
-        """Return the C call that runs the request on the bound memory."""
+        """Return the C call that runs the request on the buffers that are bound to it."""
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Describe how an input, or an output if ``is_output``, is bound to its buffer."""
+        """Return the C calls that bind the buffer of an input, or of an output if ``is_output``.
+
+        The calls make the buffer a tensor of the request. A buffer of at most ``_MOST_COPIED``
+        bytes is copied, instead of bound again, after its address has changed.
+        """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
         dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
@@ -217,7 +224,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return the address of the port of the input ``name``, or output if ``is_output``."""
+        """Return the address of input ``name``'s port, or of output ``name``'s if ``is_output``."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

@@ -1,4 +1,4 @@
-"""Calls OpenVINO's C functions by name."""
+"""Calls functions of OpenVINO's C API by name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from rammer_mlir.engines.functions import Argument, call_for_status, call_functi
 
 
 class OpenVinoError(Exception):
-    """The library's message about a failed call, in one line."""
+    """OpenVINO's message about a failed call, in one line."""
 
 
 class OpenVinoLibrary:
-    """The functions of OpenVINO's library."""
+    """OpenVINO's shared library: the functions of its C API."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
-        """Store ``find``, a function that returns the address of a symbol, 0 if there is none."""
+        """Store ``find``, which returns the address of a library's symbol, 0 if there is none."""
         self._find = find
 
     def address(self, function: str) -> int:
         """Return the address of the C function ``ov_{function}``.
 
         Raises:
-            OpenVinoError: if the library lacks it.
+            OpenVinoError: if the library lacks the function.
         """
         found = self._find(f"ov_{function}")
         if not found:
@@ -44,17 +44,18 @@ class OpenVinoLibrary:
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
         """Call ``ov_{function}``, which creates an object; return the object's address.
 
-        ``arguments`` are the arguments before the pointer to the result, ``behind`` those after it.
+        ``arguments`` are the function's arguments before the pointer to the result, ``behind`` its
+        arguments after this pointer.
 
         Raises:
-            OpenVinoError: if it fails.
+            OpenVinoError: if the function fails.
         """
         made = ctypes.c_uint64()
         self.call(function, *arguments, ctypes.addressof(made), *behind)
         return made.value
 
     def message_of(self, status: int) -> str:
-        """Return the library's text for an error status, and its message about the last failure."""
+        """Return OpenVINO's text for the error code ``status``, and the last error message."""
         number = ctypes.c_int32(status).value
         name = text_at(call_function(self.address("get_error_info"), number))
         last = call_function(self.address("get_last_err_msg"))
@@ -71,10 +72,10 @@ def make(
     *given: Argument,
     behind: tuple[Argument, ...] = (),
 ) -> int:
-    """Create an object by the function ``ov_{create}``, and return its address.
+    """Create an object by the function ``ov_{create}``, and return the object's address.
 
-    Closing the stack ``made`` frees the object by ``ov_{free}``. ``given`` are the arguments before
-    the pointer to the result, ``behind`` those after it.
+    Closing the stack ``made`` frees the object by ``ov_{free}``. ``given`` are the arguments of
+    ``ov_{create}`` before the pointer to the result, ``behind`` its arguments after this pointer.
 
     Raises:
         OpenVinoError: if the function fails.

@@ -1,1 +1,1 @@
-"""Imports functions lowered by ``jax.jit``, as StableHLO for the MLIR front end."""
+"""Imports functions that ``jax.jit`` lowered, by passing their StableHLO to the MLIR front end."""

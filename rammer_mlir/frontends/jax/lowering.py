@@ -1,7 +1,7 @@
 """Transfers StableHLO from JAX's MLIR bindings to the compiler's bindings.
 
-The two sides have different versions of MLIR. The module is therefore serialized as a portable
-artifact (VHLO), which StableHLO keeps readable across versions, as ``jax.export`` does.
+JAX and the compiler use different versions of MLIR. The module is therefore serialized as a
+portable artifact (VHLO), which other versions of StableHLO can read. ``jax.export`` does the same.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ _SHARDING = "sdy."
 
 
 def stablehlo_of(lowered: Any) -> ir.Module:
-    """Return the StableHLO of a ``jax.stages.Lowered``; ``lowered`` is not modified.
+    """Return the StableHLO module of a ``jax.stages.Lowered``; ``lowered`` is not modified.
 
-    Arguments and results are the leaves of the function's arguments and results, in JAX's order.
+    The arguments and results of the module's function are the leaves of the JAX function's argument
+    and result pytrees, in JAX's order.
 
     Raises:
-        MissingPackageError: if jax is too old.
+        MissingPackageError: if jax is not installed, or too old.
         ModelError: if the module cannot be transferred.
-        UnsupportedError: if the function is for several devices, or the MLIR bindings lack
-            StableHLO.
+        UnsupportedError: if the function was lowered for several devices, or if the compiler's MLIR
+            bindings lack StableHLO.
     """
     jax_package()
     if stablehlo is None:
@@ -79,10 +80,10 @@ def _walk(op: Any) -> Iterator[Any]:
 
 
 def _drop_shardings(module: Any) -> None:
-    """Remove operations and attributes that distribute values over devices.
+    """Remove the ``sdy`` operations and attributes, which distribute values over devices.
 
     Raises:
-        UnsupportedError: if any of them distributes values over more than one device.
+        UnsupportedError: if the module is for more than one device.
     """
     attributes = module.attributes
     if "mhlo.num_partitions" in attributes and attributes["mhlo.num_partitions"].value != 1:
@@ -107,7 +108,7 @@ def _register_passes() -> None:
 
 
 def _expand_chlo(module: Any) -> None:
-    """Expand CHLO operations, such as erf, to StableHLO; only JAX's bindings have the pass."""
+    """Expand CHLO operations, such as erf, to StableHLO by a pass that only JAX's bindings have."""
     if any(op.name.startswith("chlo.") for op in _walk(module)):
         _register_passes()
         manager = _jax_bindings("passmanager").PassManager

@@ -17,7 +17,7 @@ _ADVICE = "install it with 'pip install \"rammer-mlir[jax]\"'"
 
 
 class LoweredFunction(Protocol):
-    """A ``jax.stages.Lowered``, as far as the compiler uses it, for type checkers without JAX."""
+    """The methods of a ``jax.stages.Lowered``, as a type for type checkers without JAX."""
 
     def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
         """Return the IR of the function, for example an MLIR module; None if JAX has no such IR.
@@ -28,7 +28,7 @@ class LoweredFunction(Protocol):
         ...
 
     def cost_analysis(self) -> Mapping[str, Any] | Any | None:
-        """Return JAX's cost estimate by property, such as ``flops``; None if it has none."""
+        """Return JAX's cost estimate by property, such as ``flops``; None if JAX gives none."""
         ...
 
 
@@ -37,7 +37,7 @@ def jax_package() -> ModuleType:
     """Import and return jax.
 
     Raises:
-        MissingPackageError: if it is not installed, or too old.
+        MissingPackageError: if jax is not installed, or too old.
     """
     jax = optional_package("jax", "a function of JAX", _ADVICE)
     if jax.__version_info__[:2] < _OLDEST:

@@ -1,1 +1,1 @@
-"""Imports MLIR modules that other tools produced or that the compiler printed."""
+"""Imports MLIR modules of other tools, and modules that the compiler itself printed at a stage."""

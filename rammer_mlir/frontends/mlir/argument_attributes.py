@@ -44,11 +44,13 @@ def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tupl
 
 
 def _is_type_for(name: str, kind: ir.Type) -> bool:
-    """Return whether elements of type ``kind`` can store values of the NumPy dtype ``name``.
+    """Return whether elements of the type ``kind`` can store values of the NumPy dtype ``name``.
 
-    They can if the types are equal or differ only in signedness, if ``kind`` is an integer type of
-    the dtype's size, or if the dtype is complex and the last dimension has real and imaginary
-    parts.
+    This holds in any of these cases:
+    - The dtype and the element type are equal, or differ only in signedness.
+    - The element type is an integer of 8 bits, and the dtype is stored in bytes (8-bit floats,
+      int4).
+    - The dtype is complex, and the last dimension of ``kind`` has real and imaginary parts.
     """
     own = dtype_of(element_of(kind))
     try:

@@ -44,14 +44,14 @@ _SCRIPTS = ("transform", "pdl", "irdl")
 
 @dataclass(frozen=True)
 class MlirEntry:
-    """A public function of a module, to be compiled.
+    """A public function of an MLIR module, to be compiled.
 
     Attributes:
         name: name of the function.
-        module: a module with this public function only; not modified.
+        module: a module in which only this function is public; never modified.
         stage: the compiler stage of the module.
-        signature: inputs and outputs; a dimension ``?`` is a symbol.
-        constants: by name, values of weights that the module declares without values.
+        signature: inputs and outputs; each dynamic dimension (``?``) has a symbol.
+        constants: values of weights that the module declares without values, by name.
         file: name of the module in messages.
     """
 
@@ -64,7 +64,7 @@ class MlirEntry:
 
     @property
     def num_veus(self) -> int | None:
-        """Number of vEUs that the function is scheduled for; None if it is not scheduled yet."""
+        """Number of vEUs of the function's schedule; None if the function is not scheduled yet."""
         with self.module.context:
             programs = [
                 op.operation
@@ -129,8 +129,8 @@ def read_entries(source: MlirSource) -> list[MlirEntry]:
 def _names(module: ir.Module, source: MlirSource) -> list[str]:
     """Return the names of the functions to compile: ``source.entry``, or all public functions.
 
-    Raises OptionError if ``source.entry`` is not a public function of the module, ModelError if the
-    module has none.
+    Raises OptionError if ``source.entry`` is not a public function of the module, and ModelError if
+    the module has no public function.
     """
     public = [
         symbol_name(function)
@@ -154,7 +154,10 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
 
 
 def _drop_nested(module: ir.Module) -> None:
-    """Erase nested modules and transformation scripts; top-level functions cannot call them."""
+    """Erase nested modules, and scripts for MLIR tools (dialects ``transform``, ``pdl``, ``irdl``).
+
+    Top-level functions cannot call any of them.
+    """
     for op in list(module.body.operations):
         dialect = op.operation.name.partition(".")[0]
         if op.operation.name == "builtin.module" or dialect in _SCRIPTS:

@@ -36,9 +36,9 @@ _MARKS = (CONSTANT, ARENA, OUTPUT)
 
 @dataclass(frozen=True)
 class _Value:
-    """An input or output of an entry function: its MLIR type and its attributes.
+    """An argument or result of an entry function: its MLIR type and its attributes.
 
-    ``default`` is the name of an input or output that has no attribute ``rtask.name``.
+    ``default`` is the name of an argument or result without the attribute ``rtask.name``.
     """
 
     kind: ir.Type
@@ -51,10 +51,10 @@ class _Value:
         return self.default if found is None else ir.StringAttr(found).value
 
     def marks(self) -> dict[str, ir.Attribute]:
-        """Return attributes, by name, that record the value's name and, if necessary, its dtype.
+        """Return the attributes ``rtask.name`` and, if necessary, ``rtask.dtype``, by name.
 
-        The dtype is necessary if MLIR's element type does not determine it; for example, ``i8``
-        stands for int8 and uint8.
+        ``rtask.dtype`` is necessary if MLIR's element type does not determine the NumPy dtype; for
+        example, ``i8`` stands for int8 and uint8.
         """
         found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
         if str(element_of(self.kind)) not in SUPPORTED:
@@ -84,7 +84,7 @@ class _Value:
 
     @property
     def _is_of_pairs(self) -> bool:
-        """Whether the last dimension contains the real and imaginary parts of complex numbers."""
+        """Whether the last dimension has the real and imaginary parts of complex numbers."""
         is_whole = isinstance(element_of(self.kind), ir.ComplexType)
         return self.dtype.kind == "c" and not is_whole
 
@@ -93,11 +93,11 @@ class _Value:
 
 
 def open_signature(function: ir.OpView, file: str) -> OpenSignature:
-    """Return the inputs and outputs of an entry function; dimensions ``?`` are symbols.
+    """Return the inputs and outputs of an entry function; each dynamic dimension gets a symbol.
 
-    Without ``rtask.name``, inputs are named ``arg0``, ``arg1`` and so on by their number among all
-    arguments, and outputs ``result0``, ``result1`` and so on. ``file`` is the module's name in
-    messages.
+    An input without ``rtask.name`` is named ``arg0``, ``arg1`` and so on, by its index among all
+    arguments. An output without it is named ``result0``, ``result1`` and so on. ``file`` is the
+    module's name in messages.
 
     Raises:
         ModelError: if two inputs, or two outputs, have the same name.
@@ -117,7 +117,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
 
 
 def static_signature(function: ir.OpView, file: str) -> Signature:
-    """Return the inputs and outputs of an entry function of static shapes.
+    """Return the inputs and outputs of an entry function whose shapes are all static.
 
     ``file`` is the module's name in messages.
 
@@ -157,7 +157,7 @@ def name_interface(function: ir.OpView) -> None:
 def marked_values(
     function: ir.OpView,
 ) -> Iterator[tuple[str, ir.Type, Mapping[str, ir.Attribute]]]:
-    """Yield each argument and result of a function: description, type and attributes.
+    """Yield the description, type and attributes of each argument and result of a function.
 
     A description is a text for messages, such as ``argument 0``.
     """
@@ -167,9 +167,9 @@ def marked_values(
 
 
 def input_positions(function: ir.OpView) -> list[int]:
-    """Return the numbers of an entry function's arguments that are inputs of the model.
+    """Return the indices of the arguments of an entry function that are inputs of the model.
 
-    The other arguments are marked as weights, arena or outputs.
+    Attributes mark the other arguments as weights, as the arena or as outputs.
     """
     marks = argument_attributes(function)
     return [number for number, each in enumerate(marks) if not each.keys() & set(_MARKS)]
@@ -209,12 +209,12 @@ def _outputs(function: ir.OpView) -> Iterator[_Value]:
 def check_weights(
     function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
 ) -> None:
-    """Refuse weights that have no value, neither in the IR nor in ``constants`` (values by name).
+    """Check that each weight has a value in the IR or in ``constants`` (arrays by weight name).
 
     ``file`` is the module's name in messages.
 
     Raises:
-        ModelError: with the names of all such weights.
+        ModelError: with the names of the weights without a value.
     """
     missing = sorted(set(_missing_weights(function)) - constants.keys())
     if missing:
@@ -240,14 +240,15 @@ def _without_value(marks: Mapping[str, ir.Attribute]) -> Iterator[str]:
 
 
 def is_elided(value: ir.Attribute) -> bool:
-    """Whether MLIR's printer left out the elements of an attribute."""
+    """Whether MLIR's printer omitted the elements of ``value`` (``__elided__``)."""
     return str(value).startswith("dense_resource<__elided__>")
 
 
 def drop_elided_values(function: ir.OpView) -> None:
-    """Remove the attributes of weights whose values were elided when the module was printed.
+    """Remove the value attribute of each weight whose elements MLIR's printer omitted.
 
-    Their values then come from the ``constants`` that the caller of ``compile`` gives.
+    The value of such a weight then comes from the ``constants`` that the caller of ``compile``
+    gives.
     """
     entries = argument_attributes(function)
     kept = [{k: v for k, v in each.items() if k != VALUE or not is_elided(v)} for each in entries]

@@ -56,7 +56,7 @@ def _advice(message: str) -> str:
 
 
 def refuse(error: PassError, file: str) -> NoReturn:
-    """Raise all findings of a pass as an error, each with its location in ``file``.
+    """Raise all findings of a failed pass as a single error, each with its location in ``file``.
 
     Raises:
         UnsupportedError: always.
@@ -77,7 +77,10 @@ def _with_place(error: PassError, file: str) -> str:
 
 
 def place_text(location: ir.Location, name: str) -> str:
-    """Return a location as text ``FILE:LINE:COLUMN``; ``name`` stands for an unknown file."""
+    """Return a location as text ``FILE:LINE:COLUMN``.
+
+    ``name`` stands for the file if the location does not name one; an unknown location is ``name``.
+    """
     if type(location) is ir.Location:  # in diagnostics the bindings return the base class
         location = ir.Location.from_attr(location.attr, location.context)
     if isinstance(location, ir.NameLoc):

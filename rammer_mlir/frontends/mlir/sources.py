@@ -56,11 +56,13 @@ class MlirSource:
 
 
 def mlir_source_of(given: object) -> MlirSource | None:
-    """Return the module if ``given`` is MLIR; None if it may be a model of another front end.
+    """Return ``given`` as an MLIR source; None if it may be a model of another front end.
 
-    MLIR is a module object of any bindings; a path that ends in ``.mlir`` or ``.mlirbc``, or whose
-    file contains bytecode; a ``str`` of several lines, or with a module or function of MLIR; and
-    bytes that are bytecode or printable UTF-8 text.
+    MLIR sources are:
+    - a module object of any MLIR bindings
+    - a path that ends in ``.mlir`` or ``.mlirbc``, or whose file contains bytecode
+    - a ``str`` of several lines, or of one line that begins like an MLIR module or function
+    - bytes that are bytecode or printable UTF-8 text
 
     Raises:
         ModelError: if a file cannot be read, or contains text in another encoding.
@@ -89,9 +91,9 @@ def _is_single_line(given: str) -> bool:
 def _content_of_module(given: Any) -> bytes:
     """Serialize a module, including its locations, to bytecode or text.
 
-    A module of the compiler's own bindings becomes bytecode. A module of other bindings, whose
-    version of MLIR may have another bytecode format, becomes text. Raises ModelError if the module
-    cannot be serialized.
+    A module of the compiler's own bindings becomes bytecode. A module of other bindings becomes
+    text, because another version of MLIR may have another bytecode format. Raises ModelError if the
+    module cannot be serialized.
     """
     from rammer_mlir.bindings import ir
 
@@ -149,14 +151,14 @@ def _source_of_file(path: Path) -> MlirSource | None:
 
 
 def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
-    """Return values of weights by name, from a mapping or the path of an ``.npz`` file.
+    """Return the values of weights by weight name, from a mapping or an ``.npz`` file.
 
     Args:
-        given: the mapping or path; None gives an empty dictionary.
+        given: the mapping, or the path of the file; None gives an empty dictionary.
         name: name of the user's option, for messages.
 
     Raises:
-        OptionError: if ``given`` is neither a mapping nor a path, or cannot be read.
+        OptionError: if ``given`` is neither a mapping nor a path, or if the file cannot be read.
     """
     if given is None:
         return {}

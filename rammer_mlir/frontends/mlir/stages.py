@@ -35,7 +35,7 @@ def stage_of(module: ir.Module) -> str | None:
 
 
 def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
-    """Yield the operations of functions' bodies, without those nested in other operations."""
+    """Yield the top-level operations of all functions' bodies, not operations in nested regions."""
     for function in functions(module):
         for block in function.operation.regions[0].blocks:
             yield from (op.operation for op in block.operations)

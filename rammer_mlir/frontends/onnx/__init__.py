@@ -80,16 +80,19 @@ def import_model(
 def prepare_any(
     source: Model, shapes: Shapes, values: Mapping[str, Array], *, is_repeated: bool = False
 ) -> Model | HostedGraph:
-    """Prepare a model for compilation, or split it if its shapes depend on data.
+    """Prepare a model for compilation, or partition it if it needs a host program.
 
-    Returns the prepared model, as ``prepare`` does, if a single static program can run it;
-    otherwise a host program, and the parts of the model that it calls.
+    A model needs a host program if its control flow or its shapes depend on data.
 
     Args:
         source: a loaded model, not modified.
         shapes: shapes of inputs with open dimensions, by input name.
         values: values of inputs that become constants, by input name.
         is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
+
+    Returns:
+        The prepared model, as ``prepare`` returns it, if a single static program can run the model;
+        otherwise the host program, with the parts of the model that it calls.
 
     Raises:
         RammerError: if the model or the shapes are invalid, or operators cannot be compiled.
@@ -107,7 +110,7 @@ def prepare_any(
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
-    """Split a model into a host program and parts that run for any sizes of open dimensions.
+    """Partition a model into a host program and parts that run for any sizes of open dimensions.
 
     Returns None if the model needs no host program, or if no host program supports all sizes.
 

@@ -1,4 +1,4 @@
-"""Emits the activation functions of LSTM, GRU and RNN (``activations``) as ONNX nodes."""
+"""Emits ONNX nodes for the activation functions that LSTM, GRU and RNN name in ``activations``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _PLAIN = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign")
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation: its ONNX name, and its parameters with defaults inserted.
+    """An activation function of a recurrent operator: its ONNX name and its parameters.
 
-    ``alpha`` and ``beta`` are None if the activation does not have the parameter.
+    ``alpha`` and ``beta`` are the given or default values; None for a parameter that the function
+    does not have.
     """
 
     name: str
@@ -57,16 +58,17 @@ class Activation:
 def resolve(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float], node: str
 ) -> list[Activation]:
-    """Return the named activations with their parameters.
+    """Return the activation functions of the given names, with their parameters.
 
     Args:
-        names: names of the activations.
-        alphas: values for the activations that have an alpha, in order; the rest have defaults.
-        betas: values for the activations that have a beta, in order; the rest have defaults.
+        names: names of the activation functions.
+        alphas: values of alpha for the functions that have this parameter, in order. Functions
+            after the end of the list have the default.
+        betas: values of beta, likewise.
         node: text that identifies the node in error messages.
 
     Raises:
-        UnsupportedError: if an activation is unknown.
+        UnsupportedError: if a name is unknown.
     """
     alpha, beta = iter(alphas), iter(betas)
     found: list[Activation] = []

@@ -1,6 +1,6 @@
-"""Folds batch norms, and scales and shifts per channel, into the preceding convolution.
+"""Folds batch norms, and scales and shifts per channel, into the preceding convolution or Gemm.
 
-If there is no preceding convolution, a chain of such operations becomes one product and one sum.
+A chain that starts with a batch norm and has no preceding convolution becomes a Mul and an Add.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Producer:
     """A Conv, ConvTranspose, Gemm or batch norm, with the affine functions that are folded into it.
 
     Attributes:
-        node: the node; its output is that of the last folded function.
-        scale: factor of each channel, from all folded functions.
+        node: the node; the name of its output is the output name of the last folded function.
+        scale: product of the factors of all folded functions, for each channel.
         shift: addend of each channel, from all folded functions.
         changed: whether a function was folded, so that the node needs new weights.
     """
@@ -52,7 +52,7 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold batch norms, and scales and shifts per channel, into convolutions, in place.
+    """Fold batch norms, and scales and shifts per channel, into convolutions and Gemms, in place.
 
     The model's shapes must be inferred, and its constants folded.
     """
@@ -199,7 +199,7 @@ class _Folding:
 
 
 def _captured(graph: onnx.GraphProto) -> Counter[str]:
-    """Return how often the subgraphs of a graph's nodes use each outer value, by value name."""
+    """Return how often subgraphs of ``graph``'s nodes use each value of ``graph``, by name."""
     return Counter(
         name
         for node in graph.node
@@ -210,10 +210,11 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
 
 
 def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
-    """Return a constant operand as a value per channel; None if it varies along other dimensions.
+    """Return the elements of a constant operand, one per channel, or None.
 
-    ``rank`` and ``channels`` are those of the operator's other operand, in which dimension 1 is the
-    channels.
+    The result is None if the elements vary along a dimension other than dimension 1, the channels.
+    ``rank`` and ``channels`` describe the operator's other operand: its rank, and its size along
+    dimension 1.
     """
     if not _is_per_channel(constant.shape, rank, channels):
         return None
@@ -221,9 +222,10 @@ def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
 
 
 def _is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
-    """Whether a constant operand of a shape varies along dimension 1 only, or is a single value.
+    """Whether a constant operand varies only along dimension 1, or has a single element.
 
-    ``rank`` and ``channels`` are those of the operator's other operand.
+    ``shape`` is the shape of this operand. ``rank`` and ``channels`` describe the operator's other
+    operand: its rank, and its size along dimension 1.
     """
     if len(shape) > rank:
         return False
@@ -248,9 +250,9 @@ def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool)
 
 
 def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
-    """Return the weights multiplied by the factor of their output channel.
+    """Return the weights, each multiplied by the factor of its output channel.
 
-    ``weight`` are the weights of ``node``, a Conv, ConvTranspose or Gemm; ``scale`` has a factor
+    ``weight`` has the weights of ``node``, a Conv, ConvTranspose or Gemm; ``scale`` has a factor
     for each output channel.
     """
     attributes = {a.name: a for a in node.attribute}

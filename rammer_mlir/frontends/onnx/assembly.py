@@ -1,8 +1,8 @@
 """Converts a prepared model to IR: the builder of each node emits linalg operations.
 
-All nodes are emitted into a single function. The few nodes without a builder go through
-torch-mlir's importer. Time is therefore linear in the number of nodes, and all nodes that cannot be
-compiled are reported at once.
+All nodes are emitted into a single function, in time linear in the number of nodes. The few nodes
+without a builder are imported by torch-mlir. A single error reports all nodes that cannot be
+compiled.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class _Assembly:
         return tensor_type(fact.shape, fact.dtype)
 
     def _name_interface(self, main: ir.OpView) -> None:
-        """Set attributes of the arguments and results of ``main``, the emitted function.
+        """Set the attributes of the arguments and results of ``main``, the emitted function.
 
-        They have the names of the model's inputs, weights and outputs, and mark the weights.
+        The attributes name the model's inputs, weights and outputs, and mark the weights.
         """
         weights = self._model.weights
         arguments = [
@@ -118,7 +118,7 @@ class _Assembly:
     def _interface(self, name: str) -> ir.Attribute:
         """Return the MLIR attributes of the input or output ``name``.
 
-        They record the name and, if the MLIR element type does not determine the dtype, the dtype.
+        The attributes record the name and, if MLIR's element type does not determine it, the dtype.
         """
         fact = self._facts[name]
         implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
@@ -187,14 +187,14 @@ class _Assembly:
     def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
         """Emit an uninitialized tensor for each result of a node; return them by result name.
 
-        Such a tensor stands for a result without elements, or for a result of a node that is
-        refused.
+        The tensor stands for a result without elements, or for a result of a node that cannot be
+        compiled.
         """
         facts = {name: self._facts[name] for name in proto.output if name in self._facts}
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
 
     def _stand_in(self, proto: onnx.NodeProto) -> None:
-        """Define the results of a refused node as uninitialized tensors.
+        """Define the results of a node that cannot be compiled as uninitialized tensors.
 
         The nodes that read these results can then be checked too.
         """

@@ -1,7 +1,7 @@
 """Checks nodes' attributes before ONNX's shape inference, which does not check them.
 
-With an axis or count larger than that of any tensor, the inference would exhaust memory or crash
-the process.
+If an attribute is an axis or count that is too large for any tensor, shape inference would exhaust
+memory or crash the process.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _CHOICES: Mapping[str, Mapping[str, str]] = {
 
 
 def check_attributes(graph: onnx.GraphProto) -> None:
-    """Check the attributes of the nodes of a graph and of its subgraphs.
+    """Check the attributes of all nodes of a graph, including nodes in nested subgraphs.
 
     Raises:
         ModelError: for the first node with an invalid attribute.

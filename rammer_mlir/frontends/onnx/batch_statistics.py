@@ -1,8 +1,8 @@
 """Expands BatchNormalization in training mode, which computes the statistics of its input.
 
 Nodes in this mode have ``training_mode = 1``. Inference models contain them for weight
-standardization, which normalizes weights by their mean and variance. If the weights are constant,
-constant folding evaluates the simpler nodes of the expansion.
+standardization, which normalizes weights by their mean and variance. If these weights are constant,
+constant folding then evaluates the nodes of the expansion.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def write_batch_normalization(
 ) -> list[onnx.NodeProto]:
     """Return nodes that replace a BatchNormalization in training mode.
 
-    The nodes compute the normalized value, and the new running mean and variance if the graph uses
-    them. ``shape`` and ``dtype`` are those of the replaced node's input; ``write`` creates the
-    nodes.
+    The nodes compute the normalized value and, if the node has these results, the new running mean
+    and variance. ``shape`` and ``dtype`` describe the input of the replaced node; ``write`` creates
+    the nodes.
     """
     settings = {a.name: a.f for a in node.attribute}
     x, scale, shift, *running = node.input

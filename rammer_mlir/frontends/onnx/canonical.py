@@ -1,12 +1,12 @@
-"""Computes the canonical form of a model, for finding equal models in the cache.
+"""Computes the canonical form of a model, by which the cache finds equal models.
 
-Prepared models with equal forms give the same program. Loaded models with equal forms do so if the
-weights that their preparation reads are equal too. A loaded model has declared types only, a
-prepared model has all types.
+Two prepared models with equal canonical forms give the same program. Two loaded models with equal
+canonical forms give the same program if the weights that their preparation reads are equal too. A
+loaded model has declared types only, a prepared model has all types.
 
-Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
-order of nodes matter. A weight (``weight_values``) is represented by type, shape and uses; any
-other constant by its value.
+A walk from the outputs numbers the nodes, weights and inputs, so that neither names nor the order
+of nodes matter. A weight (``weight_values``) is represented by type, shape and uses, any other
+constant by its value.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class CanonicalGraph:
     """The canonical form of a model, and the names that the form replaces by numbers.
 
     Attributes:
-        sections: the parts of the form, serialized, by the keys ``opsets``, ``inputs``, ``weights``
-            (types and shapes), ``operations`` and ``outputs``; of a loaded model also ``functions``
-            and ``declared`` (types of outputs).
-        weights: names of the weights that the outputs depend on, by number.
-        nodes: names of the nodes that the outputs depend on, by number.
-        results: names of the results of these nodes.
-        literals: names of the constants that the form contains by value, repeated for each use.
+        sections: the sections of the form, serialized, by the keys ``opsets``, ``inputs``,
+            ``weights`` (types and shapes), ``operations`` and ``outputs``; of a loaded model also
+            ``functions`` and ``declared`` (types of outputs).
+        weights: names of the weights that the outputs depend on; the index is the weight's number.
+        nodes: names of the nodes that the outputs depend on; the index is the node's number.
+        results: names of the results of ``nodes``.
+        literals: names of the constants that the form contains by value, one name for each use.
         interface: names of inputs, then of outputs.
     """
 
@@ -49,7 +49,7 @@ class CanonicalGraph:
 
     @property
     def form(self) -> bytes:
-        """Bytes that are equal for equal graphs."""
+        """All sections as bytes, equal for graphs that differ only in names and node order."""
         return b"\n".join(self.sections.values())
 
 
@@ -65,9 +65,10 @@ def canonical_graph(model: Model) -> CanonicalGraph:
 def canonical_source(model: Model, weights: Mapping[str, Array]) -> CanonicalGraph:
     """Return the canonical form of a loaded model before its preparation.
 
-    ``weights`` are the values that the form leaves out, by name. The form also contains all that
-    preparation may refuse: nodes that no output depends on, functions, and declared types with
-    names of open dimensions.
+    ``weights`` has the arrays, by name, whose elements the form does not contain. Unlike the form
+    of a prepared model, the form also contains all nodes, even if no output depends on them, all
+    functions, and declared types with the names of open dimensions: preparation may raise an error
+    for any of them.
     """
     types = {
         name: value.type.SerializeToString(deterministic=True)
@@ -129,12 +130,15 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, results, literals, interface)
 
     def _number(self, name: str) -> None:
-        """Number the node that computes ``name``, after all nodes on which it depends."""
+        """Assign a number to the node that computes ``name``, after the nodes it depends on."""
         if name in self._producers:
             self._number_node(self._producers[name][0])
 
     def _number_node(self, number: int) -> None:
-        """Number the graph's node ``number``, after all nodes on which it depends."""
+        """Assign the next canonical number to a node, after all nodes on which the node depends.
+
+        ``number`` is the node's index in the model's graph.
+        """
         pending: list[tuple[int, list[str] | None]] = [(number, None)]
         # An explicit stack, since deep graphs would exceed Python's recursion limit.
         while pending:
@@ -184,9 +188,9 @@ class _Numbering:
 
 
 def _captured(node: onnx.NodeProto) -> list[str]:
-    """Return the sorted names of outer values that a node's subgraphs read.
+    """Return the sorted names of values from outside a node's subgraphs that the subgraphs read.
 
-    The canonical form contains these names, since it contains subgraphs as they are.
+    The canonical form contains these names, because it contains subgraphs without changes.
     """
     return sorted({name for graph in subgraphs(node) for name in free_names(graph)})
 

@@ -1,4 +1,4 @@
-"""Translates errors of ONNX's shape inference to one line that names the node."""
+"""Translates an error of ONNX's shape inference to a one-line message that names the node."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _KIND = re.compile(r"\[\w+Error\]\s*")
 
 
 def inference_error(model: onnx.ModelProto, message: str) -> str:
-    """Return an error message for the first node that shape inference refuses.
+    """Return an error message for the first node at which shape inference fails.
 
-    The message has the problem that the checks of ``node_rules`` find, or else the problem in
-    ``message`` with the types of the node's inputs.
+    The message contains the problem that the checks of ``node_rules`` find. If they find none, it
+    contains the reason in ``message``, and the names and types of the node's inputs.
 
     Args:
-        model: the model that shape inference refuses.
+        model: the model for which shape inference fails.
         message: the error message of ONNX's shape inference.
     """
     found = _NODE.search(message)
@@ -60,7 +60,7 @@ def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | 
 
 
 def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
-    """Return the names, types and shapes of a node's inputs as text; unknown ones are left out."""
+    """Return the names, types and shapes of a node's inputs of known type, as text."""
     types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
     for tensor in inferred.initializer:
         types[tensor.name] = onnx.helper.make_tensor_type_proto(

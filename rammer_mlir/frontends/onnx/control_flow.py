@@ -48,7 +48,8 @@ def has_control_flow(model: Model) -> bool:
 def expand_control_flow(model: Model) -> bool:
     """Expand short loops and cheap conditionals in place; return whether a node was expanded.
 
-    Requires inferred shapes and folded constants. The remaining control flow is for the host.
+    The model's shapes must be inferred, and its constants folded. The host executes the loops and
+    conditionals that are not expanded.
     """
     table = ShapeTable(model.graph)
     values = model.small_constants()
@@ -96,10 +97,10 @@ class _Expansion:
         self._constants: dict[int, dict[str, str]] = {}
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
-        """Emit copies of a subgraph's nodes; return the names of its results.
+        """Emit copies of a subgraph's nodes; return the names of the subgraph's results.
 
-        ``arguments`` are the names of values for the subgraph's inputs; ``tag`` is a part of all
-        new names.
+        ``arguments`` are the names of the values that replace the subgraph's inputs; ``tag`` is a
+        part of all new names.
         """
         # Keyed by subgraph: two branches may use the same name for different values.
         if id(body) not in self._constants:
@@ -114,9 +115,9 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Emit Identity nodes that give the node's results their names.
+        """Emit Identity nodes that assign the names of the replaced node's results to their values.
 
-        ``states`` are the names of the final states, and ``scanned`` those of the stacks, which
+        ``states`` are the names of the final states. ``scanned`` are the names of the stacks, which
         have a slice for each iteration.
         """
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
@@ -124,11 +125,11 @@ class _Expansion:
                 self.write.named("Identity", [name], [result])
 
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
-        """Emit the concatenation of ``values`` along a new axis ``axis``; return its name.
+        """Emit the concatenation of ``values`` along a new dimension ``axis``; return its name.
 
-        ``values`` are the names of a value of the body, one for each iteration. ``result`` is the
-        number of the node's result that the stack becomes; it determines the type of an empty
-        stack.
+        ``values`` has a name for each iteration: that of the same result of the loop's body.
+        ``result`` is the index of the loop's result that the concatenation becomes; its type and
+        shape are used if there are no iterations.
         """
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))
@@ -141,8 +142,8 @@ class _Expansion:
     def _shape_of_none(self, result: int, axis: int) -> list[int]:
         """Return the shape of the stack that a loop without iterations returns.
 
-        It is the shape of a slice, with a dimension of size 0 inserted at ``axis``. ``result`` is
-        the number of the node's result.
+        The stack's shape is the shape of a slice with a dimension of size 0 inserted at ``axis``.
+        ``result`` is the index of the stack among the loop's results.
         """
         name = self.node.output[result]
         body: onnx.GraphProto = self.attributes["body"]
@@ -155,16 +156,16 @@ class _Expansion:
 def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) -> bool:
     """Return whether a loop of ``steps`` iterations is short and small enough to be unrolled.
 
-    ``values`` has the constants by name, which give the lengths of inner loops.
+    ``values`` has constants by name, among them the trip counts of loops nested in ``body``.
     """
     size = _unrolled_size(body, values)
     return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
-    """Return a subgraph's number of nodes after unrolling inner loops of known length.
+    """Return a subgraph's number of nodes after unrolling nested loops of known trip count.
 
-    ``values`` has the constants by name, among them the trip counts of inner loops.
+    ``values`` has constants by name, among them the trip counts of nested loops.
     """
     known = {**values, **{t.name: numpy_helper.to_array(t) for t in body.initializer}}
     total = 0
@@ -179,7 +180,10 @@ def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
 
 
 def _is_cheap_choice(expansion: _Expansion) -> bool:
-    """Return whether an If is expanded: both branches are cheap, with results of equal shapes."""
+    """Return whether both branches of an If are cheap to compute, with results of equal shapes.
+
+    Such an If is expanded: both branches are computed.
+    """
     branches = [expansion.attributes[f"{kind}_branch"] for kind in ("then", "else")]
     nodes = [node for branch in branches for node in branch.node]
     if any(node.op_type in _COSTLY or is_host_operator(node) for node in nodes):
@@ -193,7 +197,10 @@ def _is_cheap_choice(expansion: _Expansion) -> bool:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Emit both branches, and a selection by the condition; branches have no side effects."""
+    """Emit the nodes of both branches, and a Where for each result, which selects a branch's value.
+
+    Both branches can be computed, because they have no side effects.
+    """
     write = expansion.write
     (name,) = expansion.node.input
     branches = [
@@ -233,7 +240,7 @@ def _expand_loop(expansion: _Expansion) -> None:
 
 
 def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
-    """Return the trip count of a loop with the given body; None if the count depends on data."""
+    """Return the trip count of a loop with the body ``body``; None if the count depends on data."""
     most, condition = ([*expansion.node.input, "", ""])[:2]
     limit = largest_count(expansion.node, expansion.values)
     start = expansion.values.get(condition) if condition else np.array(True)
@@ -255,8 +262,8 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
 def always_continues(body: onnx.GraphProto, values: Mapping[str, Array]) -> bool | None:
     """Return the constant condition that a loop's body returns; None if it depends on data.
 
-    If it is true, only the trip count ends the loop; if it is false, the loop ends after an
-    iteration. ``values`` has the constants outside of the body, by name.
+    If the condition is true, only the trip count ends the loop. If it is false, the loop ends after
+    its first iteration. ``values`` has the constants outside of the body, by name.
     """
     name = condition_of(body)
     if name == body.input[1].name:

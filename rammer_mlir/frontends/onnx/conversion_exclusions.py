@@ -13,16 +13,17 @@ ASIDE = "rammer.aside"
 
 
 def import_excluded_domain(proto: onnx.ModelProto) -> None:
-    """Add ``ASIDE``, the domain of nodes excluded from conversion, to a model's imports."""
+    """Import ``ASIDE``, the domain of nodes excluded from opset conversion, into a model."""
     if all(opset.domain != ASIDE for opset in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
 
 
 def exclude_eye_like(model: Model) -> None:
-    """Exclude EyeLike nodes from opset conversion if the model has values of unknown type.
+    """Exclude EyeLike nodes from opset conversion if the model has nodes of foreign domains.
 
-    All opsets define EyeLike equally. The converter infers types, and crashes if an EyeLike reads
-    an untyped value: a result of an operator of another domain.
+    The results of such nodes have no type, and the converter crashes in type inference if an
+    EyeLike reads a value without a type. Conversion would not change EyeLike, which all opsets
+    define equally.
     """
     nodes = list(nodes_within(model.graph.node))
     if all(node.domain in ONNX_DOMAINS for node in nodes):

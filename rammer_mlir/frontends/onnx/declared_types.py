@@ -1,7 +1,8 @@
 """Compares the types that a model declares for its values with the inferred types.
 
-The declared types are removed before shape inference, because inference would adopt wrong shapes
-without a check. An output with elements that no node computes would then have uninitialized memory.
+The declared types are removed before shape inference, because shape inference would adopt wrong
+declared shapes without a check. If an output's declared shape were too large, some of its elements
+would be uninitialized memory.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MOST_NAMED = 3
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove the declared types of a graph's values, except inputs; return them by name."""
+    """Remove the declared types of values that are not inputs; return them by value name."""
     declared = {
         value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
         for value in (*graph.value_info, *graph.output)
@@ -36,16 +37,17 @@ def take_declared(graph: onnx.GraphProto) -> Declared:
 def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str]) -> None:
     """Compare the inferred, static types of a graph's values with the declared types.
 
-    A declared dimension that is named, or 0, matches any size. Other differing shapes cause a
-    warning, as in ONNX Runtime; the inferred shapes are used.
+    A declared dimension that is a name or 0 matches any size. If shapes differ otherwise, a warning
+    is issued, as in ONNX Runtime, and the inferred shapes are used.
 
     Args:
         graph: a graph with inferred shapes.
-        declared: types declared by the model.
-        warned: names of values with an earlier warning, which are skipped; new ones are added.
+        declared: types declared by the model, by value name.
+        warned: names of values that earlier warnings were about. If all values that differ now are
+            among them, no warning is issued. The names of these values are added to the set.
 
     Raises:
-        ModelError: for the first output whose dtype differs, since callers rely on it.
+        ModelError: for the first output with a wrong declared dtype, because callers rely on it.
     """
     for value in graph.output:
         if not _has_type(value, declared[value.name].tensor_type):

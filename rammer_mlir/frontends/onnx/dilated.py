@@ -1,8 +1,8 @@
-"""Decomposes dilated convolutions to skip taps that only read padding.
+"""Decomposes dilated convolutions to skip kernel taps that only read padding.
 
-If a window reaches far beyond its image, whole rows and columns of its taps are in the padding, for
-all results or for a part of the image. Each such part becomes a separate convolution with fewer
-taps, and the results are concatenated. Constant kernels are sliced at compile time.
+If a window reaches far beyond its image, whole rows or columns of its taps are in the padding, for
+all results or for a range of results. Each range becomes a separate convolution with fewer taps,
+and the results are concatenated. Constant kernels are sliced at compile time.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Axis:
         size: extent of the image.
         out: extent of the result.
         taps: extent of the kernel.
-        stride: stride of the windows.
-        dilation: distance of the taps.
+        stride: distance between consecutive windows, in elements of the image.
+        dilation: distance between consecutive taps, in elements of the image.
         low: width of the padding before the image.
     """
 
@@ -101,10 +101,11 @@ class Axis:
         return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
 
     def options(self) -> list[list[Segment]]:
-        """Return the candidates for dividing the dimension into segments, one or two.
+        """Return one or two candidates for the division of the dimension into segments.
 
-        The first candidate is a single segment with all taps that any result needs. The second is
-        the list that ``segments`` returns; it is missing if that list is empty.
+        The first candidate is a single segment with all taps that any result needs. The second
+        candidate is the list that ``segments`` returns. If this list is empty, the only candidate
+        is a single segment with all taps.
         """
         found = self.segments()
         if not found:
@@ -201,11 +202,13 @@ class _Dilated:
     def _joined(
         self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
     ) -> None:
-        """Emit, recursively, a convolution for each combination of segments, and concatenate them.
+        """Emit a convolution for each combination of segments, and concatenate the results.
+
+        The function calls itself for each dimension. The first dimensions have a chosen segment.
 
         Args:
-            option: the segments of each dimension for which no segment is chosen yet.
-            chosen: the chosen segment of each dimension before these.
+            option: the candidate segments of each remaining dimension.
+            chosen: the chosen segment of each of the first dimensions.
             result: name of the concatenation.
         """
         if not option:
@@ -221,7 +224,10 @@ class _Dilated:
         self._write.named("Concat", parts, [result], axis=axis)
 
     def _part(self, chosen: Sequence[Segment], result: str) -> None:
-        """Emit the convolution of ``chosen``, a segment per dimension; the result is ``result``."""
+        """Emit the convolution for one segment per dimension; name its output ``result``.
+
+        ``chosen`` has the segments.
+        """
         image, lows, highs = self._node.input[0], list[int](), list[int]()
         for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
             begin = axis.position(segment.begin, segment.first)

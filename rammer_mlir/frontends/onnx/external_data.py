@@ -1,7 +1,7 @@
-"""Reads tensor data from files next to the model or in a folder named by the caller, nowhere else.
+"""Reads tensor data from files, only beneath the model's folder or a folder that the caller names.
 
 The model names the file, and may come from an untrusted source. After resolving symbolic links, the
-file must therefore be a regular file in or beneath one of these folders, and be large enough:
+file must therefore be a regular file beneath one of these folders, and long enough for the tensor:
 endless devices, pipes and other users' secrets are never read.
 """
 
@@ -40,7 +40,7 @@ class Region:
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
-    """Whether a tensor's data is in a file."""
+    """Whether a tensor's data is in an external file."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 
@@ -60,7 +60,10 @@ def region_of(tensor: onnx.TensorProto) -> Region:
 
 
 def _text(found: str | bytes) -> str:
-    """Return a string of the model; raise ValueError for bytes, that is, for invalid UTF-8."""
+    """Return ``found`` if it is a ``str``.
+
+    Protobuf reads a string of invalid UTF-8 as ``bytes``; for such a string, raise ValueError.
+    """
     if isinstance(found, bytes):
         raise ValueError(f"the model names it by {found!r}, which is no text")
     return found
@@ -73,7 +76,7 @@ def _number(key: str, text: str) -> int:
 
 
 def open_region(folders: Folders, region: Region) -> IO[bytes]:
-    """Open the file of a region at the region's first byte.
+    """Open the file of a region, and seek to the region's first byte.
 
     Raises:
         OSError: if the system refuses to open the file.
@@ -140,7 +143,7 @@ def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> byt
 
 
 def take_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> None:
-    """Move a tensor's external data into the tensor, in place.
+    """Copy a tensor's external data into the tensor, in place, and drop its reference to the file.
 
     Args:
         tensor: modified in place.

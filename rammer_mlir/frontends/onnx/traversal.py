@@ -13,7 +13,10 @@ _SPARSE_TENSORS = onnx.AttributeProto.SPARSE_TENSORS
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the subgraphs in a node's attributes, in order, without their nested subgraphs."""
+    """Yield the subgraphs in a node's attributes, in the order of the attributes.
+
+    Subgraphs nested in these subgraphs are not included.
+    """
     for attribute in node.attribute:
         # ONNX's checker refuses attributes with fields of other types, which are slow to read.
         kind = attribute.type
@@ -24,7 +27,7 @@ def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes, and the nodes of their subgraphs."""
+    """Yield each node, followed by the nodes of its subgraphs at any depth."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -39,14 +42,20 @@ def nodes_of_model(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
 
 
 def tensors_of_model(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors of a model's graph and of its functions."""
+    """Yield all constant tensors of a model: initializers, and tensors in attributes.
+
+    The tensors of functions and of subgraphs are included.
+    """
     yield from tensors_of_graph(proto.graph)
     for function in proto.functions:
         yield from tensors_of_nodes(function.node)
 
 
 def tensors_of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield a graph's initializers and the tensors of its nodes."""
+    """Yield the constant tensors of a graph: initializers, and tensors in its nodes' attributes.
+
+    The tensors of subgraphs are included. A sparse tensor yields its values, then its indices.
+    """
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
@@ -54,7 +63,7 @@ def tensors_of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def tensors_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
-    """Yield the tensor attributes of nodes, and the tensors of their subgraphs."""
+    """Yield the tensors in the attributes of nodes, and all constant tensors of their subgraphs."""
     for node in nodes:
         for attribute in node.attribute:
             yield from _tensors_of_attribute(attribute)

@@ -20,12 +20,13 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label
 
 
 def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
-    """Return the value of a loop's trip count operand; None if it is omitted or not constant.
+    """Return the constant value of a Loop node's trip count operand; None if not constant.
 
-    ``values`` are the constants of the enclosing graph, by name.
+    The trip count is an upper limit of the loop's iterations. A negative value is returned as 0,
+    and an omitted operand as None. ``values`` are the constants of the enclosing graph, by name.
 
     Raises:
-        ModelError: if it is not a single number.
+        ModelError: if the operand does not have exactly one element.
     """
     limit = values.get(loop.input[0]) if loop.input and loop.input[0] else None
     if limit is None:
@@ -41,7 +42,7 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 def condition_of(body: onnx.GraphProto) -> str:
     """Return the name of the value that a loop's body returns as its condition.
 
-    If Identity nodes copy the value to the body's output, it is the name of the copied value.
+    If Identity nodes copy this value to the body's output, returns the name of the original value.
     """
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
@@ -53,11 +54,11 @@ def condition_of(body: onnx.GraphProto) -> str:
 def count_steps(
     loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
-    """Return a loop's number of iterations; None if it depends on data.
+    """Return the count of a loop's iterations, at most ``enough``; None if it depends on data.
 
-    The condition is evaluated for one iteration after another, until it is false, the loop's
-    maximum trip count is reached, or ``enough`` iterations are counted. ``values`` are the
-    constants of the enclosing graph, by name.
+    The loop's condition is evaluated for iteration after iteration, until the condition is false,
+    the loop's maximum trip count is reached, or ``enough`` iterations are counted. ``values`` are
+    the constants of the enclosing graph, by name.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))

@@ -1,4 +1,4 @@
-"""Converts constants to weight arguments, so that code does not depend on their values."""
+"""Converts constants to arguments of the program, so that code does not depend on their values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FLOATS = (np.float16, np.float32, np.float64)
 
 
 def set_weights_aside(model: Model) -> None:
-    """Convert the floating-point constants of a model to weight arguments of the program, in place.
+    """Convert a model's larger floating-point constants to weight arguments; modify ``model``.
 
-    After this step the compiler cannot see the values of these constants, so models that differ
-    only in the values have equal programs. Integers, short constants and splats stay constants:
-    builders and canonicalization use their values.
+    A weight argument is an argument of the compiled program. The compiler cannot see its value, so
+    models that differ only in such values have equal programs. Integers, constants of at most 16
+    elements, and splats stay constants: builders and canonicalization use their values.
     """
     values = _small_weights(model)
     if not values:
@@ -38,9 +38,9 @@ def set_weights_aside(model: Model) -> None:
 
 
 def weight_values(model: Model) -> dict[str, Array]:
-    """Return the values, by name, that a model's program takes as weight arguments.
+    """Return the arrays that the program of ``model`` takes as weight arguments, by name.
 
-    The model may be prepared or not.
+    The result is the same before and after ``set_weights_aside``.
     """
     return {**_small_weights(model), **model.weights}
 

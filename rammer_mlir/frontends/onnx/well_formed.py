@@ -42,12 +42,12 @@ def naming(node: onnx.NodeProto) -> Generator[None]:
 
 
 def check_texts(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse names and attributes that are not UTF-8, as ONNX requires.
+    """Refuse names and string attributes that are not UTF-8, as ONNX requires.
 
     ``name`` is the model's name in messages.
 
     Raises:
-        ModelError: for the first such text.
+        ModelError: for the first string that is not UTF-8.
     """
     for text in _names_of_model(proto):
         # protobuf returns invalid UTF-8 as bytes.
@@ -64,7 +64,7 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
 
 
 def check_element_types(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse values whose declared element type is not ONNX's.
+    """Refuse values whose declared element type is a code that ONNX does not define.
 
     ``name`` is the model's name in messages.
 
@@ -91,10 +91,11 @@ def is_unknown(node: onnx.NodeProto) -> bool:
 def check_operators(proto: onnx.ModelProto) -> None:
     """Refuse operators of ONNX's domain that neither ONNX nor a function of the model defines.
 
-    ONNX Runtime's operators must have been moved to their own domain before (``claim_contrib``).
+    Call ``claim_contrib`` first: it moves the operators of ONNX Runtime out of ONNX's domain.
 
     Raises:
-        ModelError: for the first unknown operator, with the number of nodes of unknown operators.
+        ModelError: naming the first node with an unknown operator, all unknown operators, and the
+            count of their nodes.
     """
     functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
     unknown = [
@@ -129,7 +130,7 @@ def check_subgraphs(proto: onnx.ModelProto) -> None:
 
 
 def _interface(node: onnx.NodeProto) -> tuple[int, int]:
-    """Return the number of inputs and least number of outputs of an If's or Loop's subgraphs."""
+    """Return the input count and the least output count of an If's or Loop's subgraphs."""
     if node.op_type == "If":
         return 0, len(node.output)
     # The iteration number and the condition are inputs; the condition is an output.

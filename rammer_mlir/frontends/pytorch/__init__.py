@@ -1,6 +1,7 @@
 """Converts PyTorch modules and exported programs to ONNX models that share the weights.
 
-``torch.onnx`` lowers the core operators of ATen and common module parts (attention, recurrent
-layers, normalization) to ONNX, and the ONNX front end has fusions, layouts and the cache for them.
-Models of both formats are therefore equally fast.
+``torch.onnx`` lowers ATen's core operators and common layers (attention, recurrent layers,
+normalization) to ONNX operators. The ONNX front end fuses these operators and chooses their
+layouts, and the compile cache stores the compiled models. A PyTorch model is therefore as fast as
+an ONNX model.
 """

@@ -1,4 +1,4 @@
-"""Converts exported programs to ONNX models that share torch's memory."""
+"""Converts exported programs to ONNX models whose weights stay in torch's memory."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def convert(
     """Convert a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` to an ONNX model.
 
     Args:
-        model: not modified; a module must be in evaluation mode.
+        model: the module, in evaluation mode, or the exported program; not modified.
         inputs: example inputs of a module: a tensor, a sequence of positional arguments, or a
-            mapping of arguments by name.
+            mapping of arguments by name. None for an exported program.
         dynamic_shapes: open dimensions, as in ``torch.export.export``.
 
     Raises:
@@ -134,7 +134,7 @@ def _quiet_exporter() -> Generator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return a text with the innermost cause of the exporter's error: operator and node."""
+    """Return the type and the first line of the innermost cause of the exporter's error."""
     causes: list[BaseException] = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
@@ -155,12 +155,12 @@ def _refuse_random_numbers(model: onnx_ir.Model) -> None:
 def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
     """Rename the model's inputs, in order, to the names in ``leaves``.
 
-    ``leaves`` are the program's flattened arguments: a name, or a constant, for which the model has
-    no input. Renaming is necessary because the exporter changes names of inputs that are also
-    outputs.
+    ``leaves`` are the program's flattened arguments: the name of each tensor, and the constants,
+    which the model does not have as inputs. Renaming is necessary because the exporter changes
+    names of inputs that are also outputs.
 
     Raises:
-        UnsupportedError: if the exporter gives another number of inputs.
+        UnsupportedError: if the count of the model's inputs differs from the count of names.
     """
     inputs = model.graph.inputs
     names = [leaf for leaf in leaves if isinstance(leaf, str)]
@@ -173,11 +173,14 @@ def _name_inputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
-    """Remove the outputs that ``leaves`` has as constants, and rename the others as in ``leaves``.
+    """Rename the model's outputs to the names in ``leaves``, and remove constant outputs.
 
-    ``leaves`` are the program's flattened results, in the order of the outputs: a name, or a
-    constant. An output that is also an input, a weight or an earlier output is copied first. Raises
-    UnsupportedError if the model has another number of outputs.
+    ``leaves`` has one leaf for each output, in order: the name of a tensor, or a constant. An
+    output that is also an input, a weight or an earlier output is copied, so that it can have its
+    own name.
+
+    Raises:
+        UnsupportedError: if the count of the model's outputs differs from the count of leaves.
     """
     import onnx_ir
 

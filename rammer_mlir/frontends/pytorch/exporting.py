@@ -16,7 +16,7 @@ def exported_program(model: object, inputs: object, dynamic_shapes: object) -> A
     Args:
         model: a ``torch.nn.Module`` in evaluation mode, or an exported program.
         inputs: example inputs of a module: a tensor, a sequence of positional arguments, or a
-            mapping of arguments by name.
+            mapping of arguments by name. None for an exported program.
         dynamic_shapes: as in ``torch.export.export``; an exported program does not use them.
 
     Raises:
@@ -109,7 +109,7 @@ def _refuse_mutation(program: Any) -> None:
     """Refuse programs that mutate buffers, parameters or inputs.
 
     Raises:
-        UnsupportedError: with the mutated value.
+        UnsupportedError: names the mutated value.
     """
     kinds = pytorch().export.graph_signature.OutputKind
     for spec in program.graph_signature.output_specs:

@@ -12,7 +12,10 @@ from rammer_mlir.frontends.pytorch.package import pytorch
 
 @dataclass(frozen=True)
 class Constant:
-    """A leaf that is not a tensor: its ``value`` at export is a constant of the program."""
+    """A leaf of nested arguments or results that is not a tensor.
+
+    Its ``value`` at export is a constant of the program.
+    """
 
     value: object
 
@@ -50,7 +53,10 @@ class ResultType:
 
     @property
     def is_complex(self) -> bool:
-        """Whether the elements are complex numbers. ONNX models return these as pairs."""
+        """Whether the elements are complex numbers.
+
+        An ONNX model represents a complex number as a pair of real numbers.
+        """
         return self.dtype.startswith("complex")
 
 
@@ -58,12 +64,15 @@ class ResultType:
 class Interface:
     """The nested structure of a program's arguments and results.
 
+    A leaf of the structure is the name of a tensor, or a constant.
+
     Attributes:
         inputs: leaves of the flattened arguments.
         outputs: leaves of the flattened result.
         in_spec: torch's structure (TreeSpec) of positional and keyword arguments.
         out_spec: torch's structure (TreeSpec) of the result.
-        symbols: for each tensor input, by name: symbols of its open dimensions by dimension number.
+        symbols: symbols of the open dimensions of each tensor input, by input name and then by
+            index of the dimension.
         ranges: valid sizes of each symbol.
         results: types of the tensor outputs, by name.
     """
@@ -122,10 +131,10 @@ def _range(found: Any) -> Range:
 
 
 def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
-    """Yield the name of each tensor input, and torch's symbols of its open dimensions.
+    """Yield the name of each tensor input, with torch's symbols of the tensor's open dimensions.
 
-    The symbols are by dimension number. ``names`` are the names of the program's tensor inputs,
-    without parameters and buffers.
+    A dictionary has the symbols by index of the dimension. ``names`` are the names of the program's
+    tensor inputs, without parameters and buffers.
     """
     torch = pytorch()
     for node in program.graph.nodes:
@@ -153,10 +162,11 @@ def _symbol_names(
 
 
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
-    """Return, for each leaf of the flattened arguments, the user's names of its open dimensions.
+    """Return the user's names of open dimensions, for each leaf of the flattened arguments.
 
-    Each dictionary has names by dimension number, taken from ``dynamic_shapes``. The list is empty
-    if ``dynamic_shapes`` is None or empty, or if the program has no example inputs.
+    A dictionary has the names of a leaf's open dimensions by index of the dimension, as given in
+    ``dynamic_shapes``. The list is empty if ``dynamic_shapes`` is None or empty, or if the program
+    has no example inputs.
     """
     if not dynamic_shapes or program.example_inputs is None:
         return []

@@ -23,7 +23,7 @@ class _Module(Protocol):
 
 
 class _Program(Protocol):
-    """A ``torch.export.ExportedProgram``, for type checkers without torch."""
+    """The attributes of ``torch.export.ExportedProgram`` that are used here, as for ``_Module``."""
 
     @property
     def graph_signature(self) -> Any:
@@ -44,7 +44,7 @@ def pytorch() -> ModuleType:
     """Import and return torch.
 
     Raises:
-        MissingPackageError: if it is not installed, or too old.
+        MissingPackageError: if torch is not installed, or too old.
     """
     torch = optional_package("torch", "a model of PyTorch", _ADVICE)
     found = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
@@ -59,7 +59,7 @@ def pytorch() -> ModuleType:
 
 
 def is_pytorch_model(given: object) -> bool:
-    """Whether a value is a module or an exported program; does not import torch."""
+    """Whether a value is a PyTorch module or exported program; does not import torch."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "export"):
         return False

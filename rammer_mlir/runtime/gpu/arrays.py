@@ -1,4 +1,4 @@
-"""Finds inputs in device memory, which need no copy, and returns outputs there."""
+"""Uses input tensors that are in device memory without a copy, and holds outputs on the device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
-        """Allocate an uninitialized tensor that work on ``stream`` will write."""
+        """Allocate an uninitialized tensor; operations on ``stream`` are going to write it."""
         self.spec, self.stream = spec, stream
         self._driver = driver
         self.memory = DeviceMemory(driver, spec.num_bytes)
@@ -97,10 +97,12 @@ class DeviceArray:
 def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed | None:
     """Return ``value`` as a borrowed tensor if it is in device memory, None if in host memory.
 
-    Later work on ``stream`` waits for the work that writes the tensor.
+    Operations that are enqueued on ``stream`` afterwards wait for the operations that write the
+    tensor.
 
     Raises:
-        InputError: if it is on another device, not dense, or not of ``spec``'s shape and dtype.
+        InputError: if ``value`` is on another device, not dense, or not of the shape and dtype of
+            ``spec``.
     """
     if isinstance(value, DeviceArray):
         driver.order(value.stream, stream)

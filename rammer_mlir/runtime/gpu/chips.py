@@ -9,12 +9,17 @@ from rammer_mlir.programs.gpu_image import GpuImage
 def check_chip(image: GpuImage, chip: str, device: str) -> None:
     """Check that a device's chip can run a program.
 
-    A cubin runs on its compute capability and later minor versions of the same major version; PTX
-    on all later capabilities (CUDA programming guide, application compatibility); an hsaco only on
-    its chip. ``device`` is the device's name in the message.
+    - A cubin runs on the compute capability that it is compiled for, and on later minor versions of
+      the same major version.
+    - PTX runs on the compute capability that it is compiled for and on all later capabilities (CUDA
+      programming guide, application compatibility).
+    - An hsaco runs only on the chip that it is compiled for.
+
+    ``device`` is the device's name in the error message.
 
     Raises:
-        TargetError: if it cannot; names the program's chip and the device's chip.
+        TargetError: if the chip cannot run the program; names the program's chip and the device's
+            chip.
     """
     if not _runs(image, chip):
         raise TargetError(

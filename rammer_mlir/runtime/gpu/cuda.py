@@ -68,8 +68,8 @@ _NVIDIA = Vendor(
 class CudaDriver(VendorDriver):
     """An NVIDIA GPU, used in the primary context that all packages in the process share.
 
-    An upload from pageable memory returns once the driver has copied the array to a staging buffer,
-    so the array may change afterwards.
+    ``upload`` from pageable memory returns once the driver has copied the array to a staging
+    buffer, so the caller may overwrite the array as soon as ``upload`` returns.
     """
 
     vendor = _NVIDIA
@@ -105,7 +105,8 @@ class CudaDriver(VendorDriver):
     def peaks(self) -> Peaks:
         """Return the peak rates of the device, computed from its clock rates.
 
-        A lane counts as two operations per clock cycle, the memory bus as two transfers.
+        An f32 lane of a multiprocessor counts as two operations per clock cycle (a fused
+        multiply-add), the memory bus as two transfers per clock cycle.
         """
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
         memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")

@@ -38,10 +38,16 @@ class Argument:
 
 
 class KernelPointers:
-    """A kernel's arguments in the form of driver APIs: an array of pointers to their values."""
+    """The array that the launch functions of CUDA and HIP take: a pointer to each argument's value.
+
+    The value of an argument is the device address of a buffer.
+    """
 
     def __init__(self, arguments: Sequence[Argument]) -> None:
-        """Store a pointer for each argument; the launch reads them before it returns."""
+        """Store the arguments' values and the array of pointers to them.
+
+        The object must stay alive until the launch function returns, which reads the values.
+        """
         self._values = np.array([argument.address for argument in arguments], np.uint64)
         steps = 8 * np.arange(len(arguments), dtype=np.uint64)
         self.places = np.uint64(self._values.ctypes.data) + steps
@@ -86,7 +92,7 @@ class Driver(Protocol):
 
     @property
     def chip(self) -> str:
-        """LLVM's name of the processor."""
+        """LLVM's name of the processor, for example ``sm_90`` or ``gfx90a``."""
         ...
 
     @property
@@ -107,7 +113,7 @@ class Driver(Protocol):
         ...
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block of ``threads`` threads of the kernel."""
+        """Return the registers and shared memory that a block of ``threads`` threads needs."""
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
@@ -126,21 +132,27 @@ class Driver(Protocol):
         ...
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero ``num_bytes`` of device memory at an address, as work of a stream."""
+        """Enqueue an operation on a stream that zeroes ``num_bytes`` bytes at a device address."""
         ...
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to a device address; the array may change as soon as this returns."""
+        """Copy a dense array to a device address.
+
+        The caller may overwrite ``array`` as soon as the method returns.
+        """
         ...
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from a device address into a dense array, valid after synchronization."""
+        """Enqueue a copy from a device address into a dense array.
+
+        The array has the data after ``synchronize(stream)``.
+        """
         ...
 
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Launch a kernel on a grid, as work of a stream."""
+        """Enqueue the launch of a kernel on a stream."""
         ...
 
     def create_stream(self) -> object:
@@ -148,7 +160,7 @@ class Driver(Protocol):
         ...
 
     def stream_of(self, handle: int) -> object:
-        """Return the driver's stream object for ``handle``, another package's native handle."""
+        """Return the driver's stream object for ``handle``, a native stream of another package."""
         ...
 
     def stream_handle(self, stream: object) -> int:
@@ -188,9 +200,9 @@ class Driver(Protocol):
 
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
-    """Return the error of a failed allocation of ``num_bytes`` on ``device``.
+    """Return the exception for a failed allocation of ``num_bytes`` bytes on ``device``.
 
-    ``free`` is the number of free bytes, None if it is unknown.
+    ``free`` is the number of free bytes of device memory, None if unknown.
     """
     found = "less" if free is None else f"{free:,} free"
     return TargetError(

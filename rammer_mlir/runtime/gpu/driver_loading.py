@@ -9,10 +9,10 @@ from rammer_mlir.runtime.gpu.driver import Driver
 
 
 def check_device(device: object) -> int:
-    """Return the index of a device as a plain integer.
+    """Return the index of a device, given by a user, as an ``int``.
 
     Raises:
-        OptionError: if it is not an integer of at least 0.
+        OptionError: if ``device`` is not an integer of at least 0.
     """
     if isinstance(device, bool) or not isinstance(device, Integral) or device < 0:
         raise OptionError(f"device: expected a number of a GPU, at least 0, found {device!r}")

@@ -55,10 +55,10 @@ class CapturedRun:
         return self.outputs
 
     def synchronize(self) -> None:
-        """Wait for the last run.
+        """Wait until all replays are done.
 
         Raises:
-            TargetError: if the watchdog stopped it.
+            TargetError: if the watchdog stopped a run.
         """
         with self._lock:
             self._program.driver.activate()
@@ -84,8 +84,9 @@ class GpuExecutable(CompiledModel):
         Args:
             image: the program's data.
             code: the kernel, of ``image.code_kind``.
-            open_driver: opens the device; raises ``TargetError`` if there is none.
-            stats: compiler statistics.
+            open_driver: opens the driver of the device that runs the program; raises
+                ``TargetError`` if there is no driver or device.
+            stats: compiler statistics by name, such as the seconds of each stage; None for none.
         """
         super().__init__(image, stats)
         self._image, self._code, self._open_driver = image, code, open_driver
@@ -97,7 +98,7 @@ class GpuExecutable(CompiledModel):
 
     @property
     def image(self) -> GpuImage:
-        """The program's data."""
+        """The program's data: schedule, weights, signature and memory sizes."""
         return self._image
 
     @property
@@ -112,11 +113,12 @@ class GpuExecutable(CompiledModel):
 
     @property
     def program(self) -> DeviceProgram:
-        """The program on the device.
+        """The program on the device; the first access opens the driver and uploads the program.
 
         Raises:
-            TargetError: if there is no driver or device, the device has another chip or cannot hold
-                the program or its blocks, or the executable is closed.
+            TargetError: if there is no driver or device, the device has another chip, has too
+                little memory, or cannot hold all blocks of the program at once, or the executable
+                is closed.
         """
         if self._closed:
             raise TargetError("the executable is closed: compile or load it again")
@@ -128,16 +130,17 @@ class GpuExecutable(CompiledModel):
     def run(
         self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
     ) -> dict[str, Array]:
-        """Run the model and wait for it.
+        """Run the model, and return its outputs when the run is done.
 
         Args:
             feeds: by input name: host arrays, which are copied to the device, or device tensors
                 (DLPack, ``__cuda_array_interface__``), which are used in place.
-            out: host arrays that receive outputs, by name; other outputs are allocated.
+            out: host arrays that receive outputs, by output name; each output without an array in
+                ``out`` gets a new array.
 
         Returns:
             Host arrays by output name, in the signature's order, followed by the new values of
-            inputs that the program updates in place.
+                inputs that the program updates in place.
 
         Raises:
             InputError: if names, shapes or dtypes do not match.
@@ -208,10 +211,10 @@ class GpuExecutable(CompiledModel):
         """Start a run; return its outputs on the device without waiting.
 
         Args:
-            feeds: as for ``run``; device tensors, and host arrays in page-locked memory, must not
-                change until the run is done.
-            out: arrays of an earlier call that receive outputs, by name; other outputs are
-                allocated.
+            feeds: as for ``run``. Until the run is done, the caller must not change device tensors,
+                or host arrays in page-locked memory.
+            out: arrays that receive outputs, by output name, from an earlier call of this method;
+                each output without an array in ``out`` gets a new array.
             stream: native handle of the stream to run on, such as ``torch``'s
                 ``stream.cuda_stream``; None for the executable's stream.
 
@@ -238,11 +241,11 @@ class GpuExecutable(CompiledModel):
             program.check(program.last_stream)
 
     def capture(self, feeds: Mapping[str, Any]) -> CapturedRun:
-        """Capture a run as a graph, and return it; nothing is executed yet.
+        """Capture a run as a graph, and return the graph without running the model.
 
         Args:
-            feeds: as for ``run``; a graph reads device tensors at each replay, and host arrays only
-                at the capture.
+            feeds: as for ``run``. Each replay reads the current content of device tensors; host
+                arrays are copied to the device once, by this method.
         """
         with self._lock:
             program = self.program
@@ -334,7 +337,10 @@ class GpuExecutable(CompiledModel):
         return Artifact(self._image, self._code, self.stats)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other memory; only before the first run."""
+        """Replace the weights by equal weights in other host memory.
+
+        Call this only before the first run, because the first run uploads the weights.
+        """
         assert self._program is None, "the weights are on the device"
         self._image = self._description = replace(self._image, constants=constants)
 

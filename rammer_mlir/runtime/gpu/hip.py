@@ -87,7 +87,7 @@ class HipDriver(VendorDriver):
         )
 
     def peaks(self) -> Peaks:
-        """Return the peak rates, computed from clock rates."""
+        """Return the peak rates of the device, computed from its clock rates."""
         return self._peaks
 
     def activate(self) -> None:
@@ -108,7 +108,11 @@ class HipDriver(VendorDriver):
         return super().load(code, kind, entry)
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to the device and wait, since HIP may read pageable memory later."""
+        """Copy a dense array to a device address, and wait until the copy is done.
+
+        HIP may read pageable memory after its copy function has returned, so the caller could
+        otherwise overwrite ``array`` too early.
+        """
         super().upload(address, array, stream)
         self.synchronize(stream)
 

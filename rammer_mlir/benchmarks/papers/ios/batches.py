@@ -1,8 +1,8 @@
-"""Execute IOS's stages of Inception v3 on other batch sizes and devices than they were found for.
+"""Execute IOS's stages of Inception v3 on batch sizes and devices other than those of the search.
 
-This is the experiment of IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Only the
-stages are transferred, that is, the grouping and the order of the operators; the rKernels are those
-for the batch size and device of the execution.
+This is the experiment of IOS section 7.2, table 3 and figures 10 and 11. All times are from the
+simulator. Only the stages are transferred, that is, the grouping and the order of the operators.
+The rKernels are those for the batch size and device of the execution.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Stages = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Batches:
-    """A case: batch sizes of Inception v3 to compare on a device."""
+    """A case of the study: the batch sizes of Inception v3 that are compared on a device."""
 
     batches: tuple[int, ...] = BATCHES
     device: str = "v100"
@@ -44,34 +44,34 @@ class Batches:
 
     @property
     def key(self) -> str:
-        """The case's name: the device, and the scale unless it is full."""
+        """The case's name: the device, and the scale unless it is "full"."""
         return self.device if self.scale == "full" else f"{self.device}, {self.scale}"
 
 
 @dataclass(frozen=True)
 class Devices:
-    """A case: devices to compare on Inception v3 with a batch of 1."""
+    """A case of the study: the devices that are compared on Inception v3 with batch size 1."""
 
     devices: tuple[str, ...] = DEVICES
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The case's name: the devices, and the scale unless it is full."""
+        """The case's name: the devices, and the scale unless it is "full"."""
         names = " ".join(self.devices)
         return names if self.scale == "full" else f"{names}, {self.scale}"
 
 
 def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
-    """Return a benchmark model's task graph for a batch size and a device, and the device."""
+    """Return a benchmark model's task graph for ``device`` and ``batch``, and the ``Device``."""
     return model_graph(name, device, batch, scale), find_device(device).device()
 
 
 def made_for(settings: Sequence[Setting]) -> list[Stages]:
-    """Return the stages that the policy `ios` finds for each setting.
+    """Return the stages that the policy `ios` finds for each setting (task graph and device).
 
     Raises:
-        OptionError: if the settings' graphs have different numbers of operators.
+        OptionError: if the settings' graphs differ in their number of operators.
     """
     counts = {len(graph.operators) for graph, _ in settings}
     if len(counts) != 1:
@@ -80,16 +80,16 @@ def made_for(settings: Sequence[Setting]) -> list[Stages]:
 
 
 def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
-    """Return the predicted seconds of the stages found for each setting, on each setting.
+    """Return a matrix of predicted seconds: each setting executes the stages of each setting.
 
-    The result has a row for each setting of the execution, and in it a column for each setting for
-    which the stages were found.
+    A setting is a task graph and a device. Element [i][j] is the time on setting i of the stages
+    ``made[j]``, which were found for setting j.
     """
     return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
 
 
 def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
-    """Return the predicted seconds of executing ``stages``, after verifying their plan.
+    """Verify the plan that executes ``stages``, and return its predicted seconds.
 
     As in IOS, a stage begins when all operators of the previous stage have ended.
     """
@@ -102,12 +102,14 @@ def measure_batches(request: Batches) -> Record:
     """Predict the times of Inception v3 at several batch sizes, with the stages found for each.
 
     Returns:
-        A record: "batches", the batch sizes; "sequential", the seconds at each batch size with a
-        stage per operator; "ios", the seconds with the stages found for that batch size;
-        "specialized", the batch sizes among these that are compared with each other; "cross", the
-        seconds at each specialized batch size with the stages found for each of them, as ``cross``
-        returns them; and "stages", for each specialized batch size the operators' names in each
-        stage.
+        A record with these keys:
+
+        - "batches": the batch sizes.
+        - "sequential": the seconds at each batch size, with a stage per operator.
+        - "ios": the seconds at each batch size, with the stages found for it.
+        - "specialized": the batch sizes that are also in ``SPECIALIZED``.
+        - "cross": the matrix of ``cross`` for the specialized batch sizes.
+        - "stages": for each specialized batch size, the operators' names in each stage.
     """
     settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
     made = made_for(settings)
@@ -128,7 +130,9 @@ def measure_batches(request: Batches) -> Record:
 def measure_devices(request: Devices) -> Record:
     """Predict the times of Inception v3 on several devices, with the stages found for each.
 
-    Returns a record: "devices", their names, and "cross", the seconds as ``cross`` returns them.
+    Returns:
+        A record with the names of the devices, "devices", and the matrix of ``cross`` for them,
+        "cross".
     """
     settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
     return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}

@@ -1,4 +1,7 @@
-"""Predict the time of each block of Inception v3, sequentially and by IOS's stages (figure 16)."""
+"""Predict the time of each block of Inception v3, in sequence and by IOS's stages (IOS figure 16).
+
+A block is a set of consecutive operators that IOS schedules together.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FEWEST = 4
 
 @dataclass(frozen=True)
 class Blocks:
-    """A case: a network whose blocks are compared on a device."""
+    """A case of the study: a network whose blocks are timed on a device."""
 
     model: str = "inception_v3"
     device: str = "v100"
@@ -30,7 +33,7 @@ class Blocks:
 
     @property
     def key(self) -> str:
-        """The case's name: the model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
@@ -39,8 +42,10 @@ def measure(request: Blocks) -> Record:
     """Predict the time of each block of a network, sequentially and by IOS's stages.
 
     Returns:
-        For each block of at least ``FEWEST`` operators: "operators", their number, and the
-        milliseconds "sequential" and "ios". The entry "network" has those of the whole network.
+        A record with three lists, which have an element for each block of at least ``FEWEST``
+        operators: "operators", the count of operators; "sequential", milliseconds with a stage per
+        operator; and "ios", milliseconds with IOS's stages. "network" has both times of the whole
+        network.
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()
@@ -65,9 +70,14 @@ def milliseconds(
 ) -> list[float]:
     """Return the predicted milliseconds of each block if ``stages`` are executed.
 
-    A block's time is that from the end of the previous block to its own end; the first block's time
-    includes the launch. ``blocks`` and ``stages`` are lists of the indices of their operators. No
-    stage may have operators of two blocks, and stages must be in the order of the blocks.
+    A block begins when the previous block ends. The first block's time includes the launch.
+
+    Args:
+        graph: the task graph of the network.
+        device: the device that executes the stages.
+        blocks: for each block, the indices of its operators.
+        stages: for each stage, the indices of its operators, all of which are in the same block.
+            The stages are in the order of the blocks.
     """
     plan = place_stages(graph, device, stages, "stage")
     verify(graph, plan)

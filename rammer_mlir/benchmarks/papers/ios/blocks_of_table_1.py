@@ -1,8 +1,8 @@
-"""List the largest blocks of four networks, with IOS's published counts (IOS Table 1).
+"""List the largest blocks of four networks, with the counts of IOS's Table 1.
 
-The counts are the transitions of IOS's search and the schedules. The operators are the units that
-the authors schedule: a convolution with its ReLU, a separable convolution with its ReLU, a pooling,
-and the sum or concatenation of several results.
+The counts are the numbers of transitions of IOS's search, and of possible schedules. An operator is
+what the authors schedule: a convolution with its ReLU, a separable convolution with its ReLU, a
+pooling, or the sum or concatenation of several results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ Edges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a network, as IOS schedules it.
+    """A block of a network: operators that IOS schedules together.
 
     Attributes:
-        network: the network.
-        operators: number of operators; they are numbered in topological order.
-        edges: pairs of a producer and a reader.
-        transitions, schedules: counts that the paper prints.
+        network: name of the network.
+        operators: number of operators. Operators are numbered from 0 in topological order.
+        edges: pairs of operators: one that computes a result, and one that reads the result.
+        transitions: number of transitions of IOS's search, as the paper prints it.
+        schedules: number of possible schedules, as the paper prints it.
     """
 
     network: str
@@ -33,7 +34,7 @@ class Block:
 
     @property
     def key(self) -> str:
-        """The network's name; it identifies the case."""
+        """The network's name, which identifies the case in its study."""
         return self.network
 
     @property
@@ -46,7 +47,7 @@ class Block:
 
 
 def _chains(*chains: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the edges of paths through a graph, each given by its vertices in order."""
+    """Return the edges of all ``chains``; a chain is the vertices of a path in order."""
     return [edge for chain in chains for edge in pairwise(chain)]
 
 

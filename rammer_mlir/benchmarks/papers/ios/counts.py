@@ -1,4 +1,4 @@
-"""Make the counts of IOS's figures 1 and 5 and table 1, which need no device."""
+"""Compute the counts of IOS's figures 1 and 5 and table 1, which depend on no device."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ FIGURE_5 = Block("three operators", 3, [(0, 1)], "", "")
 
 @dataclass(frozen=True)
 class Convolutions:
-    """A case: a network whose convolutions are counted."""
+    """A case of the study: a network whose convolutions are counted."""
 
     model: str
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The case's name: the model, and the scale unless it is full."""
+        """The case's name: the model, and the scale unless it is "full"."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 
 def measure_block(block: Block) -> Record:
     """Count a block's operators, and the transitions and schedules of IOS's search.
 
-    The record also has "width", the largest number of independent operators, and "bound", IOS's
-    upper bound of the number of transitions.
+    The record also has "width", the largest number of operators that are independent of each other,
+    and "bound", IOS's upper bound of the number of transitions.
     """
     sources: list[list[int]] = [[] for _ in range(block.operators)]
     for producer, reader in block.edges:
@@ -48,11 +48,11 @@ def measure_block(block: Block) -> Record:
 
 
 def measure_convolutions(request: Convolutions) -> Record:
-    """Count a network's convolutions and their arithmetic.
+    """Count a network's convolutions and their scalar operations.
 
     Returns:
-        A record: "convolutions", their number, and "mflops", the mean number of scalar operations
-        of a convolution in millions.
+        A record: "convolutions", the number of convolutions, and "mflops", the mean number of
+        scalar operations of a convolution in millions.
     """
     flops = convolution_flops(build(request.model, 1, request.scale))
     return {"convolutions": len(flops), "mflops": sum(flops) / len(flops) / 1e6}

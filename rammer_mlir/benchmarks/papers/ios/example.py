@@ -1,8 +1,9 @@
-"""Predict IOS's figure 2, a graph in sequential, greedy and IOS's stages, on the simulator.
+"""Predict the times of the graph in IOS's figure 2 with sequential, greedy and IOS's stages.
 
-The graph has four 3x3 convolutions. *a* (384 channels), *c* (384) and *d* (768) read the input; *b*
-(768) reads *a*; the results of *b*, *c* and *d* are concatenated. The figure's arithmetic (0.6 and
-1.2 GFLOPs) gives maps of 15 x 15 with 384 channels.
+The times are from the simulator. The graph has four 3x3 convolutions: *a* with 384 output channels,
+*b* with 768, *c* with 384, and *d* with 768. *a*, *c* and *d* read the input, and *b* reads *a*.
+The results of *b*, *c* and *d* are concatenated. The figure states 0.6 and 1.2 GFLOPs for the
+convolutions, from which it follows that the input has 15 x 15 pixels and 384 channels.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from rammer_mlir.scheduling.verifier import verify
 
 @dataclass(frozen=True)
 class Example:
-    """A case: the graph of IOS's figure 2 with a number of channels, scheduled for a device."""
+    """A case of the study: the graph of IOS's figure 2 on a device.
+
+    ``channels`` is the number of input channels.
+    """
 
     device: str = "v100"
     channels: int = 384
 
     @property
     def key(self) -> str:
-        """The case's name: the device and the input's channels."""
+        """The case's name: the device and the number of input channels."""
         return f"{self.device}, {self.channels} channels"
 
 
@@ -49,12 +53,15 @@ def build(channels: int) -> onnx.ModelProto:
 
 
 def measure(request: Example) -> Record:
-    """Predict the execution of the graph by "sequential", "greedy" and "ios" stages.
+    """Predict the execution of the graph with sequential, greedy and IOS's stages.
 
     Returns:
-        For each of these names a dictionary: "ms", the milliseconds; "utilization", the arithmetic
-        rate divided by the device's peak; "busy veus", the mean number of vEUs that execute rTasks;
-        and "stages", the names of the operators in each stage.
+        A record with a dictionary for "sequential", "greedy" and "ios":
+
+        - "ms": the milliseconds.
+        - "utilization": the arithmetic rate divided by the device's peak.
+        - "busy veus": the mean number of vEUs that execute rTasks.
+        - "stages": the names of the operators in each stage.
     """
     graph = task_graph(build(request.channels), request.device)
     device = find_device(request.device).device()

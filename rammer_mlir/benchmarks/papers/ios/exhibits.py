@@ -149,11 +149,14 @@ def _figure_9(records: Records) -> str:
 
 
 def _crossed(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
-    """Return a table of the times of each setting's stages on all settings.
+    """Return a Markdown table of the times of each setting's stages on each setting.
 
-    A row belongs to the setting of the execution, a column to the setting for which the stages were
-    found. A cell has milliseconds, and the slowdown compared with the stages found for the row's
-    setting. ``seconds`` has the times by row and column; ``names`` are the settings' names.
+    A row is the setting of the execution, a column the setting for which the stages were found. A
+    cell has the milliseconds, and the slowdown in percent compared with the row's own stages.
+
+    Args:
+        names: names of the settings, for example batch sizes.
+        seconds: the times by row and column.
     """
     rows = [["executed on", *(f"made for {name}" for name in names)]]
     for number, (name, row) in enumerate(zip(names, seconds, strict=True)):
@@ -184,9 +187,10 @@ def _figure_10(records: Records) -> str:
 
 
 def _last_block(stages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the stages of a network's last module, as names without the module's prefix.
+    """Return the stages of a network's last module, without the classifier.
 
-    ``stages`` has the names of the operators of each stage. The classifier is left out.
+    ``stages`` has the names of the operators of each stage. In the result, the names lack the
+    prefix of the module, and other modules' operators are left out.
     """
     name = next(
         operator.split("/")[0] for stage in reversed(stages) for operator in stage

@@ -1,7 +1,8 @@
-"""Compare latency and search cost of IOS with limits r and s on stages (section 7.1, figure 9).
+"""Compare latency and search cost of IOS with limits on its stages (IOS section 7.1, figure 9).
 
-r is the largest number of operators of a group, s the largest number of groups of a stage. Smaller
-limits make the search cheaper, and may make the schedule that it finds slower.
+A stage executes groups of operators concurrently. The limit r is the largest number of operators in
+a group, and s the largest number of groups in a stage. Smaller limits make the search cheaper, but
+the schedule that the search finds may be slower.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ BOUNDS = tuple(product((1, 2, 3), (3, 8)))
 
 @dataclass(frozen=True)
 class Pruned:
-    """A case: a network to schedule for a device with each pair of limits in ``BOUNDS``.
+    """A case of the study: a network that IOS schedules for a device with each pair in ``BOUNDS``.
 
-    A pair limits the operators of a group and the groups of a stage in IOS's search.
+    A pair has the largest number of operators in a group, and of groups in a stage.
     """
 
     model: str
@@ -34,7 +35,7 @@ class Pruned:
 
     @property
     def key(self) -> str:
-        """The case's name: the model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
@@ -44,10 +45,13 @@ def measure(request: Pruned) -> Record:
 
     Returns:
         A record: "sequential", the predicted milliseconds with a stage per operator, and "pruned",
-        a list with a dictionary for each pair of limits, "r" (operators of a group) and "s" (groups
-        of a stage). The dictionary has "ms", the predicted milliseconds with the stages found,
-        "transitions", their number in the search, and "search seconds", the processor seconds of
-        the search.
+        a list with a dictionary for each pair of limits:
+
+        - "r": largest number of operators in a group.
+        - "s": largest number of groups in a stage.
+        - "ms": the predicted milliseconds with the stages found.
+        - "transitions": number of transitions of the search.
+        - "search seconds": processor seconds of the search.
     """
     graph = model_graph(request.model, request.device, scale=request.scale)
     device = find_device(request.device).device()

@@ -1,10 +1,16 @@
-"""Predict IOS's five schedules of a network on the simulator (IOS section 6.1, figures 6 and 14).
+"""Predict the times of IOS's five schedules of a network (IOS section 6.1, figures 6 and 14).
 
-The schedules are: sequential; greedy, where all ready operators form a stage; merging operators
-only; concurrent execution only; and both. They are executed as in the paper: a stage begins when
-the previous stage has ended. With merging only, the best of the bounds ``growths`` is used for a
-whole network; with both, merging is chosen for each stage. They are compared with this project's
-default execution: stages by `ios` and by `wavefront`, with waits per tile.
+The times are from the simulator. The schedules are:
+
+- sequential: a stage per operator.
+- greedy: all ready operators form a stage.
+- merge: sequential, after operators of the same input are merged. The best of the bounds
+  ``growths`` is used for the whole network.
+- parallel: IOS's stages, without merged operators.
+- both: IOS's stages; for each stage, it is decided whether operators are merged.
+
+As in the paper, a stage begins when the previous stage has ended. Two more schedules are this
+project's: stages by the policies `ios` and `wavefront`, with waits per tile.
 """
 
 from __future__ import annotations
@@ -34,24 +40,24 @@ NETWORKS = ("squeezenet", "inception_v3", "nasnet_a_6_4032", "randwire")
 
 
 def sequential(graph: TaskGraph, device: Device) -> Plan:
-    """Return a plan with a stage for each operator, in order."""
+    """Return a plan with a stage for each operator, in the graph's order."""
     return place_stages(graph, device, [[n] for n in range(len(graph.operators))], "stage")
 
 
 def greedy(graph: TaskGraph, device: Device) -> Plan:
-    """Return a plan of IOS's greedy stages: each has all operators whose inputs are computed."""
+    """Return a plan of IOS's greedy stages: a stage has all operators that are then ready."""
     return place_stages(graph, device, waves(Context(graph, device)), "stage")
 
 
 class Schedule(NamedTuple):
-    """A way to execute a network.
+    """A strategy to schedule a network.
 
     Attributes:
         plan: returns the plan of a graph for a device.
-        merges_for: which operators are merged: with "ios", only those of a stage that becomes
-            faster by merging; with "sequential", all that ``growths`` permits.
-        growths: upper bounds on the factor by which merging multiplies the arithmetic of operators,
-            tried one after the other; 0 stands for no merging.
+        merges_for: which operators of the same input are merged: with "ios", only those that form a
+            stage that becomes faster by merging; with "sequential", all that ``growths`` permits.
+        growths: bounds that are tried one after the other. A bound is the largest factor by which
+            merging may multiply the arithmetic of operators; with 0, nothing is merged.
     """
 
     plan: Callable[[TaskGraph, Device], Plan]
@@ -72,7 +78,7 @@ SCHEDULES = {
 
 @dataclass(frozen=True)
 class Network:
-    """A case: a network to schedule for a device."""
+    """A case of the study: a network that is scheduled for a device."""
 
     model: str
     device: str = "v100"
@@ -80,18 +86,21 @@ class Network:
 
     @property
     def key(self) -> str:
-        """The case's name: the model, the device, and the scale unless it is full."""
+        """The case's name: the model, the device, and the scale unless it is "full"."""
         small = "" if self.scale == "full" else f", {self.scale}"
         return f"{self.model}, {self.device}{small}"
 
 
 def measure(network: Network) -> Record:
-    """Predict the times of a network by all ``SCHEDULES``, with verified plans.
+    """Predict the times of a network with each of ``SCHEDULES``, and verify the plans.
 
     Returns:
-        A record: "ms", the milliseconds of each schedule by name, with the fastest of its bounds
-        ``growths``; "search", counts of the search of IOS's stages, such as its transitions and the
-        stages found; and "search seconds", the search's processor seconds.
+        A record with these keys:
+
+        - "ms": the milliseconds, keyed by the name of the schedule, with the fastest of its bounds
+          ``growths``.
+        - "search": counts of IOS's search, such as transitions, and the number of stages found.
+        - "search seconds": processor seconds of the search.
     """
     model = build(network.model, 1, network.scale)
     device = find_device(network.device).device()
@@ -119,11 +128,15 @@ def measure(network: Network) -> Record:
 
 
 def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
-    """Return a model's task graph for ``device``, after merging operators that read the same input.
+    """Return a model's task graph for ``device``, after operators of the same input are merged.
 
-    With the policy "ios", operators are merged only if they form a stage that becomes faster; with
-    "sequential", all operators are merged that can be merged. ``growth`` is the largest factor by
-    which merging may multiply the arithmetic; with 0, nothing is merged.
+    Args:
+        model: the model.
+        device: name of the device.
+        policy: with "ios", operators are merged only if they form a stage that becomes faster; with
+            "sequential", all operators are merged that can be merged.
+        growth: largest factor by which merging may multiply the arithmetic of operators; with 0,
+            nothing is merged.
     """
     target = find_device(device).targets[0]
     options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)

@@ -1,9 +1,9 @@
 """Compare barriers between waves, operators and tiles, on random modules (RAMMER figure 18).
 
-The experiment is that of RAMMER section 5.2.5. The baseline is a launch for each operator,
-sequentially, with the fastest rKernels. The policy `wavefront` places the rTasks; with this
-placement, barriers are put between waves, between operators, or between rTasks (tiles). A module
-with different operators in a wave is irregular.
+This is the experiment of RAMMER section 5.2.5. The baseline launches the operators one after the
+other, with the fastest rKernels. In the other plans, the policy `wavefront` places the rTasks, and
+barriers are put between waves, between operators, or between rTasks (tiles). A module is irregular
+if the operators of a wave differ in the number or the size of their rTasks.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ MODES: tuple[BarrierMode, ...] = ("wave", "operator", "tile")
 
 @dataclass
 class Found:
-    """Ratios of times and numbers of waits of random modules; each list has an entry per module.
+    """Ratios of predicted times, and numbers of waits, with an element for each random module.
+
+    In all ratios, the denominator is the time with barriers between tiles. The keys of
+    ``requested`` and ``waits`` are the kinds of barriers: "wave", "operator", "tile".
 
     Attributes:
-        base_to_rtask: time with a launch for each operator divided by the time with barriers
-            between tiles.
-        launch_free: time of the sequential order in one launch divided by the time with barriers
-            between tiles.
+        base_to_rtask: ratio for a launch per operator.
+        launch_free: ratio for the sequential order in one launch.
         irregular: whether the operators of a wave differ in the number or the size of their rTasks.
-        wave_to_tile, operator_to_tile: time with barriers between waves, or between operators,
-            divided by the time with barriers between tiles.
-        requested, waits: number of waits of the plan before and after redundant waits are removed,
-            by the kind of barriers.
+        wave_to_tile: ratio for barriers between waves.
+        operator_to_tile: ratio for barriers between operators.
+        requested: number of waits of the plan before redundant waits are removed.
+        waits: number of waits of the plan after redundant waits are removed.
     """
 
     base_to_rtask: list[float] = field(default_factory=list[float])
@@ -61,9 +62,9 @@ class Found:
 
 
 def is_irregular(graph: TaskGraph, device: Device) -> bool:
-    """Return whether operators of a wave differ in the number or the size of their rTasks.
+    """Return whether the operators of a wave differ in the number or the size of their rTasks.
 
-    The size of an rTask is its number of operations and of bytes.
+    The size of an rTask is its number of scalar operations and its number of bytes.
     """
     for wave in waves(Context(graph, device)):
         kernels = [graph.operators[number].kernels[0] for number in wave]
@@ -74,7 +75,7 @@ def is_irregular(graph: TaskGraph, device: Device) -> bool:
 
 @dataclass(frozen=True)
 class Modules:
-    """A case: random modules of seeds ``first`` to ``end - 1`` on a device."""
+    """A case of the study: random modules of the seeds ``first`` to ``end - 1`` on a device."""
 
     first: int
     end: int
@@ -82,15 +83,15 @@ class Modules:
 
     @property
     def key(self) -> str:
-        """The case's name: the range of modules and the device."""
+        """The case's name: the range of seeds and the device."""
         return f"{self.first} to {self.end - 1}, {self.device}"
 
 
 def compare(seeds: Iterable[int], device: Device) -> Found:
-    """Schedule the module of each seed in several ways; return ratios of times, and counts.
+    """Schedule the module of each seed in five ways; return ratios of times, and numbers of waits.
 
-    The ways are a launch for each operator, the same order in one launch, and each kind of
-    barriers. Every plan is verified.
+    The ways are a launch for each operator, the same order in one launch, and `wavefront`'s
+    placement with barriers between waves, operators or tiles. Every plan is verified.
     """
     found = Found()
     for seed in seeds:
@@ -116,8 +117,8 @@ def compare(seeds: Iterable[int], device: Device) -> Found:
 def measure(modules: Modules) -> Record:
     """Return a record with the fields of ``Found`` for a range of modules.
 
-    Its entry "example" has the operators of the module with the largest speedup of barriers between
-    tiles over barriers between waves.
+    The record also has "example": the operators of the module for which barriers between tiles gain
+    most over barriers between waves.
     """
     device = find_device(modules.device).device()
     seeds = range(modules.first, modules.end)
@@ -131,9 +132,10 @@ def measure(modules: Modules) -> Record:
 
 
 def _operators(seed: int, device: Device) -> Record:
-    """Return the operators of the module of ``seed``, scheduled on ``device`` by `wavefront`.
+    """Describe the operators of the module of ``seed``, scheduled on ``device`` by `wavefront`.
 
-    Each operator has its wave, its number of rTasks, and the microseconds of an rTask.
+    An operator has a name, its wave, its number of rTasks, and the predicted microseconds of an
+    rTask.
     """
     graph = gpu_module(seed)
     plan = RAMMER.schedule(graph, device)

@@ -1,10 +1,10 @@
 """Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
-RAMMER's artifact has the times of six models, by Rammer and by its baseline, which launches each
-operator; the baseline's times are also divided into kernels and the rest. The unmeasured numbers of
-the device description are fitted to the times of three of the models, by least squares of the
-logarithms of predicted over published times; the other three models validate the fit. The terms of
-the cost model were chosen with knowledge of all six.
+RAMMER's artifact has the times of six models with Rammer, and with a baseline that launches each
+operator. For the baseline, it also has the time in kernels alone. The numbers of the device
+description that cannot be measured are fitted to the times of three of the models, by least squares
+of the logarithms of predicted over published times. The other three models validate the fit. The
+terms of the cost model, however, were chosen with knowledge of all six models.
 """
 
 from __future__ import annotations
@@ -58,10 +58,15 @@ MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
 
 @dataclass(frozen=True)
 class Planned:
-    """A model with two plans that stay the same while a device description's numbers are fitted.
+    """A model with two plans, which stay the same while numbers of a device description are fitted.
 
-    ``base`` is the plan with a launch for each operator, ``rammer`` the plan of ``RAMMER``. The
-    numbers affect the times of a plan more than the choice of a plan.
+    These numbers affect the times of a plan more than the choice of a plan.
+
+    Attributes:
+        name: name of the model.
+        graph: task graph of the model.
+        base: plan with a launch for each operator.
+        rammer: plan of the policy ``RAMMER``.
     """
 
     name: str
@@ -70,9 +75,10 @@ class Planned:
     rammer: Plan
 
     def predicted(self, description: DeviceDescription) -> tuple[float, float, float]:
-        """Return the predicted milliseconds of both plans on a device.
+        """Return three predicted times of the model on a device, in milliseconds.
 
-        They are those of ``base`` in kernels only, of ``base`` with launches, and of ``rammer``.
+        They are the time of ``base`` in kernels alone, the time of ``base`` with launches, and the
+        time of ``rammer``.
         """
         device = description.device()
         programs = self.base.programs
@@ -93,9 +99,10 @@ class Planned:
 
 
 def published(name: str) -> tuple[float, float, float]:
-    """Return the milliseconds that RAMMER's artifact has for a model.
+    """Return three times of a model from RAMMER's artifact, in milliseconds.
 
-    They are those of its baseline in kernels only, of the baseline with launches, and of Rammer.
+    They are the time of the artifact's baseline in kernels alone, the time of the baseline with
+    launches, and the time of Rammer.
     """
     return BASE_KERNELS[name], FIGURE_11[name]["base"], FIGURE_11[name]["Rammer"]
 
@@ -108,10 +115,10 @@ def distance(predicted: Sequence[float], expected: Sequence[float]) -> float:
 def descend(
     cost: Callable[[Mapping[str, float]], float], start: Mapping[str, float]
 ) -> dict[str, float]:
-    """Minimize ``cost`` by coordinate descent; return the best numbers by name.
+    """Minimize ``cost`` by coordinate descent; return the best numbers, keyed by name.
 
-    ``cost`` maps the numbers by name to the value to minimize. The descent begins at ``start``;
-    each step changes a single number.
+    ``cost`` takes numbers keyed by name. The descent begins at ``start``; each trial changes a
+    single number.
     """
     best, least, step = dict(start), cost(start), FIRST_STEP
     while step >= LAST_STEP:
@@ -151,9 +158,9 @@ def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Plan
 
 
 def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDescription:
-    """Return ``start`` with the ``NUMBERS`` fitted to the published times of models.
+    """Return ``start`` with the fields ``NUMBERS`` fitted to the published times of models.
 
-    ``graphs`` has the models' task graphs by name.
+    ``graphs`` maps the names of the models to their task graphs.
     """
     description = start
     for number in range(ROUNDS):
@@ -175,7 +182,7 @@ def fit(graphs: Mapping[str, TaskGraph], start: DeviceDescription) -> DeviceDesc
 
 @one_line_errors
 def main() -> int:
-    """Fit, and print the predicted and the published times of all six models; return 0."""
+    """Fit the description; print predicted and published times of all six models; return 0."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         graphs = dict(zip(FIGURE_11, pool.map(_graph, FIGURE_11), strict=True))
     description = fit({name: graphs[name] for name in FITTED}, find_device(DEVICE))

@@ -1,7 +1,8 @@
-"""Build task graphs of NAS-Bench-101's random modules, in three stacks, with tiles for a GPU.
+"""Build task graphs of random modules of NAS-Bench-101, with tiles for a GPU.
 
-Modules of the second and third stack have a quarter and a sixteenth of the pixels and two and four
-times the channels, so that their operators have fewer, longer rTasks.
+A module is a small operator graph. It belongs to one of three stacks. The feature maps in the
+second and third stack have a quarter and a sixteenth of the first stack's pixels, and two and four
+times its channels. Therefore, operators there have fewer, longer rTasks.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ The first is that of the fastest rKernel, the second gives fewer and longer rTas
 
 @dataclass(frozen=True)
 class _Kind:
-    """An operation that a vertex can have.
+    """A kind of operation of a module.
 
-    ``window`` is the height and width of its window; ``contracts`` tells whether it sums over all
-    input channels.
+    Attributes:
+        name: name of the operation.
+        window: height and width of the operation's window.
+        contracts: whether the operation sums over all input channels.
     """
 
     name: str
@@ -56,8 +59,8 @@ _SUM = _Kind("output", 1, False)
 def gpu_module(seed: int) -> TaskGraph:
     """Return the task graph of a random module of one of the three stacks.
 
-    ``seed`` determines the module and its stack. An rOperator with several inputs adds them as it
-    reads them.
+    ``seed`` determines the module and the stack. An rOperator with several inputs reads and adds
+    them.
     """
     rng = random.Random(seed)
     rows, channels = STACKS[seed % len(STACKS)]
@@ -89,14 +92,16 @@ def gpu_module(seed: int) -> TaskGraph:
 
 
 def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
-    """Return an rKernel whose rTasks each write ``size`` numbers: rows of chunks of channels.
+    """Return an rKernel whose rTasks each write ``size`` elements of a feature map.
+
+    A tile consists of whole rows of pixels and whole chunks of ``CHUNK`` channels.
 
     Args:
-        kind: the operation of the vertex.
-        rows: height, and also width, of the feature map.
-        chunks: number of chunks of ``CHUNK`` channels of the feature map.
-        num_sources: number of inputs, which are added.
-        size: count of numbers that an rTask writes.
+        kind: the operation.
+        rows: height and width of the feature map in pixels.
+        chunks: number of chunks of channels in the feature map.
+        num_sources: number of inputs, which the operation adds.
+        size: number of elements that an rTask writes.
     """
     tile = min(rows, size // (rows * CHUNK))
     wide = max(1, size // (tile * rows * CHUNK))  # chunks of channels, if a tile has all rows

@@ -1,10 +1,13 @@
-"""Simulate networks on a GPU: with a launch for each operator, and as whole rPrograms.
+"""Simulate networks on a GPU: with a launch for each operator, and as one rProgram.
 
-RammerBase launches the operators sequentially, Rammer runs one rProgram by Algorithm 1. Each runs
-with two sets of rKernels. One is the fastest rKernel of every operator in isolation. The other is
-the selection of Algorithm 1 among all candidates: an operator may take longer itself, so that more
-vEUs are free for other operators. rTasks that run concurrently share the memory's bandwidth
-(``scheduling.shared_bandwidth``).
+RammerBase launches the operators one after the other. Rammer executes one rProgram that RAMMER's
+Algorithm 1 schedules. Each of them is simulated with two sets of rKernels:
+
+- the fastest rKernel of every operator by itself
+- the candidates that Algorithm 1 selects: an operator may take longer, so that more vEUs are free
+  for other operators
+
+rTasks that run concurrently share the memory's bandwidth (``scheduling.shared_bandwidth``).
 """
 
 from __future__ import annotations
@@ -55,9 +58,10 @@ IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 
 @dataclass(frozen=True)
 class GpuRun:
-    """A case: a model to schedule for a device.
+    """A case of the study: a model that is scheduled for a device.
 
-    ``form`` is "paper" for the graph of RAMMER's artifact, "own" for that of this project.
+    ``form`` selects the model's operator graph: "paper" for that of RAMMER's artifact, "own" for
+    that of this project.
     """
 
     model: str
@@ -79,11 +83,11 @@ class Run:
     """The predicted times of a plan.
 
     Attributes:
-        launches: number of rPrograms.
+        launches: number of rPrograms, each of which is a launch.
         ms: milliseconds of the whole plan.
-        overhead_ms: milliseconds before kernels begin, for all launches together; the rest is time
-            in kernels. As in the paper, barriers inside a program belong to its kernel.
-        barriers_ms: milliseconds in barriers inside kernels, on average over the vEUs.
+        overhead_ms: milliseconds outside of kernels, which all launches take before their kernels
+            begin. As in the paper, barriers inside a kernel are part of the kernel.
+        barriers_ms: milliseconds of waits at barriers, the mean over the vEUs.
         utilization: fraction of the vEUs' time in kernels that is spent in rTasks.
     """
 
@@ -116,9 +120,9 @@ def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
 
 
 def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
-    """Return a graph whose rOperators have a single candidate rKernel each.
+    """Return a copy of the graph in which each rOperator has one candidate rKernel only.
 
-    ``kernels`` has the index of the candidate that each rOperator keeps.
+    ``kernels`` has the index of this candidate for each rOperator.
     """
     operators = zip(graph.operators, kernels, strict=True)
     offered = (replace(operator, kernels=(operator.kernels[n],)) for operator, n in operators)
@@ -126,21 +130,27 @@ def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
 
 
 def measure(request: GpuRun) -> Record:
-    """Build a model in the requested form, and return the record of ``compare``."""
+    """Build the model of a case, and return the record of ``compare`` for it."""
     builder = paper_forms.build if request.form == "paper" else build
     graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())
 
 
 def compare(graph: TaskGraph, device: Device) -> Record:
-    """Simulate a graph by RammerBase and by Rammer, each with two sets of rKernels.
+    """Simulate a graph with RammerBase and with Rammer, each with two sets of rKernels.
 
     Returns:
-        A record. Fields of ``Run`` are under "base" (RammerBase with the fastest rKernels),
-        "base_select" (RammerBase with those that Algorithm 1 selects), "fast" and "select" (Rammer
-        with the same two sets). "changed" is the fraction of operators whose two rKernels differ;
-        "operators", "rtasks" and "gflops" are numbers of the graph; "fills" has the number and the
-        milliseconds of RammerBase's launches of operators without arithmetic.
+        A record with these keys:
+
+        - "base": fields of ``Run`` for RammerBase with the fastest rKernels.
+        - "base_select": fields of ``Run`` for RammerBase with the rKernels that Algorithm 1
+          selects.
+        - "fast": fields of ``Run`` for Rammer with the fastest rKernels.
+        - "select": fields of ``Run`` for Rammer with the rKernels that Algorithm 1 selects.
+        - "changed": fraction of the operators for which the two sets differ.
+        - "operators", "rtasks", "gflops": counts of the graph with the fastest rKernels; "gflops"
+          is in billions of scalar operations.
+        - "fills": number and milliseconds of RammerBase's launches of operators without arithmetic.
     """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = RAMMER.schedule(graph, device)

@@ -1,4 +1,7 @@
-"""Make tables of simulated GPU times of RammerBase and Rammer, with the published numbers."""
+"""Make tables of the simulated GPU times of RammerBase and Rammer, beside the published times.
+
+RammerBase launches the operators one after the other; Rammer executes one rProgram.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def table_1(records: Records) -> str:
 
 
 def figure_1(records: Records) -> str:
-    """Return a table (RAMMER, figure 1) of RammerBase's GPU utilization.
+    """Return RAMMER's figure 1 as a Markdown table: RammerBase's GPU utilization.
 
     The utilization is the fraction of the vEUs' time in kernels that is spent in rTasks.
     """
@@ -119,11 +122,11 @@ def figure_11(records: Records) -> str:
 
 
 def _errors(records: Records) -> str:
-    """Return a table of the relative errors of predicted times, with a row per model.
+    """Return a Markdown table of the relative errors of predicted times, with a row per model.
 
-    An error is the predicted time divided by the published time, minus 1. A column says whether the
-    device description was fitted to the model's times, or whether the model only checks the
-    description.
+    An error is the predicted time divided by the published time, minus 1. The column "half" says
+    whether the device description was fitted to the model ("fitted"), or only validated with it
+    ("checked").
     """
     rows = [["model", "half", "base: kernels", "base", "Rammer", "launches of fills",
              "base without them"]]  # fmt: skip
@@ -145,7 +148,10 @@ def _errors(records: Records) -> str:
 
 
 def _forms(records: Records, model: str) -> str:
-    """Return a table of a model's times, with our graph and with that of RAMMER's artifact."""
+    """Return a Markdown table of a model's times with two operator graphs.
+
+    The graphs are that of this project and that of RAMMER's artifact.
+    """
     rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
              "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
     own = _found(records, GpuRun(model, form="own"))
@@ -162,7 +168,7 @@ def _sizes(run: Record) -> list[str]:
 
 
 def _published(run: GpuRun) -> tuple[float, float]:
-    """Return the published milliseconds of RammerBase and of Rammer for a case."""
+    """Return the published milliseconds of RammerBase, and those of Rammer, for a case."""
     if run.batch > 1:
         return published.BATCHES[run.model, run.batch]
     if run.model in published.IMAGENET:
@@ -171,7 +177,7 @@ def _published(run: GpuRun) -> tuple[float, float]:
 
 
 def plot_11(records: Records) -> Plot:
-    """Return a bar chart (RAMMER, figure 11) of RammerBase's time divided by Rammer's."""
+    """Return RAMMER's figure 11 as a bar chart: RammerBase's time divided by Rammer's."""
     groups: list[tuple[str, tuple[float | None, ...]]] = []
     for model in TABLE_1:
         run, paper = _run(records, model), published.FIGURE_11[model]
@@ -207,13 +213,17 @@ def figure_12(records: Records) -> str:
 
 
 def figure_13(records: Records) -> str:
-    """Return tables (RAMMER, figure 13) of RammerBase's and Rammer's times of ImageNet models."""
+    """Return RAMMER's figure 13 as Markdown tables: times of RammerBase and Rammer for ImageNet."""
     found = _beside_published(records, [GpuRun(model) for model in IMAGENET])
     return f"{found}\n\n{_forms(records, 'resnext101_64x4d')}"
 
 
 def figure_14(records: Records) -> str:
-    """Return a table (RAMMER, figure 14) of the fraction of all time that vEUs spend in rTasks."""
+    """Return RAMMER's figure 14 as a Markdown table: the utilization with RammerBase and Rammer.
+
+    Here, the utilization is the fraction of the vEUs' time, including launches, that is spent in
+    rTasks.
+    """
     rows = [["model", "base", "Rammer", "ratio", "paper: base", "Rammer", "ratio"]]
     ratios: list[float] = []
     for model in TABLE_1:
@@ -231,7 +241,7 @@ def figure_14(records: Records) -> str:
 
 
 def _of_all(run: Record) -> float:
-    """Return the fraction of a run's time, including launches, that vEUs spend in rTasks."""
+    """Return the fraction of the vEUs' time, including launches, that is spent in rTasks."""
     return run["utilization"] * (run["ms"] - run["overhead_ms"]) / run["ms"]
 
 
@@ -263,7 +273,10 @@ def _overhead(run: Record) -> list[str]:
 
 
 def figure_17(records: Records) -> str:
-    """Return tables (RAMMER, figure 17) of times by the fastest and by the selected rKernels."""
+    """Return RAMMER's figure 17 as Markdown tables: times with two sets of rKernels.
+
+    The sets are the fastest rKernels of the operators, and the rKernels that Algorithm 1 selects.
+    """
     head = ["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
             "other rKernel"]  # fmt: skip
 
@@ -286,7 +299,7 @@ def figure_17(records: Records) -> str:
 
 
 def figure_19(records: Records) -> str:
-    """Return a table (RAMMER, figure 19) of RammerBase's and Rammer's times on an MI50."""
+    """Return RAMMER's figure 19 as a Markdown table: times of RammerBase and Rammer on an MI50."""
 
     def cells(run: Record) -> list[str]:
         base, base_k, rammer = (run[name]["ms"] for name in ("base", "base_select", "select"))

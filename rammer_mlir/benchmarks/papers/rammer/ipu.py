@@ -1,8 +1,8 @@
 """Simulate RAMMER's recurrent models on an IPU (RAMMER section 5.3.2, figure 20).
 
-As in the paper, the models have 4 layers, so that they fit into the memories of the tiles, and a
-batch of 1. RammerBase is `sequential`, Rammer is `wavefront`; both run in supersteps with this
-project's rKernels.
+As in the paper, the batch size is 1, and the models have 4 layers, so that they fit into the
+memories of the IPU's tiles. RammerBase is the policy `sequential`, Rammer the policy `wavefront`.
+Both execute supersteps with this project's rKernels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BUILDERS = {
 
 
 def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
-    """Return a model's predicted seconds on the IPU by ``policy``, and its number of supersteps."""
+    """Return a model's predicted seconds on the IPU by ``policy``, and the number of supersteps."""
     options = check_options("cpu", policy=policy, num_veus=None, costs="ipu")
     compilation = Compilation.of_model(model, options)
     compilation.emit("program")
@@ -42,19 +42,23 @@ def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class IpuRun:
-    """A case: a recurrent model with 4 layers, predicted for the IPU."""
+    """A case of the study: a recurrent model with 4 layers, whose time on the IPU is predicted."""
 
     model: str
     scale: Scale = "full"
 
     @property
     def key(self) -> str:
-        """The case's name in its study: the model, and the scale unless it is full."""
+        """The case's name in its study: the model, and the scale unless it is "full"."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 
 def measure(run: IpuRun) -> Record:
-    """Return the predicted milliseconds and numbers of supersteps of RammerBase and of Rammer."""
+    """Return a record of RammerBase and Rammer for a model on the IPU.
+
+    The predicted milliseconds are "base" (RammerBase) and "rammer". The numbers of supersteps are
+    "base steps" and "steps" (Rammer).
+    """
     model = BUILDERS[run.model](1, run.scale, unrolled=True, layers=LAYERS)
     base, base_steps = predict(model, "sequential")
     rammer, steps = predict(model, "wavefront")

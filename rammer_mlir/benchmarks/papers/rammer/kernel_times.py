@@ -17,7 +17,10 @@ WARM_UP = 3
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """A case: a model, and the number of its timed runs."""
+    """A case of the study: a model that is timed.
+
+    ``runs`` is the number of timed runs.
+    """
 
     model: str = "resnext29_16x64d"
     runs: int = 100
@@ -25,17 +28,20 @@ class KernelTimes:
 
     @property
     def key(self) -> str:
-        """The case's name in its study: the model, and the scale unless it is full."""
+        """The case's name in its study: the model, and the scale unless it is "full"."""
         return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
 
 
 def measure(request: KernelTimes) -> Record:
-    """Time each operator of a model on one vEU over all runs.
+    """Time each operator of a model in several runs on one vEU.
 
     Returns:
-        A record: "runs", their number; "mean" and "deviation", the mean and the standard deviation
-        in milliseconds of each operator; "weighted", the sum of the deviations divided by the sum
-        of the means.
+        A record with these keys:
+
+        - "runs": the number of timed runs.
+        - "mean": for each operator, the mean of its times in milliseconds.
+        - "deviation": for each operator, the standard deviation of its times in milliseconds.
+        - "weighted": the sum of all deviations divided by the sum of all means.
     """
     model = build(request.model, 1, request.scale)
     feeds = random_feeds(model, seed=4)

@@ -36,7 +36,10 @@ def _modules(records: Records) -> dict[str, Any]:
 
 
 def section_5_2_5(records: Records) -> str:
-    """Return tables (RAMMER, section 5.2.5) of ratios of predicted times and numbers of waits."""
+    """Return Markdown tables of ratios of predicted times, and of numbers of waits.
+
+    They repeat the text of RAMMER's section 5.2.5.
+    """
     found = _modules(records)
     irregular = [n for n, is_one in enumerate(found["irregular"]) if is_one]
     rows = [["ratio of predicted times", "modules", "mean", "median", "95%", "most", "paper"]]
@@ -66,10 +69,10 @@ def _spread(values: Sequence[float]) -> list[str]:
 
 
 def figure_18(records: Records) -> str:
-    """Return a table (RAMMER, figure 18) of the operators of one module of a network.
+    """Return RAMMER's figure 18 as a Markdown table: the operators of one random module.
 
-    It is the module with the greatest speedup by barriers per tile. A row has an operator's wave,
-    its number of rTasks, and the time of an rTask.
+    This is the module for which barriers between tiles gain most over barriers between waves. A row
+    has an operator's wave, its number of rTasks, and the microseconds of an rTask.
     """
     found = _modules(records)
     example = found["example"]

@@ -1,11 +1,14 @@
-"""Build RAMMER's models as the graphs that its artifact executes.
+"""Build RAMMER's models as the operator graphs that RAMMER's artifact executes.
 
-Several graphs fit the names and sizes of RAMMER's Table 1. These are the graphs of the artifact
-(microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``), where they differ from
-``benchmarks.models``: a grouped convolution is one convolution for each group, LSTM-TC has a matrix
-product for each gate, and the cells of Seq2Seq and DeepSpeech2 multiply input and state in a single
-product. Sizes differ too: the groups of ResNeXt-29 keep 64 channels in all stages, and
-DeepSpeech2's convolutions halve the time twice.
+Several graphs fit the names and sizes of RAMMER's Table 1. The graphs here are those of the
+artifact (microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``) that differ from
+``benchmarks.models``:
+
+- A grouped convolution of ResNeXt is one convolution for each group.
+- LSTM-TC has separate matrix products for each gate.
+- The cells of Seq2Seq and DeepSpeech2 multiply input and state by weights in a single product.
+- The groups of ResNeXt-29 keep 64 channels in all stages.
+- Each of DeepSpeech2's two convolutions halves the length in time.
 """
 
 from __future__ import annotations
@@ -26,14 +29,14 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class State:
-    """Cell and hidden state of an LSTM layer, [N, hidden] each."""
+    """State of an LSTM layer: the cell state and the hidden state, each [batch, hidden]."""
 
     cell: Value
     hidden: Value
 
 
 class GateLayer:
-    """An LSTM layer with two matrix products for each of its four gates."""
+    """An LSTM layer with two matrix products, of input and of state, for each of its four gates."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
         """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
@@ -45,7 +48,7 @@ class GateLayer:
         self._bias = [g.constant(weights.bias(g.rng, hidden), "bias") for _ in range(4)]
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell on ``x`` and ``state``, and return the next state."""
+        """Add the nodes of one time step, with the input ``x``; return the next state."""
         g = self._g
         gates = [
             g.op("Add", g.op("Add", g.op("MatMul", x, w), g.op("MatMul", state.hidden, u)), bias)
@@ -55,7 +58,7 @@ class GateLayer:
 
 
 class FusedLayer:
-    """An LSTM layer with a single matrix product for input and state together."""
+    """An LSTM layer with a single matrix product, of the concatenated input and state."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
         """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
@@ -64,7 +67,7 @@ class FusedLayer:
         self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
 
     def step(self, x: Value, state: State) -> State:
-        """Add a cell on ``x`` and ``state``, and return the next state."""
+        """Add the nodes of one time step, with the input ``x``; return the next state."""
         g = self._g
         both = g.op("Concat", x, state.hidden, axis=-1)
         gates = g.op("Add", g.op("MatMul", both, self._weight), self._bias)
@@ -76,7 +79,10 @@ def _matrix(g: GraphBuilder, rows: int, columns: int, name: str) -> Value:
 
 
 def _next_state(g: GraphBuilder, gates: Sequence[Value], state: State) -> State:
-    """Add nodes for the next state, given the gates in the order input, cell, forget, output."""
+    """Add nodes that compute the next state of an LSTM layer; return this state.
+
+    ``gates`` has the gates before their activations, in the order input, cell, forget, output.
+    """
     enter, leave, forget = (g.op("Sigmoid", gates[n]) for n in (0, 3, 2))
     kept = g.op("Mul", forget, state.cell)
     cell = g.op("Add", kept, g.op("Mul", enter, g.op("Tanh", gates[1])))
@@ -94,7 +100,10 @@ def _steps(g: GraphBuilder, x: Value) -> list[Value]:
 
 
 def lstm_tc(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build LSTM-TC, unrolled: ``tokens`` [100, N, 256] f32 to ``hidden`` [N, 256] f32."""
+    """Build LSTM-TC, unrolled: ``tokens`` [100, batch, 256] f32 to ``hidden`` [batch, 256] f32.
+
+    With the scale "small", there are 5 time steps and 16 features.
+    """
     length, layers, hidden = (100, 10, 256) if scale == "full" else (5, 3, 16)
     g = GraphBuilder("lstm_tc", seed=10)
     stack = [GateLayer(g, hidden, hidden) for _ in range(layers)]
@@ -109,10 +118,11 @@ def lstm_tc(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def seq2seq(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build Seq2Seq: ``source`` [100, N, 128] f32 to ``target`` [N, 128] f32.
+    """Build Seq2Seq, unrolled: ``source`` [100, batch, 128] f32 to ``target`` [batch, 128] f32.
 
-    The decoder's input is first the last cell state of the encoder's last layer, and then the
-    result of its own previous step; its last step is the output.
+    The decoder's first input is the last cell state of the encoder's last layer. Every other input
+    is the decoder's result of the previous time step. The model's output is the decoder's result of
+    the last time step. With the scale "small", there are 5 time steps and 16 features.
     """
     length, layers, steps, decoders, hidden = (
         (100, 8, 30, 4, 128) if scale == "full" else (5, 3, 3, 2, 16)
@@ -144,7 +154,12 @@ def _sequence(g: GraphBuilder, steps: Sequence[Value], hidden: int) -> tuple[lis
 
 
 def deepspeech2(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build DeepSpeech2: ``spectrogram`` [N, 1, 300, 171] f32 to ``logits`` [75 N, 29] f32."""
+    """Build DeepSpeech2, unrolled: ``spectrogram`` to ``logits``, both f32.
+
+    ``spectrogram`` is [batch, 1, 300, 171]: 300 times and 171 frequencies. ``logits`` is [75 *
+    batch, 29]: 75 times and 29 characters. With the scale "small", there are 12 times and 11
+    frequencies.
+    """
     length, frequencies, channels, layers, hidden = (
         (300, 171, 32, 7, 256) if scale == "full" else (12, 11, 4, 2, 16)
     )
@@ -167,7 +182,10 @@ def deepspeech2(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build ResNeXt-29, 16x64d: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    """Build ResNeXt-29, 16x64d: ``image`` [batch, 3, 32, 32] f32 to ``logits`` [batch, 10] f32.
+
+    With the scale "small", the image has 16x16 pixels.
+    """
     image, channels, blocks, groups, width = (
         (32, 64, 3, 16, 64) if scale == "full" else (16, 8, 1, 4, 4)
     )
@@ -185,9 +203,10 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _pooled(g: GraphBuilder, x: Value) -> Value:
-    """Add an average pooling of x that halves height and width; return the result.
+    """Add an average pooling of x that halves height and width; return the padded result.
 
-    Channels of zeros are added, so that the result has twice as many channels as x.
+    Channels of zeros are appended on both sides, so that the result has twice as many channels as
+    x.
     """
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2
@@ -195,7 +214,10 @@ def _pooled(g: GraphBuilder, x: Value) -> Value:
 
 
 def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build ResNeXt-101, 64x4d: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    """Build ResNeXt-101, 64x4d: ``image`` [batch, 3, 224, 224] f32 to ``logits`` [batch, 1000] f32.
+
+    With the scale "small", the image has 32x32 pixels.
+    """
     image, channels, blocks, groups = (
         (224, 256, (3, 4, 23, 3), 64) if scale == "full" else (32, 32, (1, 1, 1, 1), 4)
     )
@@ -216,7 +238,10 @@ def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _branches(g: GraphBuilder, x: Value, groups: int, width: int, stride: int) -> Value:
-    """Add a bottleneck's 1x1 and 3x3 convolutions for each group; return their concatenation."""
+    """Add the 1x1 and 3x3 convolutions of a bottleneck, separately for each group.
+
+    Return the concatenated results of all groups.
+    """
     found: list[Value] = []
     for _ in range(groups):
         reduced = _conv_norm(g, x, width, 1, stride=stride, relu=True)
@@ -241,9 +266,10 @@ FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
 
 
 def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build benchmark model ``name``, as RAMMER's artifact has it if it is in ``FORMS``.
+    """Build the benchmark model ``name``.
 
-    Other models are built as in ``benchmarks.models``.
+    A model in ``FORMS`` has the operator graph of RAMMER's artifact. Other models are those of
+    ``benchmarks.models``.
 
     Raises:
         OptionError: if there is no such model.

@@ -1,4 +1,4 @@
-"""List RAMMER's published numbers, from its text and from the data of its artifact."""
+"""List numbers that RAMMER's authors published, in the paper and in the data of its artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulate a training step of LSTM-TC on a V100 (RAMMER figure 21)."""
+"""Predict the time of a training step of LSTM-TC on a V100 (RAMMER figure 21)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from rammer_mlir.errors import ScheduleError
 
 @dataclass(frozen=True)
 class Step:
-    """A case: LSTM-TC at a size; "full" has the paper's batch of 256."""
+    """A case of the study: a training step of LSTM-TC with the sizes of ``size``.
+
+    With "full", the batch size is 256, as in the paper.
+    """
 
     size: Size = "full"
 
@@ -23,13 +26,18 @@ class Step:
 
 
 def measure(step: Step) -> Record:
-    """Predict the milliseconds of a training step of LSTM-TC.
+    """Predict the time of a training step of LSTM-TC.
 
-    The record has "base", with a launch for each operator; "sequential", with the same order in one
-    launch; "wavefront", by the policy `wavefront`; and "operators", the number of rOperators.
+    Returns:
+        A record with these keys:
+
+        - "operators": the number of rOperators.
+        - "base": milliseconds with a launch for each operator.
+        - "sequential": milliseconds with the same order of operators in one launch.
+        - "wavefront": milliseconds with one launch that the policy `wavefront` schedules.
 
     Raises:
-        ScheduleError: if the step could not be scheduled.
+        ScheduleError: if the training step could not be scheduled.
     """
     found = measure_figure_21(Figure21Request(step.size, budget=0))
     if found.error is not None:

@@ -45,9 +45,10 @@ def _normalized(
 def _trained(
     node: Node, x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, variance: Tensor
 ) -> list[Tensor | None]:
-    """Emit ``x`` normalized by its own statistics, and the new running ``mean`` and ``variance``.
+    """Emit BatchNormalization in training mode, with the mean and variance of the batch ``x``.
 
-    Returns the normalized tensor, the new mean and the new variance; None for unused results.
+    ``mean`` and ``variance`` are the running statistics. Returns the normalized tensor, the updated
+    running mean and the updated running variance; None for unused results.
     """
     found_mean, found_variance = _statistics(x)
     momentum = node.attribute("momentum", 0.9)

@@ -37,9 +37,10 @@ def conv(node: Node) -> Tensor:
 
 
 def finish(node: Node, result: Tensor, dtype: DType) -> Tensor:
-    """Emit ``result`` plus the node's bias, if the node has a bias, converted to ``dtype``.
+    """Add the node's bias, if any, to the convolution ``result``, and convert the sum to ``dtype``.
 
-    ``result`` was returned by ``convolve``; a separate dimension of groups is kept.
+    ``result`` and the returned tensor have the shape that ``convolve`` returns, which may have a
+    dimension for groups.
     """
     if not node.has(2):
         return converted(result, dtype)
@@ -73,8 +74,8 @@ def convolve(
         dtype: element type of the result and of the arithmetic.
 
     Returns:
-        The result ``[N, G, F/G, *space]``; without dimension G if G is 1, and without dimension F/G
-        if that is 1 and G is not.
+        The result ``[N, G, F/G, *space]``. If G is 1, dimension G is omitted. If G is greater
+        than 1 and F/G is 1, dimension F/G is omitted.
     """
     features, channels, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
     names = ["n", "g", "f", *(f"o{i}" for i in range(len(space)))]

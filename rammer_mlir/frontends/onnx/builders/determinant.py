@@ -62,10 +62,10 @@ def _eliminate(rows: list[list[Scalar]]) -> Scalar:
 
 
 def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
-    """Emit a conditional swap of two rows after which row ``upper`` has the larger pivot.
+    """Emit a swap of rows ``upper`` and ``lower``, executed if row ``lower`` has the larger pivot.
 
-    The pivots are the elements in column ``upper``. A swap negates a row, which keeps the
-    determinant's sign.
+    A row's pivot is its element in column ``upper``; magnitudes are compared. A swap changes the
+    determinant's sign, so the row that moves down is negated to restore the sign.
     """
     first, second = rows[upper], rows[lower]
     left, right = first[upper], second[upper]

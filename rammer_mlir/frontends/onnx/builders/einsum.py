@@ -61,9 +61,10 @@ def einsum(node: Node) -> Tensor:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Return the labels of ``text``, a term of the equation, for each of ``rank`` dimensions.
+    """Return a label for each dimension of a tensor with ``rank`` dimensions.
 
-    Dimensions of an ellipsis get digits as labels, counted from the last dimension.
+    ``text`` is the tensor's term in the equation, such as ``ij`` or ``b...i``. A dimension that the
+    ellipsis covers gets a digit as label: 0 for the last such dimension, 1 for the one before, etc.
     """
     if "..." not in text:
         return tuple(text)
@@ -73,10 +74,11 @@ def _labels(text: str, rank: int) -> tuple[str, ...]:
 
 
 def _implied(terms: Sequence[_Term]) -> tuple[str, ...]:
-    """Return the labels of the result of an equation without ``->``.
+    """Return the labels of the result's dimensions for an equation without ``->``.
 
-    ``terms`` are the operands. The labels are the ellipsis' dimensions, then, in alphabetical
-    order, the letters that occur exactly once among the labels of all operands.
+    ``terms`` are the operands. First come the digits that label the ellipsis' dimensions, from the
+    outermost dimension. Then come the letters that occur exactly once in all operands' labels, in
+    alphabetical order.
     """
     every = [label for term in terms for label in term.labels]
     dots = sorted({label for label in every if label.isdigit()}, key=int, reverse=True)

@@ -75,9 +75,9 @@ def _activation(
 ) -> Tensor:
     """Emit an activation function on each element of the node's input.
 
-    ``function`` emits the computation for a scalar, which is f64 for f64 elements, else f32.
-    ``defaults`` has names and default values of the node's attributes; ``function`` gets the
-    attributes' values, in this order, after the scalar.
+    ``defaults`` has names and default values of the node's attributes. ``function`` emits the
+    computation. Its arguments are a scalar, which is f64 for f64 elements, else f32, and the values
+    of the attributes in the order of ``defaults``.
     """
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
@@ -220,10 +220,10 @@ def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _integer_power(x: Scalar, y: Scalar) -> Scalar:
-    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent.
+    """Emit ``x ** y`` by repeated squaring over the six low bits of the exponent ``y``.
 
-    Powers with larger exponents overflow, unless the base is -1, 0 or 1. A power with a negative
-    exponent is rounded towards zero.
+    With an exponent above 63 the power overflows anyway, unless ``x`` is -1, 0 or 1. A power with a
+    negative exponent is rounded towards zero.
     """
     result, base = literal(1, x.dtype), x
     for bit in range(6):
@@ -257,8 +257,8 @@ def _modulo(node: Node) -> Tensor:
 def _bit_shift(node: Node) -> Tensor:
     """Emit BitShift of each element, with a defined result for any shift count.
 
-    If the count is at least the number of bits of the element type, the result is 0, or -1 for a
-    right shift of a negative number.
+    If the count is negative, or at least the number of bits of the element type, the result is 0;
+    for a right shift of a negative number it is -1.
     """
     left = node.attribute("direction") == "LEFT"
 

@@ -1,4 +1,4 @@
-"""Builds Gather, GatherElements and GatherND, and helps with indices computed at run time.
+"""Builds Gather, GatherElements and GatherND, and emits adjustments of indices known at run time.
 
 Negative indices count from the end. Indices out of range, which ONNX leaves undefined, are clamped,
 so that no memory outside of the tensor is accessed.
@@ -65,8 +65,9 @@ def gather(node: Node) -> Tensor:
 def _known(indices: NDArray[np.generic], size: int) -> NDArray[np.int32 | np.int64] | None:
     """Return constant indices, counted from the front; None if any index is out of range.
 
-    ``size`` is the extent of the indexed axis. If it permits, the result has int32 elements, so
-    that a vector register has as many indices as f32 elements; else int64.
+    ``size`` is the extent of the indexed axis. If all indices below ``size`` fit in int32, the
+    result has int32 elements, so that a vector register holds as many indices as f32 elements; else
+    int64.
     """
     wide = indices.astype(np.int64)
     front = np.where(wide < 0, wide + size, wide)
@@ -82,10 +83,10 @@ def _rows(x: Tensor, axis: int, start: int, count: int) -> Tensor:
 
 
 def take(x: Tensor, indices: Tensor, axis: int, *, is_checked: bool = False) -> Tensor:
-    """Emit the slices of ``x`` along an axis at ``indices`` of any rank.
+    """Emit the slices of ``x`` along ``axis`` at ``indices``, a tensor of any rank.
 
-    Negative indices count from the end, and indices out of range are clamped. ``is_checked`` tells
-    that the indices are known to be valid and not negative, so that no code adjusts them.
+    Negative indices count from the end, and indices out of range are clamped. If ``is_checked``,
+    the caller guarantees that all indices are in range and not negative, and no code adjusts them.
     """
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     inner = range(axis, axis + indices.rank)

@@ -81,10 +81,10 @@ class Node:
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:
-        """Return the attribute ``name``, the number of a dimension, in the range 0 to ``rank - 1``.
+        """Return the value of attribute ``name`` as a dimension index from 0 to ``rank - 1``.
 
-        A negative number counts from the last dimension. An omitted attribute has the value
-        ``default``.
+        A negative value of the attribute counts from the last dimension. An omitted attribute has
+        the value ``default``.
         """
         return int(self.attributes.get(name, default)) % max(rank, 1)
 
@@ -94,10 +94,12 @@ class Node:
         return None if fact is None else fact.value
 
     def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
-        """Return the integers of ``attribute`` if given, else of input ``number``; None if omitted.
+        """Return the integers of ``attribute`` if the node has it, else those of input ``number``.
+
+        Returns None if the node omits both.
 
         Raises:
-            UnsupportedError: if the input is not constant.
+            UnsupportedError: if the node omits the attribute and the input is not constant.
         """
         if attribute is not None and attribute in self.attributes:
             return list(self.attributes[attribute])
@@ -120,7 +122,7 @@ class Node:
         return [self.tensor(number) for number in range(len(self.inputs))]
 
     def unsupported(self, reason: str) -> UnsupportedError:
-        """Return the error that the node cannot be compiled; ``reason`` ends its message."""
+        """Return an error that names the node; ``reason`` tells why it cannot be compiled."""
         return UnsupportedError(f"'{self.name}' ({self.op_type}): {reason}")
 
 

@@ -74,16 +74,16 @@ def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
 def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
     """Emit the sum of ``exp(x - top)`` along ``axes``, computed in dtype ``kind``.
 
-    ``top`` is the maximum of ``x`` along ``axes``; subtracting it avoids overflow.
+    ``top`` is the maximum of ``x`` along ``axes``; its subtraction avoids overflow.
     """
     return sum_along(_shifted_powers(x, top, kind), axes)
 
 
 def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
-    """Emit ``exp(x - top)`` in dtype ``kind``; ``top`` is the maximum of ``x`` along some axes.
+    """Emit ``exp(x - top)`` in dtype ``kind``; ``top`` is the maximum of ``x`` along reduced axes.
 
-    The exponential is approximate: subnormal results may become 0. That does not change a sum of
-    the results along these axes, since the maximum contributes 1 to it.
+    The exponential is approximate: subnormal results may become 0. The sum of the results along the
+    reduced axes does not change, since it is at least 1: the maximum contributes ``exp(0)``.
     """
     return pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind
@@ -135,9 +135,10 @@ def _normalize(
 
 
 def layer_normalization(node: Node) -> list[Tensor | None]:
-    """Emit LayerNormalization over the dimensions from the attribute ``axis`` on.
+    """Emit LayerNormalization over the dimensions from attribute ``axis`` to the last dimension.
 
-    Returns the result, mean and inverse deviation; the latter two are None if unused.
+    Returns the normalized tensor, the mean, and the inverse standard deviation. The mean and the
+    inverse deviation are None if the graph does not use them.
     """
     x = node.tensor(0)
     kind = computing_type(x.dtype)
@@ -193,12 +194,12 @@ def _grouped(node: Node, groups: int) -> Tensor:
 
 
 def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor:
-    """Return a parameter reshaped to broadcast to the data.
+    """Return ``parameter`` reshaped to broadcast to data ``[N, groups, channels, *space]``.
 
     Args:
-        parameter: a vector with an element per channel, or per group.
-        each: number of groups, and of channels per group: dimensions 1 and 2 of the data.
-        space: number of spatial dimensions, which follow the channels.
+        parameter: a vector with an element per channel, or per group of channels.
+        each: count of groups, and count of channels in each group.
+        space: count of spatial dimensions of the data.
     """
     groups, size = each
     inner = size if parameter.size == groups * size else 1

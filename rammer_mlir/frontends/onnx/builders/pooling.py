@@ -46,7 +46,13 @@ from rammer_mlir.passes.ir.scalar import (
 
 @dataclass(frozen=True)
 class _Pool:
-    """Data ``x`` and window of a pooling node, and the spatial extents ``space`` of its result."""
+    """The data of a pooling node, its sliding window, and the spatial extents of its result.
+
+    Attributes:
+        x: the data ``[N, C, *]``, not padded.
+        window: kernel, strides, dilations and padding.
+        space: spatial extents of the result.
+    """
 
     x: Tensor
     window: Window
@@ -59,12 +65,18 @@ class _Pool:
 
     @property
     def domain(self) -> list[int]:
-        """Loop extents: batch, channels, windows per dimension, and window extents."""
+        """Return the loops' extents: batch, channels, each dimension of the result, of the kernel.
+
+        The order is ``[N, C, *space, *kernel]``.
+        """
         return [*self.x.shape[:2], *self.space, *self.window.kernel]
 
     @property
     def exprs(self) -> list[Expr]:
-        """Index expression, in the loops of ``domain``, of each dimension of the padded data."""
+        """Return the index expression of each dimension of the padded data.
+
+        The variables of the expressions are the loops of ``domain``.
+        """
         return [0, 1, *(self.position(i) for i in range(self.rank))]
 
     def position(self, axis: int) -> Expr:
@@ -73,7 +85,7 @@ class _Pool:
         return loop(2 + axis) * step + inner * self.window.dilations[axis]
 
     def padded(self, value: float) -> Tensor:
-        """Emit the data padded with ``value``, extended to the end of the last window."""
+        """Emit the data, padded with ``value`` up to the end of the last window."""
         window = self.window
         needed = [
             (count - 1) * stride + extent
@@ -117,15 +129,15 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
     """Emit the position of each window's maximum in the flattened data (MaxPool's second result).
 
-    If a window has its maximum several times, the least of these positions is used. An element of
-    the padding may equal the maximum, but its position is never returned.
+    If several elements of a window equal its maximum, the least of their positions is returned. An
+    element of the padding may equal the maximum, but its position is never returned.
 
     Args:
         pool: the data without padding, and the window.
         padded: the padded data.
         largest: the maximum of each window.
-        by_column: whether the first spatial dimension is contiguous in the flattened data, instead
-            of the last.
+        by_column: whether positions count with the first spatial dimension as the fastest one; else
+            the last spatial dimension is the fastest.
     """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
@@ -182,10 +194,10 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return the number of elements of each window along spatial dimension ``axis``.
+    """Return, for each window along spatial dimension ``axis``, how many data elements it covers.
 
-    Elements of the padding count if ``border``. A window without elements counts as 1, so that its
-    mean is 0 instead of a division by zero.
+    If ``border``, elements of the padding count as data. A window without elements counts as 1, so
+    that its mean is 0 instead of a division by zero.
     """
     window, size = pool.window, pool.x.shape[2 + axis]
     low, high = window.low[axis], window.high[axis]
@@ -232,7 +244,10 @@ def _global_lp_pool(node: Node) -> Tensor:
 
 
 def _local_response_normalization(node: Node) -> Tensor:
-    """Emit LRN: division by a power of the sum of squares over neighbouring channels."""
+    """Emit LRN: divide each element by a power of the scaled sum of squares over near channels.
+
+    ONNX's attribute ``bias`` is added to the scaled sum.
+    """
     x, size = node.tensor(0), node.attribute("size")
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     bias = node.attribute("bias", 1.0)

@@ -1,4 +1,4 @@
-"""Builds matrix products: MatMul, Gemm and their integer forms."""
+"""Builds matrix products: MatMul, Gemm and MatMulInteger."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def contract(
     Args:
         domain: extents of all loops.
         reductions: number of reduction loops.
-        left: a tensor and its index expressions.
-        right: a tensor and its index expressions.
+        left: a tensor, and for each of its dimensions the index as an expression of the loops.
+        right: the same for the second tensor.
         dtype: element type of the result and of the arithmetic.
     """
     kept = len(domain) - reductions
@@ -145,7 +145,7 @@ def matmul_integer(node: Node) -> Tensor:
 def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
     """Emit ``x`` minus its zero point, in int32.
 
-    ``zero`` is a scalar, or has a zero point per index of ``axis``.
+    ``zero`` is a scalar, or a vector with a zero point for each index of dimension ``axis``.
     """
     if zero.rank == 1 and zero.size == 1:
         zero = reshape(zero, ())

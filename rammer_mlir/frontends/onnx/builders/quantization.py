@@ -33,7 +33,10 @@ UINT8 = np.dtype(np.uint8)
 
 
 def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
-    """Emit ``x`` rounded to nearest even, plus the zero point, saturated to an integer type."""
+    """Emit ``x`` rounded to nearest even, plus ``zero``, saturated to integer type ``dtype``.
+
+    ``zero`` is the zero point; None for 0.
+    """
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + convert(zero, x.dtype)
@@ -43,9 +46,9 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
     """Return a scale or zero point as an operand that broadcasts to data of ``shape``.
 
-    ``parameter`` has a value for the whole tensor, for each index of an axis, or for each block of
-    indices of an axis. The axis is the node's attribute ``axis``, or ``default_axis`` if it is
-    omitted.
+    ``parameter`` has a single element, an element for each index of an axis, or an element for each
+    block of consecutive indices of an axis. The axis is the node's attribute ``axis``;
+    ``default_axis`` if the node omits the attribute.
     """
     if parameter.size == 1:
         return reshape(parameter, ())
@@ -113,10 +116,10 @@ def _dynamic_quantize(node: Node) -> list[Tensor | None]:
 
 
 def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
-    """Emit 32-bit sums ``total`` requantized to ``dtype``.
+    """Emit the requantization of the 32-bit sums ``total`` to the integer type ``dtype``.
 
-    The sums are multiplied by the first two of ``scales`` and divided by the third; then ``zero``
-    is added.
+    ``scales`` are those of the two factors and of the result. The sums are multiplied by the scales
+    of the factors, divided by the scale of the result, and rounded; then ``zero`` is added.
     """
 
     def body(total: Scalar, a: Scalar, b: Scalar, y: Scalar, zero: Scalar) -> Scalar:
@@ -144,9 +147,9 @@ def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
 
     Args:
         scale: the scale of a factor of the product: a single number, a vector with a number per
-            index of ``axis``, or a tensor that already broadcasts.
+            index of ``axis``, or a tensor that broadcasts to the product by NumPy's rules.
         total: the product.
-        axis: the axis of the product along which a vector lies.
+        axis: the dimension of the product that a vector of scales belongs to.
     """
     if scale.size == 1:
         return reshape(scale, ())
@@ -158,9 +161,9 @@ def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tenso
 
     Args:
         node: ConvInteger or QLinearConv; input 0 is the image.
-        data: number of the input with the filters.
-        zeros: numbers of the inputs with the image's and the filters' zero points, which may be
-            omitted.
+        data: index of the node's input that has the filters.
+        zeros: indices of the node's inputs that have the zero points of the image and of the
+            filters. The node may omit these inputs.
     """
     x, w = node.tensor(0), node.tensor(data)
     window = window_of(node, x.shape[2:], w.shape[2:])

@@ -121,10 +121,10 @@ def axes_of(node: Node, rank: int) -> list[int] | None:
 
 
 def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
-    """Return ``reduced`` as the result of a node.
+    """Return ``reduced`` in the shape of the result of ``node``.
 
-    Its attribute ``keepdims`` keeps reduced dimensions with size 1. ``rank`` is the rank of the
-    tensor before the reduction.
+    If the node's attribute ``keepdims`` is set, the reduced dimensions are kept with size 1.
+    ``rank`` is the rank of the tensor before the reduction.
     """
     return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
 
@@ -202,7 +202,7 @@ def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
 def is_extremum(x: Scalar, best: Scalar) -> Scalar:
     """Emit whether ``x`` equals ``best``, the maximum or minimum of ``x`` and other scalars.
 
-    Maxima and minima propagate NaN, so that a NaN is the extremum wherever it occurs.
+    The result is also true if ``x`` is NaN, since ``best`` is then NaN.
     """
     same = x.compare("eq", best)
     return same | x.compare("ne", x) if is_float(x.dtype) else same
@@ -228,7 +228,7 @@ def _hardmax(node: Node) -> Tensor:
 
 
 def _lp_normalization(node: Node) -> Tensor:
-    """Emit LpNormalization: division by the norm along an axis; zero stays zero."""
+    """Emit LpNormalization: elements divided by the norm along an axis; 0 where the norm is 0."""
     x = node.tensor(0)
     axis = node.axis("axis", -1, x.rank)
     kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]

@@ -43,13 +43,14 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Axis:
-    """Resizing of an axis.
+    """How Resize changes an axis.
 
     Attributes:
-        number: number of the axis.
+        number: index of the axis.
         before: extent of the axis in the input.
         after: extent of the axis in the result.
-        scale: the exact ratio of the result's extent to the input's; ``after`` may be rounded.
+        scale: ratio of the result's extent to the input's extent, before rounding to the integer
+            ``after``.
         region: start and end of the region of interest, as fractions of the input.
     """
 
@@ -122,7 +123,8 @@ def _triangle(distance: Floats) -> Floats:
 def _keys(a: float) -> Callable[[Floats], Floats]:
     """Return the kernel of cubic convolution with parameter ``a`` (Keys, 1981).
 
-    The kernel maps distances to weights.
+    The kernel maps the distance between a coordinate and an element, in elements, to the element's
+    weight.
     """
 
     def kernel(t: Floats) -> Floats:
@@ -137,7 +139,8 @@ def _keys(a: float) -> Callable[[Floats], Floats]:
 class _Taps:
     """The input elements from which each element of a result is interpolated along an axis.
 
-    ``indices`` and ``weights`` have a row for each position of the result.
+    ``indices`` and ``weights`` have a row for each position of the result, with a column for each
+    input element that contributes to this position.
     """
 
     indices: Integers
@@ -150,7 +153,8 @@ def _taps(x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
     Args:
         x: the input coordinate of each position of the result.
         kernel: maps the distances of elements from a coordinate to weights.
-        radius: distance from which on the kernel is 0, so that 2 * ``radius`` elements count.
+        radius: distance at and beyond which the kernel is 0; at most 2 * ``radius`` elements
+            contribute to a position.
     """
     first = np.ceil(x).astype(np.int64) - radius
     indices = first[:, None] + np.arange(2 * radius)
@@ -244,7 +248,10 @@ def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
 
 
 def _repeats(axis: _Axis, indices: Integers) -> int:
-    """Return how often each element occurs if ``indices`` repeat all elements in order, else 0."""
+    """Return the repeat count of each input element in ``indices``; 0 if not a plain repetition.
+
+    For example, indices [0, 0, 1, 1] of an axis of extent 2 have count 2.
+    """
     count = axis.after // max(axis.before, 1)
     is_repeated = np.array_equal(indices, np.repeat(np.arange(axis.before), count))
     return count if is_repeated else 0
@@ -265,9 +272,10 @@ def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
 
 
 def _repeat(x: Tensor, counts: Mapping[int, int]) -> Tensor:
-    """Emit ``x`` with repeated elements; ``counts`` has the number of repetitions by axis.
+    """Emit ``x`` with each element repeated; ``counts`` has the count of repetitions by axis.
 
-    A single loop nest repeats all axes, so that no intermediate result is stored.
+    For example, [a, b] becomes [a, a, b, b]. A single loop nest repeats along all axes, so that no
+    intermediate result is stored.
     """
     shape: list[int] = []
     kept: list[int] = []

@@ -34,7 +34,8 @@ class _Tap:
     Attributes:
         index: a valid index of the axis.
         weight: factor of the element; None for 1.
-        exists: whether the element is in the image, else it counts as 0; None if it always is.
+        exists: whether the element is inside of the image; if false, its value counts as 0. None if
+            the element is always inside.
     """
 
     index: Scalar
@@ -51,9 +52,10 @@ class _Axis:
     """A sampled axis of an image.
 
     Attributes:
-        size: its extent.
+        size: extent of the axis in elements.
         padding: GridSample's ``padding_mode``.
-        corners: GridSample's ``align_corners``: whether -1 and 1 are centers of elements.
+        corners: GridSample's ``align_corners``: whether the normalized coordinates -1 and 1 are the
+            centers of the first and last element, instead of the outer edges of these elements.
     """
 
     size: int
@@ -79,9 +81,9 @@ class _Axis:
         return (shifted * float(self.size) - 1.0) * 0.5
 
     def limit(self, x: Scalar) -> Scalar:
-        """Emit a coordinate moved into the image as the padding mode says.
+        """Emit the coordinate ``x`` moved into the image, according to the padding mode.
 
-        Mode ``zeros`` leaves it unchanged.
+        Mode ``zeros`` does not change the coordinate.
         """
         if self.padding == "border":
             return x.clamp(0.0, self.size - 1.0)
@@ -200,8 +202,8 @@ def grid_sample(node: Node) -> Tensor:
 def _channels_last(x: Tensor) -> Tensor:
     """Emit images with their channels as the last dimension instead of the second.
 
-    The channels of a sample have the same coordinates and weights. As the innermost loop they share
-    the computation of these, and read contiguous memory.
+    At each sample position, all channels have the same coordinates and weights. With the channels
+    as innermost loop, coordinates and weights are computed once, and memory is read contiguously.
     """
     return transpose(x, [0, *range(2, x.rank), 1])
 
@@ -214,9 +216,9 @@ def _channels_second(x: Tensor) -> Tensor:
 def _weighted_sum(
     image: Tensor, number: Scalar, taps: Sequence[Sequence[_Tap]], channel: Scalar, kind: DType
 ) -> Scalar:
-    """Emit the sum of elements over all combinations of taps, one for each spatial axis.
+    """Emit a weighted sum of image elements, over all combinations of a tap for each spatial axis.
 
-    Each element is weighted by the product of its taps' weights.
+    The taps of a combination select an element; its weight is the product of their weights.
 
     Args:
         image: the images, with their channels last.
@@ -316,10 +318,15 @@ class _RegionGrid:
     half_pixel: bool
 
     def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
-        """Return the two elements next to a sample along an axis, of weight 0 outside of the image.
+        """Return the taps of the two image elements next to the current sample along an axis.
 
-        ``region`` has x and y of its start, then x and y of its end, in the region's coordinates;
-        ``size`` is the image's extent along the axis.
+        If the sample is outside of the image, both taps have weight 0.
+
+        Args:
+            axis: 0 for the vertical axis, 1 for the horizontal axis.
+            region: the corners of the region, in the region's coordinates: x and y of the start, x
+                and y of the end.
+            size: extent of the image along the axis.
         """
         # A region is (x, y) of its start, then of its end.
         offset = 0.5 if self.half_pixel else 0.0

@@ -65,20 +65,20 @@ _REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
 
 @dataclass(frozen=True)
 class _Scatter:
-    """A scatter of updates into data, common to ScatterElements and ScatterND.
+    """A scatter of updates into data, in terms that fit both ScatterElements and ScatterND.
 
     Attributes:
         x: the data.
-        updates: of ScatterND, a tensor ``[count, *rest]`` of slices of the data's last dimensions;
-            of ScatterElements, the updates in the shape of the indices.
-        searched: of ScatterND, the extents of the indexed dimensions of the data; of
+        updates: for ScatterND, a tensor ``[count, *rest]`` of slices of the data's last dimensions;
+            for ScatterElements, a tensor in the shape of the indices.
+        searched: for ScatterND, the extents of the indexed dimensions of the data; for
             ScatterElements, the shape of the indices with the data's extent along the axis.
-        count: number of updates that may target the same element.
-        hits: emits whether an update targets an element. It is called within a loop over
-            ``searched`` (without a reduction) or the data's shape (with a reduction), and an inner
-            loop over ``count``.
-        update_at: maps an element's indices and the number of its update to the indices of the new
-            element in ``updates``.
+        count: count of updates that may target the same element.
+        hits: emits whether an update targets an element, in the body of a loop nest. The outer
+            loops are the element's indices: in ``searched`` without a reduction, in the data with a
+            reduction. The innermost loop is the update's index, below ``count``.
+        update_at: maps an element's indices, and the index (below ``count``) of an update of that
+            element, to the indices of the new element in ``updates``.
         place_at: maps indices in ``updates`` to the indices of the target element in the data.
     """
 
@@ -95,8 +95,8 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit the data with the updates scattered into it.
 
     ``reduction`` is "none" or a key of ``_REDUCTIONS``. ``found`` is None if an index is not
-    constant or is out of range; otherwise it has, in the shape ``scatter.searched``, the number of
-    the last update that targets each element, or -1 if none does.
+    constant or is out of range. Otherwise it is an array of the shape ``scatter.searched``: for
+    each element, the index of the last update that targets the element, or -1 if no update does.
     """
     if not scatter.updates.size:
         return scatter.x
@@ -112,7 +112,7 @@ def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
 
 
 def _last_hits(scatter: _Scatter) -> Tensor:
-    """Emit the number of the last update that targets each element, or -1 if none does.
+    """Emit, for each element, the index of the last update that targets it; -1 for no update.
 
     The result is a tensor of the shape ``scatter.searched``. The emitted loops compare each element
     with all updates.
@@ -240,8 +240,8 @@ def _scatter_elements(node: Node) -> Tensor:
 def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
     """Return, for each element of ScatterElements' data, the last update that targets it.
 
-    The update is given by its position along ``axis`` of the updates, or -1 if no update targets
-    the element. None is returned if an index is out of range.
+    The result has the update's index along ``axis`` of the updates, or -1 if no update targets the
+    element. Returns None if an index is out of range.
 
     Args:
         indices: constant indices along ``axis`` of the data.
@@ -292,9 +292,9 @@ def _scatter_nd(node: Node) -> Tensor:
 def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
     """Return, for each element or slice of ScatterND's data, the last update that targets it.
 
-    The update is given by its number, or -1 if no update targets the element. ``places`` has a row
-    for each update: the index tuple of its target. ``searched``, the shape of the result, has the
-    extents of the indexed dimensions. None is returned if an index is out of range.
+    The result has the update's row in ``places``, or -1 if no update targets the element.
+    ``places`` has a row for each update: the index tuple of its target. ``searched``, the shape of
+    the result, has the extents of the indexed dimensions. Returns None if an index is out of range.
     """
     sizes = np.array(searched, np.int64)
     wide = places.astype(np.int64)
@@ -309,9 +309,9 @@ def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
 def _tensor_scatter(node: Node) -> Tensor:
     """Emit TensorScatter: a copy of a cache into which an update is written.
 
-    The optional input 2 has, for each batch, the index along the attribute ``axis`` at which the
-    update begins, by default 0. In mode ``circular``, the update continues at index 0 after the end
-    of the cache.
+    The optional input 2 has, for each index of dimension 0 (the batch), the index along the
+    attribute ``axis`` at which the update begins; 0 if omitted. In mode ``circular``, the update
+    continues at index 0 after the end of the cache.
     """
     x, update = node.tensor(0), node.tensor(1)
     axis = node.axis("axis", -2, x.rank)

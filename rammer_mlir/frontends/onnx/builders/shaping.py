@@ -161,8 +161,9 @@ def _pad(node: Node) -> Tensor:
 def _pad_with_elements(x: Tensor, low: Sequence[int], high: Sequence[int], mode: str) -> Tensor:
     """Emit ``x`` padded with elements of its own, by the modes ``edge``, ``reflect`` or ``wrap``.
 
-    The padding of each axis is joined to the tensor, so that the tensor itself is only copied.
-    Widths below 0 have no effect.
+    ``low`` and ``high`` are the widths before and after each dimension; negative widths have no
+    effect. Only the elements of the padding are gathered; the concatenation with ``x`` copies ``x``
+    contiguously.
     """
     for axis in reversed(range(x.rank)):
         before, after = max(low[axis], 0), max(high[axis], 0)

@@ -2,8 +2,8 @@
 
 ``f(reshape(x))`` becomes ``reshape(f(x))``. Otherwise a reshape between a matrix product and its
 bias, or between a grouped convolution and its activation, would prevent their fusion into one
-rOperator. The steps of a softmax over the rows of a product have the same shape only if its
-reductions are moved too.
+rOperator. Reductions are moved too, so that all operations of a softmax that follows a matrix
+product have the product's shape.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class SunkReduction:
 
 
 def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
-    """Return a reduction of ``tensor`` along ``axes``, moved before the reshape that produces it.
+    """Return the reduction of ``tensor`` along ``axes``, moved before the reshape to ``tensor``.
 
     Return None if no reshape produces ``tensor``, if the reshape merges dimensions, or if it splits
-    a dimension of which only some parts are reduced.
+    a dimension into several of which only some are reduced.
     """
     source = _source(tensor)
     if source is None or not source.size or not source.rank or not tensor.rank:
@@ -107,10 +107,11 @@ def _before(
     old: Sequence[int],
     new: Sequence[int],
 ) -> Access | None:
-    """Return ``operand`` of an elementwise operation, reshaped for the operation before a reshape.
+    """Return an operand of an elementwise operation, reshaped for moving the operation.
 
-    The operation ``f(reshape(x), y)`` becomes ``reshape(f(x, y'))``; this function makes y' from y.
-    The loops of the operation are the dimensions of ``new``, and become those of ``old``.
+    The operation moves before the reshape of its operand x: ``f(reshape(x), y)`` becomes
+    ``reshape(f(x, y'))``. This function makes y' from y. The loops of the operation are the
+    dimensions of ``new``, and become those of ``old``.
 
     Args:
         operand: a tensor with its index expressions in the loops of the operation.
@@ -121,7 +122,7 @@ def _before(
 
     Returns:
         The reshaped tensor with its new index expressions. None if the operand cannot be reshaped,
-        for example because it has some but not all dimensions of ``new`` in a group.
+            for example because it has some but not all dimensions of ``new`` in a group.
     """
     tensor, exprs = operand
     sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}

@@ -49,17 +49,17 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the number of the window that reads the current image element by the current tap.
+    """Emit the index of the window of which the current tap covers the current image element.
 
-    Returns the number, and a boolean that is false if there is no such window; the number is then
-    that of some existing window. Loops 2 and following are the element's spatial position, and the
-    loops after these are the tap.
+    Returns the index, and a boolean that is false if no such window exists. The index is always
+    valid. The nest's loops from 2 on are the element's spatial position, followed by loops for the
+    tap's position.
 
     Args:
         window: the sliding window.
-        axis: number of the spatial dimension.
-        count: number of windows along the dimension; the result is at most ``count - 1``.
-        rank: number of spatial dimensions.
+        axis: index of the spatial dimension.
+        count: count of windows along the dimension; the result is at most ``count - 1``.
+        rank: count of spatial dimensions.
     """
     tap = here(2 + rank + axis) * window.dilations[axis]
     offset = here(2 + axis) + window.low[axis] - tap
@@ -97,8 +97,9 @@ def deform_conv(node: Node) -> Tensor:
 def _shifted_taps(node: Node, x: Tensor, kernel: tuple[int, ...]) -> Tensor:
     """Emit the values of ``x`` at every tap of every window: [N, C, *kernel, *space].
 
-    The position of each tap is moved by the node's offsets, so ``x`` is interpolated there. The
-    values are multiplied by the node's mask, if it has one. ``kernel`` has the numbers of taps.
+    The node's offsets move each tap to a fractional position, at which ``x`` is interpolated. The
+    values are multiplied by the node's mask, if the node has a mask. ``kernel`` has the count of
+    taps along each spatial dimension.
     """
     window = window_of(node, x.shape[2:], kernel)
     offsets = node.tensor(2)
@@ -129,10 +130,11 @@ def _floor_div(number: int, divisor: int) -> ir.AffineExpr:
 
 
 def _start(window: Window, axis: int) -> Scalar:
-    """Emit the image position of the current tap of the current window along an axis.
+    """Emit the image position of the current tap of the current window along a spatial axis.
 
-    ``axis`` numbers the two spatial dimensions. Loops 2 and 3 of the nest are the tap, loops 4 and
-    5 the window. The position is that of a plain convolution, without DeformConv's offset.
+    ``axis`` is 0 or 1. Loops 2 and 3 of the nest are the tap's position in the window; loops 4 and
+    5 are the window's position. The result is the position in a plain convolution, without
+    DeformConv's offset.
     """
     tap = here(2 + axis) * window.dilations[axis]
     return here(4 + axis) * window.strides[axis] + tap - window.low[axis]

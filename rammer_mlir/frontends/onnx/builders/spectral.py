@@ -32,7 +32,7 @@ Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
 
 
 def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tensor:
-    """Emit the matrix of a transform, found by transforming the unit vectors.
+    """Emit the matrix of a linear transform, found by transforming the unit vectors.
 
     Args:
         transform: maps signals, the rows of a matrix, to their spectra, real or complex.
@@ -41,9 +41,10 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
         dtype: element type.
 
     Returns:
-        A tensor [spectrum's length, 1 or 2, length, parts]. Dimension 1 selects the real or the
-        imaginary part of the spectrum (size 1 if it is real), the last dimension that of the
-        signal.
+        A tensor [spectrum's length, spectrum's parts, length, parts]. Dimension 1 selects the real
+            or imaginary part of
+        the spectrum; its size is 1 if the spectrum is real, else 2. Dimension 3 selects the real or
+            imaginary part of the signal.
     """
     units = np.eye(length, dtype=np.complex128)
     rows = [transform(units), transform(1j * units)][:parts]
@@ -96,7 +97,8 @@ def _check_length(node: Node, length: int) -> None:
 def stft(node: Node) -> Tensor:
     """Emit STFT: the Fourier transform of each frame, weighted by the window.
 
-    As in ONNX Runtime, a real signal may lack the dimension of real and imaginary part.
+    As in ONNX Runtime, a real signal may be a tensor [batch, length], without a last dimension for
+    the real and imaginary parts.
     """
     x = node.tensor(0)
     if x.rank == 2:

@@ -40,7 +40,7 @@ Operand = Tensor | tuple[Tensor, Sequence[Expr]]
 
 
 def loop(number: int) -> ir.AffineExpr:
-    """Return the affine expression of the index of loop ``number``."""
+    """Return the affine expression for the index of loop ``number``, counted from the outermost."""
     return ir.AffineExpr.get_dim(number)
 
 
@@ -58,8 +58,8 @@ def structured(
         reductions: number of reduction loops.
         inputs: tensors, each with an index expression for each dimension.
         output: the tensor to write, with its initial content, and its index expressions.
-        body: maps the scalars of the inputs, followed by that of the output if there are
-            reductions, to the new element.
+        body: computes the new element from a scalar of each input; with reductions, it gets the
+            output's old element as last argument.
     """
     if 0 in domain:
         return output[0]
@@ -92,9 +92,9 @@ def _extents(
 ) -> list[tuple[Tensor, Sequence[Expr]]]:
     """Return an additional operand for the loops whose extents no other operand determines.
 
-    linalg derives the extents of loops from the shapes of operands. The additional operand is an
-    uninitialized tensor with the missing extents, and its index expressions. The list is empty if
-    ``operands`` determine all extents of ``domain``.
+    linalg derives the extents of loops from the shapes of operands. The result is a list of at most
+    one pair: an uninitialized tensor with the missing extents, and its index expressions. The list
+    is empty if ``operands`` determine all extents of ``domain``.
     """
     plain: set[int] = set()
     for _, exprs in operands:
@@ -185,7 +185,7 @@ class Reduced(NamedTuple):
 
     Attributes:
         tensor: the result, without the reduced dimensions.
-        dims: for each dimension of ``tensor``, its number before the reduction.
+        dims: for each dimension of ``tensor``, the index of that dimension before the reduction.
     """
 
     tensor: Tensor
@@ -219,13 +219,13 @@ def reduce(
     Args:
         body: maps an element and the accumulator to the new accumulator.
         source: the tensor to reduce.
-        axes: the numbers of the dimensions to reduce, from 0; if empty, ``body`` is applied once
-            to each element and ``initial``.
+        axes: the indices of the dimensions to reduce; if empty, ``body`` is applied once to each
+            element and ``initial``.
         initial: the initial accumulator; also the result of a reduction without elements.
         dtype: the result's dtype, by default the source's.
 
     Returns:
-        The reduced tensor, with the numbers of the source's dimensions that it keeps.
+        The reduced tensor, with the indices of the dimensions of ``source`` that are not reduced.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
     if not axes:  # no reduction loop

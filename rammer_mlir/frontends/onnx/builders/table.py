@@ -55,5 +55,5 @@ BUILDERS: dict[str, Builder] = {
 
 
 def find_builder(node: Node) -> Builder | None:
-    """Return the builder of a node; None if the node goes through the fallback importer."""
+    """Return the builder of a node; None if torch-mlir imports the node (the fallback import)."""
     return BUILDERS.get(node.op_type)

@@ -25,8 +25,8 @@ from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, literal
 def max_unpool(node: Node) -> Tensor:
     """Emit MaxUnpool; positions without a maximum are zero.
 
-    Each output element is compared with the positions of the maxima of the few windows that contain
-    it, since the maximum of a window is always in the window. So all elements can be computed in
+    The maximum of a window is always inside the window. So each output element is compared only
+    with the maxima of the few windows that contain the element, and all elements can be computed in
     parallel.
     """
     x, indices = node.tensor(0), node.tensor(1)
@@ -67,7 +67,7 @@ def _unpool(x: Tensor, indices: Tensor, window: Window, space: Sequence[int]) ->
 
 
 def _resized(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Emit ``x`` in ``shape``: cropped or padded by zeros at the high ends."""
+    """Emit ``x`` in ``shape``, cropped or padded with zeros at the end of each dimension."""
     kept = [min(a, b) for a, b in zip(x.shape, shape, strict=True)]
     missing = [b - a for a, b in zip(kept, shape, strict=True)]
     return pad(part(x, [0] * x.rank, kept), [0] * x.rank, missing, 0)

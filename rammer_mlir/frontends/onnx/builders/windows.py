@@ -12,8 +12,8 @@ from rammer_mlir.frontends.onnx.builders.node import Node
 class Window:
     """A sliding window; each field has an element for each spatial dimension.
 
-    ``kernel`` has the numbers of taps; ``low`` and ``high`` are the widths of the padding before
-    and after the data.
+    ``kernel`` has the count of taps; ``low`` and ``high`` are the widths of the padding before and
+    after the data.
     """
 
     kernel: tuple[int, ...]

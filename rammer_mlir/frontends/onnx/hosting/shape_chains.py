@@ -1,9 +1,8 @@
-"""Recomputes values that depend only on shapes, inside each part that reads them.
+"""Recomputes values that depend only on shapes, inside each part that reads the values.
 
-Otherwise the host would compute these values and pass them to a part, and the part would need a
-specialisation for each combination of their elements. With recomputation, specialisations are
-distinguished by the sizes of the part's inputs alone, and the values are constants in each
-specialisation.
+If the host computed such values and passed them to a part, the part would need a specialisation
+for each combination of their elements. With recomputation, the sizes of the part's inputs alone
+distinguish specialisations, and the values are constants in each specialisation.
 """
 
 from __future__ import annotations
@@ -20,10 +19,14 @@ SHAPE_OPERATORS = ("Shape", "Size")
 
 
 class ShapeChains:
-    """Chains of the host's nodes that compute values from shapes, beginning with Shape or Size."""
+    """Finds the nodes that compute a value from shapes alone, if the host evaluates these nodes.
+
+    Such nodes form a chain: the first node is a Shape or Size, and each later node reads only
+    results of the chain, or constants.
+    """
 
     def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
-        """Store a model, and those of its nodes that the host evaluates, in order."""
+        """Store ``host_nodes``, the nodes of ``model`` that the host evaluates, in order."""
         self._nodes = host_nodes
         self._producers = {
             name: number
@@ -34,13 +37,14 @@ class ShapeChains:
         self._types = value_infos(model.graph)
 
     def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
-        """Return the nodes, in order, that compute the values ``names`` from shapes only.
+        """Return the nodes that compute the values ``names`` from shapes alone, in execution order.
 
-        A value that also depends on other data contributes no nodes.
+        A value that also depends on the elements of tensors contributes no nodes.
 
         Args:
-            names: names of the values to compute.
-            given: names of values on whose sizes the part depends anyway.
+            names: names of the values that a part shall recompute.
+            given: names of the part's inputs before recomputation. A specialisation of the part
+                fixes the sizes of these inputs in any case.
         """
         found: set[int] = set()
         for name in names:
@@ -48,10 +52,10 @@ class ShapeChains:
         return [self._nodes[number] for number in sorted(found)]
 
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
-        """Return the numbers of the nodes that compute the value ``name`` from shapes.
+        """Return the indices of the host's nodes that compute the value ``name`` from shapes alone.
 
-        Return None if the value also depends on data other than shapes. ``given`` has the names of
-        the values on whose sizes the part depends anyway.
+        Return None if the value also depends on the elements of tensors. ``given`` has the names of
+        the part's inputs before recomputation.
         """
         if name in self._constants:
             return set()
@@ -68,10 +72,10 @@ class ShapeChains:
         return None if len(behind) < len(chains) else {number}.union(*behind)
 
     def _is_shaped(self, name: str, given: set[str]) -> bool:
-        """Return whether a part may depend on the sizes of the tensor ``name``.
+        """Return whether a part may read the sizes of the tensor ``name``.
 
-        That is so if its rank is known, and the part depends on its sizes anyway (``given``) or at
-        most one of these sizes is open.
+        The tensor's rank must be known. In addition, the tensor must be an input of the part before
+        recomputation (``given``), or at most one size of the tensor may be open.
         """
         if name not in self._types or not self._types[name].type.HasField("tensor_type"):
             return False

@@ -15,9 +15,10 @@ Names = dict[str, object]
 
 
 def identity(part: Part) -> bytes:
-    """Return a digest that is equal only for parts that compute the same function.
+    """Return a digest of a part; equal digests mean that the parts compute the same function.
 
-    The names of values and nodes have no influence on it.
+    The names of values and nodes do not influence the digest. Opsets, input types, shape values and
+    the flags of the part do.
     """
     graph = part.model.graph
     names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}
@@ -34,10 +35,10 @@ def identity(part: Part) -> bytes:
 def _of_graph(
     graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
 ) -> Iterator[object]:
-    """Yield a description of each node of a graph, then of its outputs, without names.
+    """Yield a description of each node of a graph, then of the graph's outputs, without names.
 
-    Values are described by their numbers in ``names``, to which the results of nodes are added, or
-    by their content in ``constants``.
+    A description identifies a value by its index in ``names``, or a constant by its content in
+    ``constants``. The function adds the nodes' results to ``names``.
     """
     for node in graph.node:
         yield node.op_type, node.domain
@@ -65,9 +66,10 @@ def _of_subgraph(
 
 
 def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
-    """Return a value's number in ``names``, or a constant's content; None for other names.
+    """Return the index of value ``name`` in ``names``, or the content of the constant ``name``.
 
-    ``constants`` has the constants by name; a constant's content is its dtype, shape and hash.
+    Return None if ``name`` is neither. ``constants`` has the constants by name; the content of a
+    constant is its dtype, its shape and the hash of its elements.
     """
     if name not in names:
         value = constants.get(name)

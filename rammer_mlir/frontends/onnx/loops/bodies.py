@@ -17,7 +17,7 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Facts about the values outside of a loop's body.
+    """The known constants and types of the values that are defined outside of a loop's body.
 
     Attributes:
         values: values of constants, by name.
@@ -36,19 +36,19 @@ def copied(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
-    """Return the body of a loop, a node with exactly one subgraph."""
+    """Return the body of a Loop or Scan, which is the node's only subgraph."""
     (body,) = subgraphs(node)
     return body
 
 
 class Body:
-    """Facts about a loop's body: producers, uses and types of its values.
+    """The body of a loop, with the producers, uses and types of the body's values.
 
     The body must not be modified while this object is used.
     """
 
     def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
-        """Store the body ``graph`` and ``around``, the facts about the values outside of it."""
+        """Store the body ``graph``, and the constants and types outside of the body, ``around``."""
         self.graph = graph
         self._around = around
         self._constants = small_constants(graph)
@@ -60,7 +60,11 @@ class Body:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """Number of uses of each value, including the body's outputs."""
+        """Use count of each value, by name.
+
+        Each operand of a node, each output of the body and each capture by a nested subgraph is a
+        use.
+        """
         found = Counter(value.name for value in self.graph.output)
         for node in self.graph.node:
             found.update(node.input)
@@ -73,7 +77,10 @@ class Body:
         return self._constants.get(name, self._around.values.get(name))
 
     def captured(self, name: str) -> tuple[int, ...] | None:
-        """Return the static shape of value ``name`` if the body captures it; else None."""
+        """Return the static shape of value ``name``, which the body captures from outside.
+
+        Return None if the body itself defines the value, or if the value has no known static shape.
+        """
         own = {value.name for value in self.graph.input}
         if name in own or name in self._constants or name in self.producers:
             return None
@@ -90,10 +97,10 @@ class Body:
         return name
 
     def types(self, inputs: Sequence[TensorKind], known: Types) -> Mapping[str, TensorKind]:
-        """Return the types of all values, by name, in an iteration with inputs of given types.
+        """Return the types of all values, by name, for given types of the body's inputs.
 
         Args:
-            inputs: types of the inputs, in order.
+            inputs: types of the body's inputs, in order.
             known: types, by name, of values that need not be inferred.
         """
         names = [value.name for value in self.graph.input]
@@ -113,14 +120,14 @@ def step_types(
 ) -> Mapping[str, TensorKind] | None:
     """Return the types of the values in the body of a Loop, by name.
 
-    Return None if the type of a state is unknown, or changes between iterations. States that are
-    sequences are ignored, and have no type in the result.
+    Return None if the type of a loop-carried state is unknown, or changes between iterations.
+    States that are sequences are ignored, and have no type in the result.
 
     Args:
         body: body of the loop.
-        states: names of the initial states.
-        around: facts about the values outside of the loop.
-        known: types, by name, of values that need not be inferred.
+        states: names of the states' initial values, in the order of the states.
+        around: constants and types of the values outside of the loop.
+        known: types, by name, of values in the body that need not be inferred.
     """
     unknown = TensorKind(0, None)
     kinds = [around.types.get(name, unknown) for name in states]

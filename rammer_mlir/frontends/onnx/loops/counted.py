@@ -1,4 +1,8 @@
-"""Rewrites Loops of known trip count as Scans, if an iteration reads an element of a tensor."""
+"""Rewrites Loops of known trip count as Scans, if each iteration reads one slice of a tensor.
+
+Iteration ``i`` reads slice ``i`` along an axis. The modules of this folder call such a slice an
+element.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,13 @@ _MOST_NUMBERS = 1 << 20
 def write_scan(
     node: onnx.NodeProto, steps: int, around: Surroundings, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Emit a Scan that replaces a Loop, if each iteration reads an element of a tensor.
+    """Emit a Scan that replaces a Loop, if iteration ``i`` reads slice ``i`` of a tensor.
 
     Args:
         node: a Loop whose condition is always true; not modified.
-        steps: its trip count.
-        around: facts about the values outside of the loop.
-        write: collects the nodes.
+        steps: the Loop's trip count.
+        around: constants and types of the values outside of the Loop.
+        write: receives the Scan and further new nodes.
 
     Returns:
         The types of the Scan's results, by name; empty if no Scan is emitted.
@@ -82,10 +86,10 @@ def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
 def _results(
     node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
 ) -> dict[str, TensorKind]:
-    """Return the types of a loop's results by name; unused results, without a name, get new names.
+    """Return the types of a Loop's results, by name; an unnamed, unused result gets a new name.
 
-    ``types`` has the types of the values in the body; results that stack a slice per iteration get
-    the additional dimension ``steps``.
+    ``types`` has the types of the values in the body. A result that stacks one slice per iteration
+    has an additional first dimension of size ``steps``.
     """
     found: dict[str, TensorKind] = {}
     states = len(node.input) - 2
@@ -99,7 +103,7 @@ def _results(
 
 
 def _kind_of(read: ElementRead, types: Types) -> TensorKind:
-    """Return the type of the result of a node that reads an element of a tensor.
+    """Return the type of the result of ``read``, a node that reads one slice of a tensor.
 
     ``types`` has the types of tensors by name.
     """
@@ -113,10 +117,14 @@ def _kind_of(read: ElementRead, types: Types) -> TensorKind:
 def _take_elements(
     graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
 ) -> dict[Source, onnx.ValueInfoProto]:
-    """Replace the reads of a body by elements of a Scan's sources, in place.
+    """Replace the results of ``reads`` by new inputs of a Scan's body, ``graph``, in place.
 
-    A source is a tensor of which a Scan reads an element per iteration. Returns each source with
-    the declaration of its element in the body; new names begin with ``prefix``.
+    Each of ``reads`` is a node that reads one slice (element) of a tensor per iteration. The Scan
+    will read the slice instead, and pass it to the body. The names of new inputs begin with
+    ``prefix``.
+
+    Returns:
+        The tensors that the Scan has to read, each with the declaration of its slice in the body.
     """
     sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
@@ -139,21 +147,21 @@ def _take_elements(
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
 ) -> Mapping[Source, onnx.ValueInfoProto]:
-    """Supply the two inputs of a Loop's body that a Scan's body lacks.
+    """Replace the iteration number and the condition, which a Scan does not pass to its body.
 
-    These are the condition, which becomes a constant in the body, and the iteration number, which
-    the Scan reads from a constant tensor [0, 1, 2, ...].
+    The condition becomes a constant in the body. The Scan reads the iteration number from a
+    constant tensor [0, 1, 2, ...].
 
     Args:
         graph: the body of the Scan, modified in place.
         loop: the Loop's body, whose first inputs are the iteration number and the condition.
-        used: names that the Scan's body uses.
+        used: those of these two inputs' names that the Scan's body uses.
         steps: trip count.
-        write: collects the constants.
+        write: receives the constant tensor.
 
     Returns:
-        The tensor of iteration numbers as a source of the Scan, with the declaration of its
-        element; empty if the body does not use the iteration number.
+        The constant tensor, with the declaration of its slice in the body; empty if the body does
+        not use the iteration number.
     """
     number, condition = loop.input[:2]
     if condition.name in used:
@@ -167,10 +175,11 @@ def _replace_counter(
 
 
 def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
-    """Return the first ``steps`` slices of ``source``, a tensor that a Scan reads by slices.
+    """Return ``source`` with only the first ``steps`` slices of its tensor.
 
-    A Slice is emitted if the tensor has more slices. A tensor with ``steps`` slices, or without a
-    static shape, is returned unchanged.
+    A Scan reads one slice of a source per iteration. A Slice node is emitted if the tensor has more
+    than ``steps`` slices. A tensor with ``steps`` slices, or without a static shape, is not
+    changed.
     """
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:

@@ -1,4 +1,7 @@
-"""Finds nodes of a loop's body that read a tensor's element at the iteration number."""
+"""Finds nodes of a loop's body that read slice ``i`` of a tensor in iteration ``i``.
+
+Such a slice along an axis is called an element of the tensor.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ _WIDE_INTEGERS = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 @dataclass(frozen=True)
 class ElementRead:
-    """A node of a body that reads the element of the current iteration.
+    """A node of a loop's body that reads slice ``i`` of a tensor in iteration ``i``.
 
     Attributes:
-        node: the node whose result is the element.
+        node: the node; its result is the slice.
         value: name of the tensor, which is computed outside of the loop.
-        axis: axis of the elements.
-        keeps_axis: whether the result keeps the axis, with size 1.
+        axis: axis of the tensor that the iteration number indexes.
+        keeps_axis: whether the slice keeps this axis, with size 1.
     """
 
     node: onnx.NodeProto
@@ -30,7 +33,7 @@ class ElementRead:
 
 
 def find_element_reads(body: Body, number: str, steps: int) -> list[ElementRead]:
-    """Return the reads of elements at the iteration number that are always in bounds.
+    """Return the nodes that read slice ``i`` of a tensor in iteration ``i``, always in bounds.
 
     Args:
         body: body of the loop.
@@ -59,10 +62,9 @@ def _element_read(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead | None:
-    """Return ``node`` as a read of an element if it is a Slice of size 1 at the iteration number.
+    """Return an ElementRead for a Slice node that reads ``[number, number + 1)`` along one axis.
 
-    Return None for other nodes. ``number`` is the name of the iteration number; the Slice must end
-    at ``number + 1``.
+    Return None for other nodes. ``number`` is the name of the iteration number.
     """
     value = _whole(body, node.input[0])
     shape, axes = body.captured(value), body.constant(node.input[3])
@@ -76,11 +78,11 @@ def _slice_of_one(body: Body, node: onnx.NodeProto, number: str) -> ElementRead 
 
 
 def _scalar(body: Body, name: str) -> str:
-    """Return the name of the scalar from which a vector of one element, ``name``, is made.
+    """Return the name of the scalar that is reshaped to the vector ``name`` of one element.
 
-    The scalar is the operand of an Unsqueeze or Reshape; Identity nodes and casts to wide integers
-    before and after this node are skipped. Without such a node, the result is that of
-    ``_before_casts``.
+    An Unsqueeze or Reshape makes the vector. Identity nodes and casts to int32 or int64 before and
+    after the Unsqueeze or Reshape are skipped. If no such node exists, return ``_before_casts`` of
+    ``name``.
     """
     name = _before_casts(body, name)
     node = body.producers.get(name)
@@ -89,9 +91,9 @@ def _scalar(body: Body, name: str) -> str:
 
 
 def _before_casts(body: Body, name: str) -> str:
-    """Return the name of the value that Identity nodes and casts copy to the value ``name``.
+    """Return the name of the value that Identity and Cast nodes copy to the value ``name``.
 
-    Only casts to wide integers count. ``name`` itself is returned if no such node computes it.
+    Only casts to int32 and int64 are followed. Return ``name`` itself if no such node computes it.
     """
     while True:
         name = body.behind(name)
@@ -112,10 +114,10 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the name of the value of which ``name`` is a copy, by Identity or by whole slices.
+    """Return the name of the value that Identity nodes and whole slices copy to the value ``name``.
 
-    A whole slice keeps all elements, as PyTorch's ``x[:]``. ``name`` itself is returned if it is
-    not a copy.
+    A whole slice keeps all elements, as PyTorch's ``x[:]``. Return ``name`` itself if it is not a
+    copy.
     """
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)

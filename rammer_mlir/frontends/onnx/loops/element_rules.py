@@ -1,6 +1,6 @@
 """Expresses an element of a node's result by elements of the node's operands.
 
-An element is the slice of a tensor at one position along an axis, without the axis.
+Here, an element is a slice of a tensor: the tensor at one index of an axis, without the axis.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand of a node, for a rule that computes a single element of the node's result.
+    """An operand of a node, for a rule that computes one element of the node's result.
 
-    An element is the slice of a tensor at one position along an axis, such as the time step.
+    Here, an element is the slice of a tensor at one index of an axis, such as the axis of time.
 
     Attributes:
         value: name of the operand.
         axis: the operand's axis along which elements are slices; its size may be 1. None if the
-            operand lacks the axis.
-        is_invariant: whether the operand has the same element at all positions.
+            operand lacks this axis.
+        is_invariant: whether the operand has the same element at all indices of the axis.
     """
 
     value: str
@@ -53,13 +53,13 @@ class Operand:
 
 
 class ElementWriter(Protocol):
-    """Emits the nodes that compute one element of a value from elements of its operands.
+    """Emits the nodes that compute one element of a node's result from elements of the operands.
 
-    An element is the slice of a tensor at one position along an axis, such as the time step.
+    Here, an element is the slice of a tensor at one index of an axis, such as the axis of time.
     """
 
     def operand(self, operand: Operand) -> str:
-        """Return the name of the element of an operand at the current position of the axis."""
+        """Return the name of the operand's element at the index of the current iteration."""
         ...
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
@@ -69,35 +69,36 @@ class ElementWriter(Protocol):
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
         """Emit a transposition of ``value``; return the name of its result.
 
-        ``is_invariant`` tells that ``value`` is the same for all elements; then the transposition
-        is computed once for all of them.
+        If ``is_invariant``, ``value`` is the same in all iterations, and the transposition is
+        computed once, outside of the loop.
         """
         ...
 
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
-        """Emit a copy of ``node`` with operands ``inputs``; return its result's name."""
+        """Emit a copy of ``node`` with operands ``inputs``; return the name of its result."""
         ...
 
     def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
         """Emit a reshape of ``value`` to ``shape``; return the name of its result.
 
-        ``is_invariant`` tells that ``value`` is the same in all iterations, of which each computes
-        an element; the reshape is then computed once, outside of the loop.
+        If ``is_invariant``, ``value`` is the same in all iterations, and the reshape is computed
+        once, outside of the loop.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How to compute an element of a node's result from elements of its operands.
+    """How to compute one element of a node's result from elements of the node's operands.
 
-    An element is the slice of a tensor at one position along an axis, such as the time step.
+    Here, an element is the slice of a tensor at one index of an axis, such as the axis of time.
 
     Attributes:
-        operands: the operands whose elements are needed.
-        write: called with a writer; emits the computation, and returns the name of the element.
-        is_view: whether the element is only a reshape or transposition of the element of the single
-            operand.
+        operands: the operands of which an element is needed.
+        write: emits the computation by the given writer, and returns the name of the result's
+            element.
+        is_view: whether the result's element is only a reshape or transposition of the element of
+            the node's only operand.
     """
 
     operands: tuple[Operand, ...]
@@ -108,7 +109,8 @@ class Rule:
 def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
     """Return the rule that computes an element of a node's result from elements of its operands.
 
-    An element is the slice at one position along ``axis``. None if no rule is known for the node.
+    Here, an element is the slice of the result at one index of ``axis``. Return None if no rule for
+    the node is known.
     """
     shape = shapes(node.output[0])
     if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:
@@ -162,10 +164,10 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
 
 
 def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
-    """Return the rule of a reshape; None if the reshape merges or splits dimension ``axis``.
+    """Return the rule of a reshape: an element of the result is a reshape of the operand's element.
 
-    Return None also if the result is empty. The element of the result is a reshape of the element
-    of the operand. ``shape`` is the shape of the result.
+    Return None if the reshape merges or splits dimension ``axis``, or if the result has no
+    elements. ``shape`` is the shape of the result.
     """
     given = shapes(node.input[0])
     before = prod(shape[:axis])
@@ -184,8 +186,8 @@ def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule
 def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
     """Return the rule of an Einsum that is an outer product; None for other equations.
 
-    Such an Einsum sums over no label, as "bi,bj->bij". Its element, a slice along ``axis`` of the
-    result, is the broadcast product of the operands' elements.
+    An outer product sums over no label, for example "bi,bj->bij". A slice of its result along
+    ``axis`` is the broadcast product of the operands' slices.
     """
     terms, result = _equation(node)
     known = [shapes(name) or () for name in node.input]
@@ -226,10 +228,14 @@ Factor = tuple[str, tuple[int, ...]]
 
 
 def _is_factor(term: str, shape: Shape, result: str) -> bool:
-    """Return whether an operand is a factor of an Einsum that sums no dimension of it.
+    """Return whether the Einsum sums over no dimension of an operand.
 
-    ``term`` has the operand's labels, ``shape`` is its shape, and ``result`` has the labels of the
-    result. Dimensions of size 1 may be missing in the result.
+    Dimensions of size 1 may be missing in the result.
+
+    Args:
+        term: the operand's labels.
+        shape: the operand's shape.
+        result: the labels of the result.
     """
     is_known = len(shape) == len(term) == len(set(term))
     return is_known and all(
@@ -238,11 +244,16 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 
 
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
-    """Emit the element of an Einsum's operand, transposed and reshaped so that it broadcasts.
+    """Emit a slice of an Einsum's operand, transposed and reshaped so that the slice broadcasts.
 
-    Returns the name and the shape of the result, which has a dimension for each of ``labels``, of
-    size 1 if the operand lacks the label. ``sizes`` has the size of each of the operand's labels,
-    by label.
+    Args:
+        writer: emits the nodes.
+        operand: the operand.
+        sizes: size of each dimension of the operand, by label.
+        labels: labels of the dimensions of the returned value.
+
+    Returns:
+        The name and the shape of the value. A dimension has size 1 if the operand lacks its label.
     """
     own, once = [label for label in sizes if label in labels], operand.is_invariant
     order = sorted(own, key=labels.index)
@@ -259,7 +270,10 @@ def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labe
 
 
 def _product(writer: ElementWriter, factors: Sequence[Factor]) -> str:
-    """Emit the product of factors, the smallest products first; return its name."""
+    """Emit the broadcast product of all factors; return its name.
+
+    Of all pairs of factors, the pair with the fewest elements in its product is multiplied first.
+    """
     left = list(factors)
     while len(left) > 1:
         pairs = combinations(left, 2)

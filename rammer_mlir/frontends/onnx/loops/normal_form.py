@@ -27,14 +27,16 @@ def normal_form(
 ) -> list[onnx.NodeProto] | None:
     """Return nodes that replace a Loop by a simpler one; None if no simplification applies.
 
-    A call applies the first of these simplifications that is possible. A state that each iteration
-    returns unchanged, as TensorFlow's loops return their weights, is captured instead. A condition
-    that counts to a known number becomes a trip count. A counter is computed from the iteration
-    number if the trip count is known.
+    A call applies the first of these simplifications that is possible:
+
+    - A loop-carried state that each iteration returns unchanged becomes a captured value.
+      TensorFlow's loops return their weights so.
+    - A condition that counts to a known number becomes a trip count.
+    - A counter is computed from the iteration number, if the trip count is known.
 
     Args:
         node: the Loop; not modified.
-        around: facts about the values outside of the loop.
+        around: constants and types of the values outside of the Loop.
         model: the model, to which new constants are added.
     """
     for rule in (_without_invariants, _with_trip_count, _without_counters):
@@ -48,10 +50,10 @@ def normal_form(
 def _with_trip_count(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop with a trip count in place of its condition.
+    """Return a Loop with a constant trip count in place of its condition.
 
-    Return None if the condition does more than count iterations, or if the number of iterations is
-    unknown.
+    Return None if the condition depends on more than a count of iterations, or if the number of
+    iterations is unknown.
     """
     steps = _counted_steps(node, around)
     if steps is None:
@@ -66,7 +68,7 @@ def _with_trip_count(
 
 
 def _invariant_states(node: onnx.NodeProto) -> list[int]:
-    """Return the numbers of the states that the body returns unchanged."""
+    """Return the indices of the loop-carried states that the body returns unchanged."""
     body = body_of(node)
     sources = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity"}
     found: list[int] = []
@@ -82,9 +84,10 @@ def _invariant_states(node: onnx.NodeProto) -> list[int]:
 def _without_invariants(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop that captures the values of the states that its body returns unchanged.
+    """Return a Loop without the loop-carried states that its body returns unchanged.
 
-    Return None if the Loop has no such state.
+    The body captures the initial values of these states instead. Return None if the Loop has no
+    such state.
     """
     del around
     states = _invariant_states(node)
@@ -115,10 +118,11 @@ def _drop_state(loop: onnx.NodeProto, number: int) -> None:
 def _without_counters(
     node: onnx.NodeProto, around: Surroundings, write: NodeWriter
 ) -> onnx.NodeProto | None:
-    """Return a Loop of known trip count without counters; None if it has no counter.
+    """Return a Loop of known trip count without counters.
 
-    A counter is a state of a single integer with a known initial value, to which each iteration
-    adds a constant. ``write`` emits the final values.
+    A counter is a loop-carried integer of one element, with a constant initial value, to which each
+    iteration adds a constant. ``write`` emits each counter's value after the loop. Return None if
+    the Loop has no counter, or its trip count is unknown.
     """
     steps = known_steps(node, around.values)
     body = Body(body_of(node), around)
@@ -149,7 +153,10 @@ def _without_counters(
 def _read_counter(
     body: Body, node: onnx.NodeProto, number: int, around: Surroundings
 ) -> tuple[Array, Array] | None:
-    """Return a counter's initial value and increment; None if state ``number`` is no counter."""
+    """Return the initial value and the increment of the counter at index ``number`` of the states.
+
+    Return None if the loop-carried state at this index is not a counter.
+    """
     start = around.values.get(node.input[2 + number])
     value = body.graph.input[2 + number]
     made = body.producers.get(body.behind(body.graph.output[1 + number].name))
@@ -168,8 +175,8 @@ def _counter_nodes(
 ) -> list[onnx.NodeProto]:
     """Return nodes for a Loop's body that compute ``start + step * iteration number``.
 
-    Their result has the name of state ``number``, a counter, which the body then need not carry.
-    Constants are added to ``graph``, the body.
+    The result gets the name of the body's input for the state at index ``number``, so that the
+    state can be removed. Constants are added to ``graph``, the body.
     """
     value = graph.input[2 + number].name
     kind = helper.np_dtype_to_tensor_dtype(start.dtype)
@@ -211,8 +218,11 @@ def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
     """Return the trip count of a loop whose condition counts iterations.
 
-    Return None for other conditions, for a trip count that depends on data, and for a trip count of
-    ``_MOST_STEPS`` or more.
+    Return None in these cases:
+
+    - The condition depends on more than a count of iterations.
+    - The trip count depends on data.
+    - The trip count is ``_MOST_STEPS`` or more.
     """
     if not _begins(node, around.values) or always_continues(body_of(node), around.values):
         return None

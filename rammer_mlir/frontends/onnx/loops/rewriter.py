@@ -1,4 +1,4 @@
-"""Replaces Loop nodes by Scan nodes, and the sequences to which they append by tensors.
+"""Replaces Loop nodes by Scan nodes, and replaces sequences to which Loops append by tensors.
 
 The rewriting is part of constant folding, when constants and shapes are known.
 """
@@ -25,10 +25,11 @@ Results = Mapping[str, TensorKind]
 
 
 def rewrite_loops(model: Model) -> bool:
-    """Rewrite the loops that are not unrolled, in place; return whether a node was rewritten.
+    """Rewrite a model's Loops, in place; return whether a node was rewritten.
 
-    Loops become Scans, and sequences to which they append become tensors, where that is possible.
-    The model's constants must be folded, and its shapes inferred.
+    A Loop becomes a Scan, and a sequence to which a Loop appends becomes a tensor, if that is
+    possible. A Loop that is small enough to be unrolled later stays a Loop. The model's constants
+    must be folded, and its shapes inferred.
     """
     if all(node.op_type != "Loop" for node in model.graph.node):
         return False
@@ -38,10 +39,10 @@ def rewrite_loops(model: Model) -> bool:
 
 
 class _LoopRewriter:
-    """Rewrites the loops of a model that are not unrolled.
+    """Rewrites the Loops of a model; a Loop that is small enough to be unrolled later stays a Loop.
 
-    If a loop's sequence becomes a tensor, a ConcatFromSequence that reads the sequence is rewritten
-    too. ``evaluate_constants`` calls the object for each node.
+    If a tensor replaces a sequence that a Loop returns, a ConcatFromSequence that reads the
+    sequence is rewritten too. ``evaluate_constants`` calls the rewriter for each node.
     """
 
     def __init__(self, model: Model) -> None:
@@ -59,8 +60,8 @@ class _LoopRewriter:
     ) -> tuple[list[onnx.NodeProto], Results] | None:
         """Return the nodes that replace ``node``, and the types of their results by name.
 
-        Return None to keep the node. ``values`` are constants and ``types`` known types, both by
-        name.
+        Return None if ``node`` stays as it is. ``values`` are the known constants and ``types`` the
+        known types, both by name.
         """
         if node.domain not in ONNX_DOMAINS:
             return None

@@ -1,4 +1,4 @@
-"""Reads and replaces the sources of Scans, the tensors of which each step reads a slice."""
+"""Reads and replaces the sources of Scans: the tensors of which each iteration reads a slice."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 
 
 def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
-    """Return each source of a Scan, with the name of its element in the Scan's body.
+    """Return each source of a Scan, with the name of its slice in the Scan's body.
 
-    A source is a tensor with an axis and a direction. Each step reads the next slice along the
-    axis, called the element, as an input of the body.
+    A source is a tensor with an axis and a direction. Each iteration reads the next slice along the
+    axis, forwards or backwards. The slice is an input of the body.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])
@@ -36,9 +36,10 @@ def set_sources(
 
     Args:
         node: the Scan.
-        num_states: number of its states, which precede the sources among the inputs.
-        sources: the new sources, the tensors of which each step reads a slice, with the
-            declaration of the slice as an input of the body.
+        num_states: number of loop-carried states; in the Scan's inputs, the states precede the
+            sources.
+        sources: the new sources, that is, the tensors of which each iteration reads a slice. Each
+            has the declaration of its slice as an input of the body.
     """
     graph = body_of(node)
     del node.input[num_states:], graph.input[num_states:]
@@ -58,7 +59,7 @@ def set_sources(
 
 
 def drop_dead(graph: onnx.GraphProto) -> None:
-    """Remove unused nodes and constants of a body, in place."""
+    """Remove the unused nodes and initializers of a graph, in place."""
     used = {value.name for value in graph.output}
     kept: list[onnx.NodeProto] = []
     for node in reversed(graph.node):

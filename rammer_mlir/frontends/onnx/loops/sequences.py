@@ -1,6 +1,6 @@
-"""Replaces sequences to which loops only append by tensors that stack their elements.
+"""Replaces sequences to which loops only append by tensors that stack the sequences' elements.
 
-PyTorch's exporter writes ``ys.append(y)`` and ``torch.stack(ys)`` with such sequences.
+PyTorch's exporter expresses ``ys.append(y)`` and ``torch.stack(ys)`` by such sequences.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ class Stacked:
 def stack_appended(
     node: onnx.NodeProto, around: Surroundings, empty: Iterable[str]
 ) -> tuple[onnx.NodeProto, dict[str, Stacked]] | None:
-    """Return a Loop with stacked tensors for its sequences, and these tensors by sequence name.
+    """Return a copy of a Loop that returns stacked tensors in place of sequences.
 
-    A tensor replaces a sequence that is initially empty, to which each iteration appends a tensor
-    of the same static shape, and that no iteration reads. Returns None if there is no such
-    sequence.
+    Also return each stacked tensor by the name of the sequence that it replaces. A tensor replaces
+    a sequence that is empty before the loop, to which each iteration appends a tensor of the same
+    static shape, and that no iteration reads. Return None if the Loop has no such sequence, if an
+    appended tensor has no elements, or if the type of a state or appended tensor is unknown.
 
     Args:
         node: the Loop, not modified.
-        around: facts about the values outside of the loop.
+        around: constants and types of the values outside of the loop.
         empty: names of the empty sequences outside of the loop.
     """
     body = Body(body_of(node), around)
@@ -69,15 +70,15 @@ def split(stack: Stacked, sequence: str) -> onnx.NodeProto:
 def join(
     node: onnx.NodeProto, stack: Stacked, kind: TensorKind, write: NodeWriter
 ) -> dict[str, TensorKind]:
-    """Emit the result of ConcatFromSequence from the tensor that replaces the sequence.
+    """Emit nodes that replace a ConcatFromSequence whose sequence was replaced by a stacked tensor.
 
     The sequence must have at least one element.
 
     Args:
         node: the ConcatFromSequence, not modified.
-        stack: the tensor that replaces the sequence.
-        kind: type of that tensor.
-        write: collects the nodes.
+        stack: the stacked tensor.
+        kind: type of the stacked tensor.
+        write: receives the new nodes.
 
     Returns:
         The type of the node's result, by the result's name.
@@ -100,11 +101,16 @@ def join(
 
 
 def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, str]:
-    """Return the states that are sequences to which the loop only appends.
+    """Return the appended tensor of each sequence to which a loop only appends.
 
-    The dictionary maps the number of such a state to the name of the tensor that each iteration
-    appends in the body. ``states`` are the names of the initial states, and ``empty`` those of
-    empty sequences.
+    Args:
+        body: the body of the loop.
+        states: names of the initial values of the loop-carried states, in order.
+        empty: names of empty sequences outside of the loop.
+
+    Returns:
+        Names of the tensors that each iteration appends, by the index of the sequence among the
+        states.
     """
     found: dict[int, str] = {}
     for number, state in enumerate(states):
@@ -122,13 +128,14 @@ def _appended(body: Body, states: Sequence[str], empty: set[str]) -> dict[int, s
 def _with_stacks(
     node: onnx.NodeProto, body: Body, appended: dict[int, str], names: Sequence[str]
 ) -> onnx.NodeProto:
-    """Return a copy of a Loop with stacked tensors as results, in place of sequences as states.
+    """Return a copy of a Loop that returns stacked tensors instead of carrying sequences.
 
     Args:
         node: the Loop.
-        body: its body.
-        appended: the appended tensor for each sequence, by number of the state.
-        names: names of the stacked tensors, in the same order.
+        body: the Loop's body.
+        appended: names of the tensors that an iteration appends, by the index of the sequence among
+            the loop-carried states.
+        names: names of the stacked tensors, in the order of ``appended``.
     """
     results = [f"{node.name}/result{number}" for number in range(len(body.graph.output) - 1)]
     results[: len(node.output)] = [name or results[n] for n, name in enumerate(node.output)]

@@ -1,8 +1,9 @@
 """Moves elementwise nodes that compute the sources of a Scan into the Scan's body.
 
-A source is a tensor of which the Scan reads an element per step. For example, the decay
-``exp(delta * A)`` of all steps has many times the bytes of ``delta``. If only the steps read it,
-each step computes its element, which then never leaves the caches.
+A source is a tensor of which each iteration of the Scan reads a slice. For example, a source may be
+the decay ``exp(delta * A)``, which has many times the bytes of ``delta``. If only the Scan reads
+the decay, it is better that each iteration computes its slice of the decay from slices of ``delta``
+and ``A``: the slice then stays in the caches.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ _MOST_DEPTH = 64
 
 
 def sink_into_scans(model: Model) -> bool:
-    """Move nodes that compute the scanned inputs of Scans into the Scans' bodies, in place.
+    """Move nodes that compute the sources of Scans into the Scans' bodies, in place.
 
-    A node is moved if its result has no other use, and each step then reads fewer bytes. Returns
-    whether a node was moved. The model's shapes must be inferred; nodes that are now unused stay in
-    the graph.
+    A source is a tensor of which each iteration reads a slice. A node is moved if only the Scan
+    uses its result, and if an iteration reads fewer bytes after the move. The model's shapes must
+    be inferred. Nodes that become unused stay in the graph.
+
+    Returns:
+        Whether a node was moved.
     """
     graph = _Graph(model)
     nodes: list[onnx.NodeProto] = []
@@ -80,9 +84,9 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a Scan's source with its axis as a number from 0, instead of from the end.
+        """Return a Scan's source with a nonnegative axis.
 
-        Return None if the source has strings, or its type or shape is unknown.
+        Return None if the source has strings, or if its type or shape is unknown.
         """
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
@@ -90,17 +94,17 @@ class _Graph:
         return replace(source, axis=source.axis % len(shape))
 
     def element_bytes(self, source: Source) -> int:
-        """Return the size in bytes of the slice of ``source`` that a step of a Scan reads."""
+        """Return the size in bytes of the slice of ``source`` that an iteration of a Scan reads."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
         return element * dtype_of(self._table.elem_type(source.value)).itemsize
 
     def exclusive_producers(self, reader: int) -> set[int]:
-        """Return the numbers of the nodes that serve only to compute the scan inputs of a Scan.
+        """Return the indices of the nodes that serve only to compute the sources of a Scan.
 
-        They may be moved into the Scan's body, since their results are not used by other nodes, by
-        outputs of the graph, or by the Scan's initial states or body. ``reader`` is the number of
-        the Scan.
+        No other node, no output of the graph, and neither the Scan's initial states nor its body
+        uses the results of these nodes. They may therefore be moved into the body. ``reader`` is
+        the index of the Scan node.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
@@ -131,11 +135,13 @@ def _states(node: onnx.NodeProto) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The cheapest method by which a step of a Scan gets its slice of a tensor: read or compute.
+    """The cheapest method by which an iteration of a Scan gets its slice of a tensor.
+
+    The iteration either reads the slice, or computes the slice from slices of other tensors.
 
     Attributes:
-        cost: number of bytes that a step reads.
-        rule: how a step computes the slice from slices of other tensors; None to read it.
+        cost: number of bytes that an iteration reads.
+        rule: how an iteration computes the slice; None to read the slice.
     """
 
     cost: int
@@ -143,16 +149,20 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which nodes before a Scan move into its body, to reduce the bytes read by a step."""
+    """Decides which producers of a Scan's sources move into the Scan's body.
+
+    The purpose is to reduce the bytes that an iteration reads.
+    """
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
         self._plans: dict[Source, _Plan] = {}
 
     def plan(self, source: Source, depth: int = 0) -> _Plan:
-        """Return the plan by which a step of the Scan gets its slice of ``source``.
+        """Return the plan by which an iteration of the Scan gets its slice of ``source``.
 
-        ``depth`` is the number of nodes that are moved already between the Scan and this tensor.
+        ``depth`` is the number of nodes on the path from ``source`` to the Scan that are moved
+        already.
         """
         if source not in self._plans:
             self._plans[source] = self._new(source, depth)
@@ -174,23 +184,23 @@ class _Planner:
 
 
 def source_of(operand: Operand, parent: Source) -> Source:
-    """Return ``operand`` as a source of the Scan, that is, a tensor that it reads slice by slice.
+    """Return ``operand`` as a new source of a Scan, in place of the source ``parent``.
 
-    ``parent`` is the source that is computed from ``operand`` by a node that moves into the Scan's
-    body. The new source takes the place of ``parent``, and is read in the same direction.
+    A node that moves into the Scan's body computes ``parent`` from ``operand``. Each iteration then
+    reads a slice of ``operand`` instead of ``parent``, in the same direction.
     """
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
 
 
 class _Sinking:
-    """A Scan that is rewritten: the nodes that compute its sources move into its body.
+    """Rewrites a Scan: moves the nodes that compute its sources into its body.
 
-    A source is a tensor of which the Scan reads a slice, called an element, in each step. When the
-    node that computes a source moves, the node's inputs become sources in its place.
+    A source is a tensor of which each iteration reads a slice, called an element. When the node
+    that computes a source moves, the node's inputs become sources in its place.
 
     Attributes:
-        nodes: new nodes at the beginning of the body: they compute the elements of the old sources
+        nodes: new nodes at the beginning of the body. They compute the elements of the old sources
             from the elements of the new sources.
         outside: emits nodes before the Scan.
         sources: the new sources, each with the declaration of its element in the body.
@@ -223,10 +233,10 @@ class _Sinking:
         return [*self.outside.nodes, scan]
 
     def element(self, source: Source) -> str:
-        """Return the name, in the Scan's body, of the current step's slice of ``source``.
+        """Return the name, in the Scan's body, of the current iteration's slice of ``source``.
 
-        The first call for a source adds it to the new Scan, or emits the nodes that compute the
-        slice.
+        The first call for a source decides by the plan: the source is added to the tensors that the
+        new Scan reads, or nodes that compute the slice are emitted.
         """
         if source not in self._elements:
             rule = self._planner.plan(source).rule
@@ -235,9 +245,10 @@ class _Sinking:
         return self._elements[source]
 
     def invariant(self, operand: Operand) -> str:
-        """Return the name of an operand that is the same in all steps of the Scan.
+        """Return the name of an operand that is the same in all iterations of the Scan.
 
-        If the operand has the axis of the steps, with size 1, a Squeeze before the Scan removes it.
+        If the operand has the axis that the iterations index, with size 1, a Squeeze before the
+        Scan removes this axis.
         """
         if operand.axis is None:
             return operand.value
@@ -248,7 +259,7 @@ class _Sinking:
         return self._invariants[operand]
 
     def fresh(self) -> str:
-        """Return a new name."""
+        """Return a name for a new value or node, which no other value or node has."""
         return self.outside.fresh()
 
     def _read(self, source: Source) -> str:
@@ -272,13 +283,13 @@ class _Sinking:
 
 
 class _StepWriter:
-    """Emits into a Scan's body the nodes that compute a step's slice of a tensor."""
+    """Emits, into a Scan's body, the nodes that compute an iteration's slice of a tensor."""
 
     def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
 
     def operand(self, operand: Operand) -> str:
-        """Return the name, in the Scan's body, of the current step's slice of an operand."""
+        """Return the name, in the Scan's body, of the current iteration's slice of an operand."""
         if operand.is_invariant:
             return self._sinking.invariant(operand)
         return self._sinking.element(source_of(operand, self._source))
@@ -304,8 +315,8 @@ class _StepWriter:
     def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
         """Emit a transposition of ``value``; return the name of its result.
 
-        The transposition is emitted before the Scan, instead of in its body, if ``is_invariant``,
-        that is, if ``value`` is the same in all steps.
+        If ``is_invariant``, ``value`` is the same in all iterations, and the transposition is
+        emitted before the Scan instead of in its body.
         """
         write = self._sinking.outside.node if is_invariant else self.node
         return write("Transpose", [value], perm=perm)
@@ -313,8 +324,8 @@ class _StepWriter:
     def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
         """Emit a reshape of ``value`` to ``shape``; return the name of its result.
 
-        The reshape is emitted before the Scan, instead of in its body, if ``is_invariant``, that
-        is, if ``value`` is the same in all steps.
+        If ``is_invariant``, ``value`` is the same in all iterations, and the reshape is emitted
+        before the Scan instead of in its body.
         """
         if is_invariant:
             outside = self._sinking.outside
