@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.conversion_exclusions import exclude_eye_like, r
 from rammer_mlir.frontends.onnx.declared_types import Declared, check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
-from rammer_mlir.frontends.onnx.folding.simplify import simplify
+from rammer_mlir.frontends.onnx.folding.simplify import is_simple, simplify
 from rammer_mlir.frontends.onnx.hosting.loop_shapes import infer_loops
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
@@ -70,7 +70,7 @@ class Folded:
     """A model with folded constants, unrolled short loops and expanded cheap conditionals.
 
     Attributes:
-        model: a model of known operators.
+        model: the folded model; all operators are supported by the compiler or the host.
         declared: types that the original model declares for its values.
         warned: ``Model.warned`` of the original model.
     """
@@ -81,10 +81,10 @@ class Folded:
 
 
 def prepare(model: Model) -> Model:
-    """Return the model as a static program; IR can be emitted from it.
+    """Return a model from which IR can be emitted: a single static program computes it.
 
-    Its inputs must have static shapes. Constants are folded, short loops and recurrent operators
-    unrolled.
+    The inputs of ``model`` must have static shapes. Constants are folded, short loops and recurrent
+    operators are unrolled.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
@@ -126,9 +126,9 @@ def fold(model: Model) -> Folded:
 
 
 def finish(folded: Folded) -> Model:
-    """Return a folded model as a static program; IR can be emitted from it.
+    """Return a model from which IR can be emitted, given a folded model.
 
-    Recurrent layers, dilated and transposed convolutions are decomposed, scales and shifts are
+    Recurrent layers, and dilated and transposed convolutions are decomposed, scales and shifts are
     folded into convolutions, and shapes are checked.
 
     Raises:
@@ -151,7 +151,7 @@ def finish(folded: Folded) -> Model:
 
 
 def refuse_size_independent_errors(model: Model) -> None:
-    """Refuse a model with open dimensions for errors that do not depend on sizes.
+    """Raise an error if a model cannot be compiled, whatever the sizes of its open dimensions are.
 
     The model is not modified.
 
@@ -164,7 +164,7 @@ def refuse_size_independent_errors(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Return the model with operators inlined, short loops unrolled, cheap Ifs expanded."""
+    """Return the model with the operators of INLINED, short loops and cheap Ifs expanded."""
     while True:
         if has_inlined(model):
             model = inline_functions(model)
@@ -197,10 +197,11 @@ def _upgrade(model: Model) -> Model:
 
 
 def _with_slopes_of_channels(model: Model) -> Model:
-    """Return ``model``, converted from an opset below 7, with the slopes of PRelu reshaped.
+    """Return the model with the slopes of each PRelu reshaped to keep their meaning below opset 7.
 
-    Below opset 7, a vector of slopes lies along the channels; by the broadcasting rules of opset 7,
-    it would lie along the last dimension.
+    ``model`` was converted from an opset below 7. There, a vector of slopes has an element per
+    channel. By the broadcasting rules of opset 7, it would have an element per index of the last
+    dimension.
     """
     if all(node.op_type != "PRelu" for node in model.graph.node):
         return model
@@ -237,11 +238,12 @@ def _fold(model: Model) -> Model:
         is_rewritten |= rewrite_nodes(model)
         evaluated = evaluate_constants(model) or is_rewritten
         size = len(model.graph.node), len(open_nodes(model.graph))
-        # At least one round of simplification runs, even if there is nothing to fold.
+        # A model is simplified at least once, even if there is nothing to fold.
         if before is not None and not evaluated and (size == before or size[1] == 0):
             break
         before, had_choices = size, has_control_flow(model)
-        model = simplify(model)
+        if not is_simple(model):
+            model = simplify(model)
         if had_choices:
             # Fold the chosen branch first: inference refuses some constants that folding accepts.
             evaluate_constants(model)

@@ -1,4 +1,4 @@
-"""Simplifies a model's structure by onnxscript's optimizer, without values of large weights.
+"""Simplifies a model's structure by onnxscript's optimizer, without copies of large weights.
 
 The optimizer resolves constant conditionals and sequences, and removes nodes without effect. It is
 configured to evaluate no operators, since it would use ONNX's reference implementation, whose
@@ -8,6 +8,7 @@ results are not always right.
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -15,16 +16,68 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.tensors import Array
+from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+REWRITTEN = frozenset({
+    "Cast", "CastLike", "ConcatFromSequence", "Constant", "Dropout", "Expand", "Identity", "If",
+    "Reshape", "SequenceAt", "SequenceConstruct", "Shape", "Size", "SplitToSequence",
+})  # fmt: skip
+"""Operators that the optimizer may rewrite in a graph whose constants are folded."""
+
+UNCHANGED = frozenset({"Abs", "Add", "Gather", "Squeeze"})
+"""Operators that the optimizer rewrites only where they compute with results of ``REWRITTEN``."""
+
+
+def is_simple(model: Model) -> bool:
+    """Whether ``simplify`` would return an equal model, as far as this is quick to decide.
+
+    The model has to have folded constants and inferred shapes.
+    """
+    graph = model.graph
+    names = {node.name for node in graph.node}
+    used = {value.name for value in graph.output}
+    for node in graph.node:
+        used.update(node.input)
+    return not (
+        model.proto.functions
+        or graph.sparse_initializer
+        or "" in names
+        or len(names) != len(graph.node)
+        or any(
+            tensor.name not in used or math.prod(tensor.dims) > LARGE
+            for tensor in graph.initializer
+        )
+        or any(name not in used for name in model.weights)
+        or any(_may_be_rewritten(node) for node in graph.node)
+        or any(name not in used for node in graph.node for name in node.output if name)
+        or _has_empty_values(graph)
+    )
+
+
+def _may_be_rewritten(node: onnx.NodeProto) -> bool:
+    """Whether the optimizer may rewrite a node of a graph that has no empty tensors."""
+    is_copy = node.op_type == "Concat" and len(node.input) == 1
+    return node.op_type in REWRITTEN or is_copy or any(subgraphs(node))
+
+
+def _has_empty_values(graph: onnx.GraphProto) -> bool:
+    """Whether a dimension of any value is 0: the optimizer drops such operands of Concat."""
+    values = [*graph.input, *graph.value_info, *graph.output]
+    dims = (dim for value in values for dim in value.type.tensor_type.shape.dim)
+    return any(dim.HasField("dim_value") and dim.dim_value == 0 for dim in dims) or any(
+        0 in tensor.dims for tensor in graph.initializer
+    )
+
 
 def simplify(model: Model) -> Model:
-    """Return the model without dead nodes, nodes without effect and constant conditionals.
+    """Return ``model`` without dead nodes, nodes without effect and constant conditionals.
 
     Requires inferred shapes.
     """
@@ -78,7 +131,8 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
 def _take_weights(graph: ir.Graph, given: Mapping[str, Array]) -> dict[str, Array]:
     """Convert large initializers to inputs of the graph; return their values by name.
 
-    Weights in ``given`` that still have their names and values remain the same objects.
+    If an initializer is a view of the array in ``given`` with its name, that same array is
+    returned.
     """
     import onnx_ir as ir
 
@@ -98,7 +152,7 @@ def _take_weights(graph: ir.Graph, given: Mapping[str, Array]) -> dict[str, Arra
 
 
 def _is_view(new: Array, old: Array) -> bool:
-    """Whether ``new`` shows all elements of ``old`` in the same memory."""
+    """Whether ``new`` is a view of all elements of ``old``, with the same dtype and layout."""
     same = new.dtype == old.dtype and new.shape == old.shape and new.strides == old.strides
     return new is old or (same and new.ctypes.data == old.ctypes.data)
 
