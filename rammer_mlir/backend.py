@@ -102,7 +102,7 @@ class RammerBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Return whether ``device`` is supported, which only a CPU is (``CPU`` or ``CPU:0``)."""
-        return device.split(":")[0] == "CPU"
+        return device in ("CPU", "CPU:0")
 
 
 def _model_of(

@@ -52,11 +52,11 @@ def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     ``ids`` and the result are int64 arrays of rank 1 and equal length.
 
     Raises:
-        ValueError: if the expression contains a symbol.
+        ValueError: if the expression contains a symbol, or a dimension other than ``d0``.
     """
     if isinstance(expr, ir.AffineConstantExpr):
         return np.full_like(ids, expr.value)
-    if isinstance(expr, ir.AffineDimExpr):
+    if isinstance(expr, ir.AffineDimExpr) and expr.position == 0:
         return ids
     if not isinstance(expr, ir.AffineBinaryExpr):
         raise ValueError(f"affine expression of one dimension expected, got {expr}")

@@ -1,4 +1,4 @@
-"""Lowers the gpu dialect to LLVM's dialect for AMD GPUs."""
+"""Lowers the gpu dialect to the LLVM and ROCDL dialects."""
 
 from __future__ import annotations
 

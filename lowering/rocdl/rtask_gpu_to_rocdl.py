@@ -1,4 +1,4 @@
-"""`rtask-gpu-to-rocdl`: lowers a persistent kernel to LLVM's dialect for AMD GPUs."""
+"""`rtask-gpu-to-rocdl`: lowers a persistent kernel to the LLVM and ROCDL dialects."""
 
 from __future__ import annotations
 

@@ -84,8 +84,7 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         shared_limit=64 << 10,
         scope="agent",
         # The release waits for the stores of its own wave only, and the acquire refreshes the cache
-        # of
-        # its own compute unit only: a block in work-group processor mode uses two compute units.
+        # of its own compute unit only: a block in work-group processor mode uses two compute units.
         fences=True,
         matrix_unit=MFMA if CHIPS[chip].multiplies_matrices else None,
     )

@@ -66,10 +66,9 @@ def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[
         OptionError: if none of ``kinds`` has ``num_operands`` inputs, or if none of ``kinds`` has
             one of the attributes.
     """
-    numbers = {_NUM_INPUTS.get(kind, num_operands) for kind in kinds}
+    numbers = sorted({_NUM_INPUTS.get(kind, num_operands) for kind in kinds})
     if num_operands and num_operands not in numbers:
-        least = min(numbers)
-        wanted = f"{least} operand{'' if least == 1 else 's'}"
+        wanted = f"{' or '.join(map(str, numbers))} operand{'' if numbers == [1] else 's'}"
         raise OptionError(f"pattern of {_names(kinds)}: expected {wanted}, found {num_operands}")
     for name in attributes:
         if not any(name in _ATTRIBUTES.get(kind, (name,)) for kind in kinds):

@@ -43,7 +43,8 @@ JSON, TEXT = "bench.json", "bench.md"
 
 LIMITS = (
     "Limits: the model's arithmetic at the processor's best rate, its memory traffic at the "
-    "bandwidth of a working set of its size, and an empty launch; reached: the highest of these "
+    "bandwidth of a working set as large as its weights, inputs, outputs and arena, and an empty "
+    "launch; reached: the highest of these "
     "bounds over the measured time of the first policy; waiting: share of the vEUs' time that they "
     "spend at barriers"
 )

@@ -1,4 +1,8 @@
-"""Time random cases; each contender is a process that opens the cases one after the other."""
+"""Time random cases in all contenders.
+
+A contender has one process for each number of threads. This process opens the cases one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +36,9 @@ class SweepRequest:
 
     Attributes:
         cases: number of cases.
-        first: seed of the first case.
-        threads: numbers of threads.
-        budget: seconds of timing of a case with a number of threads.
+        first: seed of the first case; the next cases have the next seeds.
+        threads: numbers of threads with which each case is measured.
+        budget: seconds of timing of a case with one number of threads.
         timeout: seconds within which a contender must open a case.
     """
 
@@ -47,10 +51,12 @@ class SweepRequest:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """The measurements of a case with a number of threads.
+    """The measurements of a case with one number of threads.
 
     Attributes:
-        latencies: median and quartiles of each contender.
+        case: the case.
+        threads: the number of threads.
+        latencies: median and quartiles in seconds, keyed by the contender's name.
         worst: our largest error against ONNX Runtime, divided by the tolerance.
         missing: for each contender without a latency, the reason.
     """
@@ -63,9 +69,10 @@ class CaseResult:
 
     @property
     def ratio(self) -> float | None:
-        """The lowest median latency of another contender divided by ours; above 1, we are faster.
+        """The lowest median latency of the other contenders, divided by ours.
 
-        It is None if we, or all others, have no latency.
+        Above 1, ours is the lowest. The ratio is None if we have no latency, or no other contender
+        has one.
         """
         others = [found.median for name, found in self.latencies.items() if name != OURS]
         ours = self.latencies.get(OURS)
@@ -73,29 +80,35 @@ class CaseResult:
 
 
 def openers() -> dict[str, Open]:
-    """Return functions that open a model, by contender; the first is ONNX Runtime's."""
+    """Return the functions that open a model, keyed by contender; ONNX Runtime is the first key."""
     return {**open_rivals(), OURS: partial(Ours, policy="wavefront")}
 
 
 class ReopenableContender:
-    """A contender that opens models one after the other in its process, and runs the latest."""
+    """A contender that can open another model in the same process; it runs the latest model."""
 
     def __init__(self, model: Path, threads: int, opener: Open) -> None:
-        """Open the first model, an ONNX file, by calling ``opener`` with it and ``threads``."""
+        """Open the first model.
+
+        Args:
+            model: path of an ONNX file.
+            threads: number of threads.
+            opener: opens a model, given the path and the number of threads.
+        """
         self._threads, self._opener = threads, opener
         self.open(model)
 
     def open(self, model: Path) -> None:
-        """Open the ONNX file ``model`` in place of the model that was open before."""
+        """Open the ONNX file ``model``; it replaces the open model."""
         self._contender = self._opener(model, self._threads)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
-        """Run the model that was opened last; return its outputs by name."""
+        """Run the open model with the inputs ``feeds``; return its outputs by name."""
         return self._contender.run(feeds)
 
 
 def _opened(contender: Contender, _: Feeds, model: Path, feeds: Feeds) -> dict[str, Array]:
-    assert isinstance(contender, ReopenableContender), "lanes of a sweep open galleries"
+    assert isinstance(contender, ReopenableContender), "contenders of a sweep open several models"
     contender.open(model)
     return contender.run(feeds)
 
@@ -105,7 +118,7 @@ def _turn(contender: Contender, _: Feeds, feeds: Feeds) -> list[float]:
 
 
 class _Contenders:
-    """The processes of all contenders with a number of threads."""
+    """The processes of all contenders for one number of threads."""
 
     def __init__(self, opens: Mapping[str, Open], threads: int, timeout: float) -> None:
         self._opens, self._threads, self._timeout = opens, threads, timeout
@@ -114,12 +127,18 @@ class _Contenders:
     def open(self, name: str, model: Path, feeds: Feeds) -> dict[str, Array]:
         """Open a case in the process of contender ``name``, run it once, and return the outputs.
 
-        ``model`` is the ONNX file of the case, ``feeds`` are its inputs by name; outputs are by
-        name, too. The process is started if it does not run yet.
+        The process is started if it does not run yet.
+
+        Args:
+            name: name of the contender.
+            model: ONNX file of the case.
+            feeds: inputs by name.
+
+        Returns:
+            The outputs by name.
 
         Raises:
-            TargetError: if the contender cannot open or run the case; the contender's process is
-                ended.
+            TargetError: if the contender cannot open or run the case. Its process is then ended.
         """
         try:
             if name in self._lanes:
@@ -134,7 +153,7 @@ class _Contenders:
             raise
 
     def turn(self, name: str, feeds: Feeds) -> Callable[[], list[float]]:
-        """Return a function that times runs of the open case with contender ``name``.
+        """Return a function that times the open case in contender ``name`` a few times.
 
         The function returns the seconds of each run. ``feeds`` are the inputs by name.
         """
@@ -151,9 +170,9 @@ def measure_sweep(
     report: Callable[[CaseResult], None],
     opens: Mapping[str, Open] | None = None,
 ) -> None:
-    """Measure all cases; call ``report`` with the result of each as soon as it is measured.
+    """Measure all cases; call ``report`` with each result as soon as it is measured.
 
-    ``opens`` maps contenders to functions that open a model; by default those of ``openers``.
+    ``opens`` maps contenders to functions that open a model; None stands for those of ``openers``.
     """
     opens = opens or openers()
     with tempfile.TemporaryDirectory(prefix="rammer-sweep-") as folder, ExitStack() as stack:
@@ -195,9 +214,9 @@ def _measure(
 
 
 def ratios(results: Iterable[CaseResult]) -> list[float]:
-    """Return the ratio of each case in ascending order; above 1, we are faster.
+    """Return the latency ratios of the cases in ascending order.
 
-    A ratio is the lowest median latency of another contender divided by ours. Cases without it are
-    left out.
+    A ratio is the lowest median latency of the other contenders, divided by ours. Above 1, ours is
+    the lowest. Cases without a ratio are left out.
     """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

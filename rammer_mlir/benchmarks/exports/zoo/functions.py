@@ -104,7 +104,7 @@ def _buckets(x: Tensor) -> Tensor:
     return torch.bucketize(x, torch.linspace(-1, 1, 9))
 
 
-def _scatter(x: Tensor) -> Tensor:
+def _scatter(x: Tensor) -> tuple[Tensor, Tensor]:
     index = x.argsort(1)
     return torch.zeros_like(x).scatter(1, index, x), torch.zeros_like(x).scatter_add(
         1, index % 2, x
@@ -122,7 +122,7 @@ def _reductions(x: Tensor) -> Any:
 
 
 def _cumulative(x: Tensor) -> Any:
-    return x.cumsum(1), x.sigmoid().cumprod(1) if x.shape[-1] == 0 else x.flip(1).cumsum(2)
+    return x.cumsum(1), x.sigmoid().cumprod(1), x.flip(1).cumsum(2)
 
 
 def _distances(x: Tensor) -> Any:

@@ -142,7 +142,7 @@ MODELS = (
         depths=[1, 1, 1],
         key_dim=[8, 8, 8],
     ),
-    images("CvT".replace("T", "t"), embed_dim=[8, 16, 24], num_heads=[1, 2, 3], depth=[1, 1, 1]),
+    images("Cvt", embed_dim=[8, 16, 24], num_heads=[1, 2, 3], depth=[1, 1, 1]),
     _clip("CLIP"),
     Model("detr", _detr, image(("height", "width")), SIZED_IMAGES),
 )
