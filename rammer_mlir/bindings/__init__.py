@@ -1,9 +1,9 @@
-"""Selects the package of MLIR Python bindings that the project uses.
+"""Select the package of MLIR Python bindings that the project uses.
 
-``mlir`` (the wheels of the LLVM project) is used if it can be imported and can define dialects and
-verifiers in Python; otherwise ``torch_mlir``, which provides the same API under another name. The
-environment variable ``RAMMER_MLIR_BINDINGS`` overrides the choice with a package name. No other
-module of the project imports either package.
+The package ``mlir`` (the wheels of the LLVM project) is used if it can be imported and supports
+dialects and verifiers that are defined in Python. Otherwise ``torch_mlir`` is used, which provides
+the same API under another name. The environment variable ``RAMMER_MLIR_BINDINGS`` overrides the
+choice with a package name. No other module of the project imports either package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
 
 
 def _why_unusable(package: str) -> str | None:
-    """Return the reason why a package cannot be used; None if it has all required features."""
+    """Return the reason why the bindings in ``package`` cannot be used; None if they can."""
     try:
         if importlib.util.find_spec(f"{package}.dialects.ext") is None:
             return "is too old: it has no module 'dialects.ext'"
@@ -78,7 +78,7 @@ submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.
 
 
 def _load_stablehlo() -> ModuleType | None:
-    """Register StableHLO's passes and return the extension module; None if the package lacks it."""
+    """Register StableHLO's passes; return its extension module, or None if the package lacks it."""
     if importlib.util.find_spec(f"{PACKAGE}._mlir_libs._stablehlo") is None:
         return None
     extension = submodule("_mlir_libs._stablehlo")
@@ -98,11 +98,11 @@ _CREATED_BY = {
 
 
 def load_created_dialect(name: str, context: object) -> None:
-    """Load the dialect CHLO or TMTensor into ``context``, for parsing its text.
+    """Load the dialect CHLO or TMTensor into ``context``, so that its text can be parsed.
 
-    Nothing happens if the package lacks the dialect. The bindings have no function that loads
-    these dialects, but a pass manager loads the dialects that its passes create. Therefore a pass
-    of torch-mlir that creates such operations runs on an empty module in this context.
+    Nothing happens if the package lacks the dialect. The bindings have no function that loads these
+    dialects, but a pass manager loads the dialects whose operations its passes create. Therefore
+    this function runs such a pass of torch-mlir on an empty module in ``context``.
 
     Args:
         name: ``chlo`` or ``tm_tensor``.
@@ -126,7 +126,7 @@ _DIALECTS = (
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Return the bindings' module of the dialect ``name``, imported on first use."""
+    """Import and return the bindings' module of the dialect ``name``, such as ``arith``."""
     if name in _DIALECTS:
         return submodule(f"dialects.{name}")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Proves an artifact's schedule from the file alone, without executing it (docs/program.md)."""
+"""Prove an artifact's schedules from the file alone, without executing them (docs/program.md)."""
 
 import os
 import time
@@ -12,10 +12,15 @@ from rammer_mlir.errors import ArtifactError, RammerError
 
 @dataclass(frozen=True)
 class Proven:
-    """Counts over all programs of a file, and the seconds that the proof took.
+    """The result of a proof: counts over all programs of a file.
 
-    ``veus`` is the maximum over the programs, the other counts are sums. ``waits`` counts the pairs
-    (vEU, step) in barriers, ``values`` the inputs, outputs, constants and intermediates.
+    Attributes:
+        seconds: duration of the proof in seconds.
+        programs: number of programs.
+        veus: the largest number of vEUs of a program.
+        rtasks: number of rTasks of all programs.
+        waits: number of pairs (vEU, step) in the barriers of all programs.
+        values: number of inputs, outputs, constants and intermediates of all programs.
     """
 
     seconds: float
@@ -34,11 +39,11 @@ def verify(path: str | os.PathLike[str]) -> Proven:
     """Prove that an artifact's schedules compute the same as its rOperators in sequential order.
 
     Returns:
-        The counts and the duration of the proof.
+        Counts, and the duration of the proof.
 
     Raises:
-        ScheduleError: if a rule is violated; the message names the rule.
-        ArtifactError: if the file is not an artifact.
+        ScheduleError: if a rule of ``docs/program.md`` is violated; the message names the rule.
+        ArtifactError: if the file cannot be read or is not an artifact.
     """
     begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:

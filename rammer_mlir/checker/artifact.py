@@ -1,4 +1,4 @@
-"""Reads an artifact into flat arrays; every number in the file is untrusted, and checked."""
+"""Read an artifact into flat arrays, and check every number, because the file is untrusted."""
 
 import json
 import zipfile
@@ -23,27 +23,29 @@ LARGEST, MOST = 1 << 48, 1 << 23
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise ScheduleError if an entry of the mask ``wrong`` is true.
+    """Raise ScheduleError if an element of the mask ``wrong`` is true.
 
-    ``message`` returns the text for the index of the first such entry.
+    ``message`` returns the error's text for the index of the first true element.
     """
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
 
 def limit(found: float, what: str, most: int = MOST) -> None:
-    """Raise ScheduleError if the count ``found`` exceeds ``most``: the proof would take too long.
+    """Raise ScheduleError if the count ``found`` exceeds ``most``, to bound the proof's time.
 
-    ``what`` names the counted things in the message.
+    ``what`` says in the message what is counted.
     """
     if found > most:
         raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
-    """Return ``values`` as an int64 array if all are integers from ``low`` to ``end - 1``.
+    """Return ``values`` as an int64 array, after a check that all are integers in the range.
 
-    Otherwise raise ArtifactError. ``what`` names the values in the message.
+    Raises:
+        ArtifactError: if an element is not an integer from ``low`` to ``end - 1``; the message
+            names the values ``what``.
     """
     found = list(values)
     if set(map(type, found)) - {int} or (found and not low <= min(found) <= max(found) < end):
@@ -52,17 +54,18 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
 
 
 def starts(counts: Array | list[int]) -> Array:
-    """Return the offset of each of several concatenated lists, followed by the total length.
+    """Return the offset of each of several concatenated lists, and then the total length.
 
-    ``counts`` has the lengths of the lists: ``[2, 3]`` gives ``[0, 2, 5]``.
+    ``counts`` has the lengths of the lists. For example, ``[2, 3]`` gives ``[0, 2, 5]``.
     """
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return, for each entry of concatenated lists, the list's number and the index in the list.
+    """Return two indices for each element of concatenated lists: of its list, and within this list.
 
-    ``counts`` has the lengths of the lists: ``[2, 1]`` gives ``[0, 0, 1]`` and ``[0, 1, 0]``.
+    ``counts`` has the lengths of the lists. For example, ``[2, 1]`` gives ``[0, 0, 1]`` and ``[0,
+    1, 0]``.
     """
     limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
@@ -83,13 +86,18 @@ def _num_bytes(tensor: dict[str, Any]) -> int:
 
 
 class Boxes:
-    """The bytes of one rKernel argument that each rTask accesses, as one strided box per rTask.
+    """The bytes of an rKernel's argument that each rTask accesses: a strided box per rTask.
 
-    An rTask whose box is empty has no entry. ``words`` is the content of ``boxes.bin``. ``row`` has
-    three integers: the bytes of an element; the index in ``words`` of the offset of rTask 0, which
-    the offsets of the other rTasks follow; and the index in ``words`` of the sizes of rTask 0, a
-    size for each dimension, which the sizes of the other rTasks follow. Offsets and ``strides`` are
-    in bytes, sizes in elements.
+    An rTask whose box is empty is left out. A box has an offset in bytes, and a size in elements
+    for each dimension.
+
+    Args:
+        tasks: number of rTasks.
+        row: three integers: the bytes of an element; the index in ``words`` of the offset of rTask
+            0, after which come the offsets of the other rTasks; and the index in ``words`` of the
+            sizes of rTask 0, after which come the sizes of the other rTasks.
+        strides: stride of each dimension in bytes.
+        words: the content of ``boxes.bin``.
     """
 
     def __init__(self, tasks: int, row: Sequence[int], strides: Sequence[int], words: Array):
@@ -123,7 +131,7 @@ class Boxes:
 class Artifact:
     """A program, its task tables and its proof, read from the members of an artifact's zip file.
 
-    Reading checks that these members name the same rKernels, buffers and pointers.
+    The constructor checks that these members agree about rKernels, buffers and pointers.
     """
 
     def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
@@ -155,9 +163,9 @@ class Artifact:
         return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        """Read the values of ``proof.json``; check that each is within a buffer of its kind.
+        """Read the values of ``proof.json``; check that each lies in a buffer of its kind.
 
-        An input, output or updated input must fill its buffer.
+        A value that is an input, output or updated input must fill its buffer.
         """
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
@@ -180,11 +188,11 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read the rOperators, with the rKernel and the buffer pointers (arguments) of each.
+        """Read the rOperators, each with its rKernel and its arguments, pointers to buffers.
 
-        ``program`` and ``proof`` are the contents of ``program.json`` and ``proof.json``. The
-        arguments of all rOperators are in one list: those of rOperator ``o`` have the numbers
-        ``first[o]`` to ``first[o + 1] - 1``.
+        ``program`` and ``proof`` are the contents of ``program.json`` and ``proof.json``. One list
+        has the arguments of all rOperators: those of rOperator ``o`` have the indices ``first[o]``
+        to ``first[o + 1] - 1``.
         """
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
@@ -207,11 +215,11 @@ class Artifact:
         ))  # fmt: skip
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read each access of each rKernel into ``accesses``, and its boxes into ``boxes``.
+        """Read the accesses of each rKernel into ``accesses``, and their boxes into ``boxes``.
 
-        An access is three integers: the number of the rKernel's argument; the effect, 0 for a
-        read, 1 for a write, 2 for an update; and the index of the access's boxes in ``boxes``.
-        ``words`` is the content of ``boxes.bin``.
+        An access has three integers: the index of the rKernel's argument; the effect (0 read, 1
+        write, 2 update); and the index in ``boxes`` of the boxes that the rTasks access. ``words``
+        is the content of ``boxes.bin``.
         """
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
         limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)
@@ -227,10 +235,12 @@ class Artifact:
                     limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
     def _read_tables(self, launches: list[list[Any]]) -> None:
-        """Read the task tables: for each launch, four lists of integers.
+        """Read the task tables; the table of a launch has four lists of integers.
 
-        The lists are: the words of the records of all vEUs; the words of the arguments; for each
-        vEU, the index of the first word of its records; for each vEU, its number of rTasks.
+        - the words of the records of all vEUs
+        - the words of the arguments
+        - for each vEU, the index of the first word of its records
+        - for each vEU, its number of rTasks
         """
         self.launches, veus = launches, len(launches[0])
         limit(veus, "vEUs", 1 << 12)
@@ -242,11 +252,11 @@ class Artifact:
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
-        """Return, for each rOperator, the integers that represent its arguments in the task table.
+        """Return, for each rOperator, the words that represent its arguments in the task table.
 
-        On a CPU, an argument is one integer: the number of its pointer, where equal pointers have
-        the same number and numbers count in the order of first use. On a GPU, an argument is two
-        integers: the buffer's number, and an offset in bytes.
+        On a CPU, an argument is one word, the number of its pointer. Equal pointers have the same
+        number. Numbers are given in the order of first use. On a GPU, an argument is two words: the
+        buffer's number, and an offset in bytes.
         """
         words = self.pointers
         if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear
@@ -256,9 +266,12 @@ class Artifact:
 
 
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
-    """Yield all programs of a file; raise ArtifactError for other formats and versions.
+    """Yield all programs of a file.
 
-    The manifest names the folder of each program's members.
+    The manifest has the folder of each program's members in the zip file.
+
+    Raises:
+        ArtifactError: if the file has another format, or a version that is not supported.
     """
     manifest = json.loads(bytes(_read(file, "", "manifest.json")))
     if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6, 7, 8):

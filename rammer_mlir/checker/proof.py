@@ -1,4 +1,4 @@
-"""Checks the rules of ``docs/program.md``: executes records symbolically, then compares bytes."""
+"""Check the rules of ``docs/program.md``: execute records symbolically, then compare bytes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -18,17 +18,25 @@ def _expect(words: list[int], at: int, wanted: list[int]) -> None:
 
 
 class Schedule:
-    """The check of rules 1, 2 and 6 of ``docs/program.md``, and the resulting order of rTasks.
+    """The check of rules 1, 2 and 6 of ``docs/program.md``, and the order of rTasks that it finds.
 
-    These rules say that each rTask is in exactly one run, that every barrier is satisfied in the
-    end, and that the task table encodes the proof's records.
+    The rules say that each rTask is in exactly one run, that every barrier's wait ends, and that
+    the task table encodes the proof's records. A run is consecutive rTasks of an rOperator on a
+    vEU.
 
-    rTask ``t`` of rOperator ``o`` has number ``base[o] + t``. By this number, ``veu`` has the
-    rTask's vEU, ``step`` its step (from 1, over all launches) and ``clock`` the index of its row in
-    ``clocks``. A row has, for each vEU, the number of steps known to be complete when the rTask
-    starts (for its own vEU possibly fewer). By rOperator and vEU, ``known`` has the number of the
-    vEU's steps that are complete before any rTask of the rOperator starts, and ``reached`` the last
-    step at which the vEU runs one of these rTasks, 0 if it runs none.
+    The rTask with index ``t`` in rOperator ``o`` has the number ``base[o] + t``. Three arrays are
+    indexed by this number:
+
+    - ``veu``: the vEU of the rTask.
+    - ``step``: the rTask's step on this vEU, counted from 1 over all launches.
+    - ``clock``: the rTask's row in ``clocks``. For each vEU, the row has the number of steps that
+      are known to be complete when the rTask starts. For the rTask's own vEU, it may be too low.
+
+    Two arrays are indexed by rOperator and vEU:
+
+    - ``known``: the number of the vEU's steps that are complete before any rTask of the rOperator
+      starts.
+    - ``reached``: the last step at which the vEU executes an rTask of the rOperator, or 0.
     """
 
     def __init__(self, artifact: Artifact):
@@ -147,14 +155,14 @@ class Schedule:
 
 
 class Memory:
-    """The check of rules 3 to 5 of ``docs/program.md`` for each access of each rOperator.
+    """The check of rules 3 to 5 of ``docs/program.md``.
 
-    These rules say that conflicting accesses are ordered, that bytes are written before they are
+    The rules say that conflicting accesses are ordered, that bytes are written before they are
     read, and that values that share memory are not live at the same time.
 
-    An access is a box of an argument that the rTasks of an rOperator read, write or update.
-    ``_shift`` has, for each access, the offset in bytes from the start of the value to the pointer
-    that the rOperator gets for this argument.
+    An access is a pair of an rOperator and one of its arguments, of which each rTask reads, writes
+    or updates a box. For each access, ``_shift`` has the offset in bytes from the start of the
+    value to the pointer that is the argument.
     """
 
     def __init__(self, artifact: Artifact, schedule: Schedule):
@@ -184,8 +192,8 @@ class Memory:
     def _check_bytes(self) -> None:
         """Check that conflicting accesses are ordered, and that bytes are written before reads.
 
-        These are rules 3 and 4 of ``docs/program.md``. The check compares ranges of bytes, in an
-        address space in which all values lie one after the other.
+        These are rules 3 and 4 of ``docs/program.md``. The check compares ranges of bytes in an
+        address space in which no two values overlap.
         """
         artifact, schedule = self._artifact, self._schedule
         use, task, begin, end = self._runs()
@@ -240,7 +248,7 @@ class Memory:
         return use, task, begin + space, end + space
 
     def _check_sharing(self) -> None:
-        """Check that values with common bytes are in the arena and have disjoint live ranges."""
+        """Check that values with common bytes are in the arena, and have disjoint live ranges."""
         schedule, artifact = self._schedule, self._artifact
         in_arena, veus = artifact.has_kind["intermediate"], schedule.known.shape[1]
         limit(len(in_arena) * veus, "values, times vEUs", 1 << 26)
@@ -261,7 +269,10 @@ class Memory:
 
 
 def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
-    """Check rule 7 of ``docs/program.md``: an exclusive rTask runs while no other rTask runs."""
+    """Check that no other rTask runs at the same time as an exclusive rTask.
+
+    This is rule 7 of ``docs/program.md``.
+    """
     exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
     limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
     for task in exclusive.tolist():

@@ -1,4 +1,4 @@
-"""Reads and writes the tools' files of named arrays (``.npz``)."""
+"""Read and write ``.npz`` files of named arrays, for the command-line tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_ARRAYS = (
 def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
     """Yield the name and the array of each output.
 
-    If output ``y`` is a list of arrays, their names are ``y/0``, ``y/1`` and so on. An output that
+    If output ``y`` is a list of arrays, they are named ``y/0``, ``y/1`` and so on. An output that
     is None is left out.
     """
     for name, value in outputs.items():
@@ -36,10 +36,10 @@ def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.gen
 
 
 def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a file by name.
+    """Return the arrays in the ``.npz`` file ``name``, keyed by their names.
 
     Raises:
-        InputError: if the file cannot be read, or is not an .npz file of arrays.
+        InputError: if the file cannot be read, or is not an ``.npz`` file of arrays.
     """
     try:
         loaded = np.load(name, allow_pickle=False)
@@ -56,7 +56,10 @@ def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write arrays to an ``.npz`` file by name; an existing file is replaced only at the end."""
+    """Write named arrays to an ``.npz`` file atomically.
+
+    An existing file is replaced when the new file is complete.
+    """
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     with open_atomically(path) as file:

@@ -1,4 +1,4 @@
-"""Supplies the command-line tools with one-line errors, exit codes and atomic output files."""
+"""Define one-line errors, exit codes and atomic output files for the command-line tools."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ _GRACE = 3.0
 
 
 class _Ended(BaseException):
-    """Raised when a signal ends the process."""
+    """The exception that is raised in the main thread when a signal ends the process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """Reports bad arguments as an OptionError instead of printing the usage and exiting."""
+    """A parser that raises OptionError for bad arguments, instead of printing usage and exiting."""
 
     describe_names: Callable[[], str] | None = None
     """Returns the last paragraph of the help, which is expensive to compute."""
 
     def format_help(self) -> str:
-        """Return the help text."""
+        """Return the help text, with the names from ``describe_names`` as the last paragraph."""
         if self.describe_names is not None:
             self.epilog = self.describe_names()
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Raise an ``OptionError`` with ``message``, argparse's message about bad arguments."""
+        """Raise an ``OptionError`` with ``message``, argparse's text about bad arguments."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
 def add_tool_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options common to all tools: verbosity, tracebacks, completion and version."""
+    """Add the options that all tools have: verbosity, tracebacks, shell completion and version."""
     parser.add_argument(
         "-v",
         "--verbose",
@@ -78,12 +78,12 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_version_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that prints the project's version."""
+    """Add the option ``--version``, which prints the project's version."""
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
 
 
 def add_plugin_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for modules and files that register extensions."""
+    """Add the option ``--plugin``, for modules and files that register extensions."""
     parser.add_argument(
         "--plugin",
         "--load",
@@ -96,11 +96,17 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
-    """Run a tool's body and return its exit code.
+    """Call ``tool``, the body of a command-line tool, and return the exit code.
 
-    The code is 1 after a user error, which is printed as one line ``error: ...`` on standard error,
-    or if the output pipe is closed; 130 after an interrupt; 128 plus the signal's number after
-    another signal that ends the process. With ``debug``, a traceback is printed before the error.
+    The exit code is:
+
+    - the result of ``tool`` if it raises no error
+    - 1 after an error, which is printed as one line ``error: ...`` on standard error, or if the
+      reader of standard output has closed it
+    - 130 after an interrupt
+    - 128 plus the signal's number after another signal that ends the process
+
+    With ``debug``, a traceback is printed before the error.
     """
     if sys.stderr is None:  # closed by the shell: discard messages
         sys.stderr = Path(os.devnull).open("w")
@@ -133,7 +139,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
 
 @contextmanager
 def _ending_in_order() -> Generator[None]:
-    """Return a context in which signals that end the process raise an exception.
+    """Return a context in which a signal that ends the process raises an exception first.
 
     Cleanup therefore runs before the process ends.
     """
@@ -158,9 +164,10 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """Within the block, end the process if native code does not return soon after a signal.
+    """Return a context in which a signal ends the process even if native code does not return.
 
-    External code may never return, and Python runs signal handlers only between bytecodes.
+    Python runs signal handlers only between bytecodes, but external code may never return. Then the
+    process is killed some seconds after the signal.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -192,8 +199,8 @@ def _standard_output() -> Generator[TextIO]:
     """Yield standard output, and flush it at the end.
 
     Raises:
-        ArtifactError: if it cannot be written.
-        BrokenPipeError: if its reader has closed it.
+        ArtifactError: if standard output cannot be written.
+        BrokenPipeError: if the reader of standard output has closed it.
     """
     if sys.stdout is None:
         raise ArtifactError("cannot write to standard output: it is closed; choose another place")
@@ -210,10 +217,11 @@ def _standard_output() -> Generator[TextIO]:
 
 
 def _failed_action() -> str:
-    """Return a phrase for an error message: the action that raised an OSError with no file name.
+    """Return the action that failed with an OSError without file name, as words for a message.
 
-    The error may come from a file or from standard output, so the function flushes standard output.
-    If that fails too, the phrase is "write to standard output", else "access a file".
+    The action is an access to a file, or a write to standard output. To find out, the function
+    flushes standard output: if this fails too, the words are "write to standard output", else
+    "access a file".
     """
     try:
         with _standard_output():
@@ -223,7 +231,7 @@ def _failed_action() -> str:
 
 
 def _drop_output() -> None:
-    """Redirect standard output to the null device, because flushing it at exit would fail again."""
+    """Redirect standard output to the null device, so that flushing it at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

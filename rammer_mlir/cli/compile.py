@@ -1,4 +1,4 @@
-"""``rammer-compile``: compiles a model to an artifact, or prints one of its stages."""
+"""Define ``rammer-compile``: compile a model to an artifact, or print one stage's IR or code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the tool and return its exit code."""
+    """Run ``rammer-compile`` and return its exit code.
+
+    ``argv`` has the arguments; None stands for those of the process.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     return run_tool(lambda: _compile(arguments), debug="--debug" in arguments)
 
@@ -147,9 +150,10 @@ def _check_outputs(options: argparse.Namespace) -> None:
 
 
 def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
-    """Return the IR or code of the stage that ``--emit`` names, as the content of the output file.
+    """Return the stage that ``--emit`` names, as the content of the output file.
 
-    IR is bytecode if ``output``, the name of that file, ends in ``.mlirbc``, else text.
+    A stage is IR or code. IR is bytecode if ``output``, the name of the output file, ends in
+    ``.mlirbc``, else text.
     """
     as_bytecode = output.endswith(".mlirbc")
     if options.emit_values or as_bytecode:
@@ -179,9 +183,9 @@ def _compiled(
 ) -> RunnableModel:
     """Compile the model or find it in the cache, and return it.
 
-    ``sizes`` has the sizes of open dimensions. With ``--timeline``, also write simulated runs of
-    the model with its policy and with each policy in ``compared``; with ``--explain``, print an
-    explanation.
+    With ``--timeline``, also write simulated runs of the model, with its own policy and with each
+    policy in ``compared``. With ``--explain``, also print an explanation. ``sizes`` has the sizes
+    of each open dimension.
 
     Raises:
         OptionError: if ``--timeline`` or ``--explain`` is given and a dimension has several sizes.
@@ -204,10 +208,10 @@ def _compiled(
 def _parse_size_bound(text: str | None) -> int | None:
     """Return the value of the option ``--most``: an upper bound on data-dependent sizes.
 
-    ``text`` is the option's argument. Return None if it is None, because the option is absent.
+    ``text`` is the option's argument. If the option is absent, ``text`` and the result are None.
 
     Raises:
-        OptionError: if it is not an integer.
+        OptionError: if ``text`` is not an integer of at least 0.
     """
     if text is not None and not text.isdecimal():
         raise OptionError(f"--most: expected an integer of at least 0, found '{text}'")
@@ -224,10 +228,12 @@ def _write_artifact(compiled: RunnableModel, output: str, sign: str | None) -> N
 
 
 def _output(options: argparse.Namespace) -> str:
-    """Return the name of the output file; by default ``MODEL.rammer``, or ``-`` with ``--emit``.
+    """Return the name of the output file.
+
+    Without ``-o``, the name is ``MODEL.rammer``, or ``-`` (standard output) with ``--emit``.
 
     Raises:
-        OptionError: if the name is empty, or is that of another file of this run.
+        OptionError: if the name is empty, or is the name of the model's or the timeline's file.
     """
     output: str | None = options.output
     if output is None:

@@ -1,4 +1,7 @@
-"""Prints shell completion scripts for the tools' arguments; shtab makes them from the parsers."""
+"""Print scripts with which a shell completes the tools' arguments.
+
+The package shtab makes the scripts from the tools' argument parsers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _FILES = (
 
 
 class PrintCompletion(argparse.Action):
-    """Prints a completion script for a shell, and exits."""
+    """The action of an option: print a completion script for a shell, and exit."""
 
     def __call__(
         self,
@@ -28,7 +31,7 @@ class PrintCompletion(argparse.Action):
         values: object,
         option_string: str | None = None,
     ) -> NoReturn:
-        """Print the completion script of the shell ``values``, and exit.
+        """Print the completion script for the shell that ``values`` names, and exit.
 
         Raises:
             MissingPackageError: if shtab is not installed.
@@ -38,7 +41,7 @@ class PrintCompletion(argparse.Action):
 
 
 def add_completion_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that prints a completion script."""
+    """Add the option ``--print-completion``, which prints a completion script for a shell."""
     parser.add_argument(
         "--print-completion",
         action=PrintCompletion,
@@ -48,7 +51,9 @@ def add_completion_option(parser: argparse.ArgumentParser) -> None:
 
 
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
-    """Return a completion script for ``shell``; the parser is modified, and cannot be used again.
+    """Return a completion script for ``shell``.
+
+    ``parser`` is modified, and must not be used afterwards.
 
     Raises:
         MissingPackageError: if shtab is not installed.
@@ -67,9 +72,9 @@ def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
 
 
 def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
-    """Return, by argument name, a function for each tool argument whose values are names.
+    """Return functions that list the names that the shell offers as completions.
 
-    The function takes no argument, and returns the names that the shell offers as completions.
+    The keys are the tool arguments whose values are names, such as ``policy``.
     """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.compiler.stage_names import KNOWN_STAGES

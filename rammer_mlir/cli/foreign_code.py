@@ -1,4 +1,4 @@
-"""Lists external code: the available code generators, and the modules of an artifact."""
+"""List foreign code: the available code generators, and the modules of an artifact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 def listed_codegens() -> str:
-    """Return the text of a listing: a line for each code generator, then a line for each option.
+    """Return a text with a line for each code generator, and a line for each of their options.
 
     The line of a code generator also names the requirements that are missing on this machine. The
     options are those that code generators declare for ``--module-option``.
@@ -37,9 +37,9 @@ def listed_codegens() -> str:
 
 
 def listed_modules(model: RunnableModel) -> str:
-    """Return a line for each module of external code in an artifact, and a line of totals.
+    """Return a line for each module of foreign code in a model, and a line of totals.
 
-    An artifact of several programs has a heading and these lines for each.
+    If the model has several programs, each program has a heading and these lines.
     """
     if isinstance(model, Executable | GpuExecutable):
         return "\n".join(_lines(model))
@@ -50,7 +50,7 @@ def listed_modules(model: RunnableModel) -> str:
 def _programs(
     model: RunnableModel, title: str = ""
 ) -> Iterator[tuple[str, Executable | GpuExecutable]]:
-    """Yield the programs of a model with their headings; headings begin with ``title``."""
+    """Yield a heading and a program for each program of a model; headings begin with ``title``."""
     if isinstance(model, Executable | GpuExecutable):
         yield title, model
     elif isinstance(model, EntriesModel):

@@ -1,4 +1,4 @@
-"""Defines the options for a model that ``rammer-compile`` and ``rammer-run`` share."""
+"""Define the model options that ``rammer-compile`` and ``rammer-run`` share."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Add the options for compiling a model.
+    """Add the options that determine how a model is compiled.
 
-    Their defaults are None, which distinguishes options that the user gives from those of an
-    artifact.
+    An option that the user does not give is None: ``rammer-run`` refuses most options that are
+    given for an artifact, which is already compiled.
     """
     parser.add_argument(
         "--target",
@@ -57,7 +57,7 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--shape NAME=1,3,224,224`` for shapes of inputs."""
+    """Add the option ``--shape NAME=1,3,224,224``, the shape of an input."""
     parser.add_argument(
         "--shape",
         action="append",
@@ -68,7 +68,7 @@ def add_shape_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dim_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--dim NAME=SIZES`` for sizes of open dimensions."""
+    """Add the option ``--dim NAME=SIZES``, the sizes of an open dimension."""
     parser.add_argument(
         "--dim",
         action="append",
@@ -81,7 +81,7 @@ def add_dim_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_external_data_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--external-data`` for the folder of external data of an ONNX model."""
+    """Add the option ``--external-data``, the folder of an ONNX model's external data."""
     parser.add_argument(
         "--external-data",
         metavar="FOLDER",
@@ -91,7 +91,7 @@ def add_external_data_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_module_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of MLIR modules: ``--entry`` and ``--constants``."""
+    """Add the options for MLIR modules: ``--entry`` and ``--constants``."""
     parser.add_argument(
         "--entry", metavar="NAME", help="of a module's public functions, the one to compile or run"
     )
@@ -103,10 +103,10 @@ def add_module_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_model(options: argparse.Namespace) -> AnySource:
-    """Return the model or module of the command line, with its options.
+    """Return the model or module that the command line names, with the options that apply to it.
 
     Raises:
-        ModelError: if it cannot be read.
+        ModelError: if the model or module cannot be read.
         OptionError: if an option does not apply to it.
     """
     from rammer_mlir.compiler.requests import given_source
@@ -117,10 +117,12 @@ def given_model(options: argparse.Namespace) -> AnySource:
 
 
 def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
-    """Return an ONNX model, given as path or bytes, with the folder of ``--external-data`` if any.
+    """Return an ONNX model, together with the folder of ``--external-data`` if this is given.
+
+    ``model`` is a path or the model's bytes.
 
     Raises:
-        OptionError: if that is not a folder.
+        OptionError: if the option does not name a folder.
     """
     if options.external_data is None:
         return model
@@ -130,9 +132,9 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
 
 
 def _describe_names() -> str:
-    """Return a paragraph for the help text: the names of all targets, policies and costs.
+    """Return a paragraph for the help text with the names of all targets, policies and costs.
 
-    The names of extensions from installed packages are included.
+    The names include those of extensions from installed packages.
     """
     from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
@@ -172,10 +174,10 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
 
 
 def given_options(options: argparse.Namespace) -> Options:
-    """Return the options that the user gave, for ``rammer_mlir.compile``.
+    """Return the options that the user gave, as arguments for ``rammer_mlir.compile``.
 
     Raises:
-        OptionError: if an option ``NAME=VALUE`` has another form, or a name is given twice.
+        OptionError: if an option that takes ``NAME=VALUE`` has another form, or a name twice.
     """
     values = {declared.name: getattr(options, declared.name) for declared in declared_options()}
     found = {name: value for name, value in values.items() if value is not None}
@@ -188,12 +190,15 @@ def given_options(options: argparse.Namespace) -> Options:
 
 
 def parse_pairs(flag: str, metavar: str, given: Sequence[str]) -> dict[str, str]:
-    """Return values by name from ``given``, arguments ``NAME=VALUE`` of a repeatable option.
+    """Return values keyed by name, from the arguments ``NAME=VALUE`` of a repeatable option.
 
-    ``flag`` and ``metavar`` describe the option in messages.
+    Args:
+        flag: the option's flag, for messages.
+        metavar: the form that the option expects, for messages.
+        given: the arguments.
 
     Raises:
-        OptionError: if an option has another form, or a name is given twice.
+        OptionError: if an argument has another form, or a name is given twice.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -207,9 +212,9 @@ def parse_pairs(flag: str, metavar: str, given: Sequence[str]) -> dict[str, str]
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
-    """Add the options ``--timeline`` and ``--compare``.
+    """Add the options ``--timeline``, ``--explain`` and ``--compare``.
 
-    ``what`` is a phrase for the help text, which says which run the timeline shows.
+    ``what`` is a phrase for the help text that says which run they describe.
     """
     parser.add_argument(
         "--timeline",
@@ -229,7 +234,7 @@ def add_timeline_options(parser: ArgumentParser, what: str) -> None:
 
 
 def parse_compared(options: argparse.Namespace) -> list[str]:
-    """Return the policies of ``--compare A,B``, in order; empty without the option.
+    """Return the policies of ``--compare A,B`` in the given order; empty without this option.
 
     Raises:
         OptionError: if ``--timeline``, which shows the policies, is missing.
@@ -252,7 +257,7 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _num_bytes(text: str) -> int:
-    """Return the bytes of a size such as ``4194304``, ``4MiB`` or ``1.5 GiB``.
+    """Return the bytes that a text such as ``4194304``, ``4MiB`` or ``1.5 GiB`` stands for.
 
     Raises:
         argparse.ArgumentTypeError: if the text is not a size.
@@ -267,7 +272,7 @@ _READERS = {str: str, int: _count, float: float}
 
 
 def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Return shapes by name from options ``NAME=1,3,224,224``; ``NAME=`` is a scalar.
+    """Return shapes keyed by input name, from ``NAME=1,3,224,224``; ``NAME=`` is a scalar.
 
     Raises:
         OptionError: if an option has another form, or a name is given twice.
@@ -295,13 +300,13 @@ _SIZES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
 
 
 def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
-    """Return distinct sizes, in the given order, by name of the open dimension.
+    """Return the distinct sizes of each open dimension, in the given order, keyed by its name.
 
-    The options have the form ``NAME=1,8`` or ``NAME=16..512:16``.
+    The options have the form ``NAME=1,8`` or ``NAME=16..512:16``, an inclusive range with a step.
 
     Raises:
-        OptionError: if an option has another form, a name is given twice, or there are too many
-            combinations.
+        OptionError: if an option has another form, a name is given twice, or there are more than
+            ``MOST_SPECIALIZATIONS`` combinations of sizes.
     """
     dims: dict[str, tuple[int, ...]] = {}
     for option in options:
@@ -342,10 +347,10 @@ def _check_number(number: int) -> None:
 
 
 def single_sizes(dims: Mapping[str, Sequence[int]], why: str) -> dict[str, int]:
-    """Return the only size of each dimension of ``dims``.
+    """Return the only size of each dimension in ``dims``.
 
     Raises:
-        OptionError: if a dimension has several sizes; ``why`` completes the message, such as "for a
+        OptionError: if a dimension has several sizes. ``why`` completes the message, such as "for a
             run".
     """
     for name, sizes in dims.items():

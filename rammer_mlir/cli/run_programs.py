@@ -42,7 +42,7 @@ def median_run(executable: Executable, feeds: Arrays, title: str) -> Timeline:
 def runnable_program(
     options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
 ) -> Generator[tuple[RunnableModel, Arrays]]:
-    """Yield the program to run and its inputs: ``inputs``, or random arrays if that is None.
+    """Yield the program to run, and its inputs, which are random if ``inputs`` is None.
 
     For a model with open dimensions, the program is the specialization for the inputs' shapes.
     """

@@ -38,7 +38,8 @@ def _checked(options: argparse.Namespace, given: Options | None) -> CheckedOptio
 def request_of(options: argparse.Namespace, given: Options | None = None) -> Request:
     """Return the compile request that the command line describes.
 
-    ``given`` has compile options that replace those of the command line; None keeps the latter.
+    ``given`` replaces the compile options of the command line; None keeps the command line's
+    options.
 
     Raises:
         OptionError: if an option is unknown or has an invalid value.

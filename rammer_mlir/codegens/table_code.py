@@ -1,10 +1,10 @@
 """Generates a region's C functions for code that is configured by a table of 64-bit integers.
 
 A code generator supplies C files that define ``open_region``, ``run_region`` and ``close_region``.
-The three generated functions of a region (``_open``, ``_run``, ``_close``) call the functions of
-the same name in the C files; ``_open`` passes the region's table. The C files also define
-``ask_region``, which returns at compile time how many bytes of scratch memory a region needs. The C
-files and the generated functions use ``struct rammer_host``.
+Each region gets three generated functions (``_open``, ``_run``, ``_close``), which call the three
+functions of the C files; ``_open`` passes the region's table. The C files also define
+``ask_region``, which returns at compile time how many bytes of memory an rTask of a region needs.
+The C files and the generated functions use ``struct rammer_host``.
 """
 
 from __future__ import annotations

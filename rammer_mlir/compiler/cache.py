@@ -66,13 +66,15 @@ class CompileCache:
         self.file = CacheFile(folder, limit)
 
     def find(self, key: str, device: int = 0, parts: Parts | None = None) -> CompiledModel | None:
-        """Return the program of a key, or None if there is none; a damaged entry is removed.
+        """Return the program stored under ``key``; None if there is no undamaged entry.
+
+        A damaged entry is removed.
 
         Args:
             key: digest of all inputs of the compilation.
             device: index of the GPU that runs the program.
-            parts: named components of the key; after a miss, the log has the names of those that
-                differ from the nearest entry.
+            parts: named components of the key. After a miss, the log names the components in which
+                the most similar entry differs.
         """
         begin = time.perf_counter()
         entry = self.file.find(ARTIFACT, key)

@@ -211,7 +211,10 @@ class Compilation:
 
     @property
     def recipes(self) -> Mapping[int, Recipe]:
-        """Recipes that pack the weights, by argument number; empty before the stage `target`."""
+        """The recipe that packs each weight, by the index of the entry function's argument.
+
+        The mapping is empty before the stage `target`.
+        """
         return self._work.recipes
 
     @property
@@ -231,7 +234,7 @@ class Compilation:
         return self._work.image
 
     def run_to(self, stage: str) -> None:
-        """Run all stages up to ``stage``, unless it is already reached.
+        """Run all stages up to ``stage`` that have not run yet.
 
         Raises:
             OptionError: if the target does not have the stage.
@@ -262,7 +265,7 @@ class Compilation:
             as_bytecode: return bytecode, which is smaller and faster to read, instead of text.
 
         Raises:
-            OptionError: if the stage is not one of these.
+            OptionError: if ``stage`` is a later stage.
             RammerError: as ``emit`` does.
         """
         if stage not in (REGIONS, *PORTABLE_STAGES):
@@ -341,10 +344,10 @@ class Compilation:
         loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 
     def profile(self, executor: Executor | None = None) -> int:
-        """Measure the rKernels that have no stored measurement, and return how many these are.
+        """Measure all rKernels without a stored measurement; return how many were measured.
 
-        ``executor`` runs the measurements; None measures in this process. Compiling with measured
-        costs does this implicitly, but measures in this process.
+        ``executor`` runs the measurements; None measures in this process. A compilation with
+        measured costs takes missing measurements itself, in this process.
         """
         self._work.executor = executor
         self.run_to("buffers")
@@ -372,9 +375,9 @@ class Compilation:
             return read_plan(self.module)
 
     def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
-        """Return simulated timelines of the program, then of other policies' schedules.
+        """Return simulated timelines: of the program, then of its rOperators under other policies.
 
-        The schedules of the other policies have the same rOperators.
+        ``policies`` are the names of the other policies.
 
         Raises:
             OptionError: if a policy is unknown.
@@ -389,7 +392,7 @@ class Compilation:
     def explain(
         self, measured: Timeline | None = None, policies: Sequence[str] = EXPLAINED_POLICIES
     ) -> Explanation:
-        """Return an explanation of bottlenecks and losses, and of other policies' gains.
+        """Return an explanation of the program's time: bottlenecks, losses, other policies' times.
 
         Args:
             measured: a recorded run of the program; by default, a simulated run.
@@ -421,9 +424,10 @@ class Compilation:
         return find_device(options.device).device(options.num_veus)
 
     def _runs(self, policies: Sequence[str]) -> list[tuple[str, TaskGraph, Plan]]:
-        """Return the schedules to simulate, each as the policy's name, the task graph and the plan.
+        """Return the policy's name, the task graph and the plan of each schedule to simulate.
 
-        The first is that of the program, the others are those of ``policies``, in order.
+        The program's schedule is first; the schedules of ``policies`` follow, in order. If the
+        program is folded, its policy schedules the task graph anew, for the device's vEUs.
         """
         for name in policies:
             get_policy(name)

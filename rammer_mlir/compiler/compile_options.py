@@ -13,10 +13,10 @@ class CompileOptions:
     """Options of a compilation, after all checks.
 
     Attributes:
-        target: as the user spells it.
+        target: the target, spelled as in the option ``--target``.
         given: the user's options with all defaults.
         num_veus: number of vEUs that the program is scheduled for.
-        device: name or file of the device description whose costs schedules follow.
+        device: name or file of the device description whose costs policies use.
         measured: whether costs of rKernels are measured on this processor.
         costs: name of the cost function with the highest priority; empty for none.
         rkernels: names of the providers that may offer rKernels.

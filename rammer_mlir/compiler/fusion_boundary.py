@@ -12,7 +12,7 @@ def check_boundary(boundary: str) -> None:
     """Check a value of the option ``boundary``, for example ``cost`` or ``inputs=3``.
 
     Raises:
-        OptionError: if it has none of the forms in the option's help.
+        OptionError: if the value is none of those in the option's help.
     """
     name, equals, most = boundary.partition("=")
     if boundary in ("none", "parallelism", "cost"):

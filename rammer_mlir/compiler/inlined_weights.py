@@ -20,8 +20,8 @@ Values = Mapping[str, NDArray[np.generic]]
 def with_values(module: ir.Module, values: Values) -> ir.Module:
     """Return a copy of a module that contains the values of its weights.
 
-    ``values`` has the arrays by the weights' names. Each becomes the attribute ``rtask.value`` of
-    the entry function's argument for the weight.
+    ``values`` has the arrays by the weights' names. Each weight is an argument of the entry
+    function; the array becomes the argument's attribute ``rtask.value``.
     """
     with module.context, ir.Location.unknown():
         copy = copy_module(module)

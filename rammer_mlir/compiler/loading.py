@@ -16,12 +16,14 @@ from rammer_mlir.runtime.pool import native_code
 def load_program(
     image: CpuImage, binary: bytes, objects: Sequence[bytes], stats: Mapping[str, Any]
 ) -> Executable:
-    """Load an object into this process; linking a shared library waits until the model is saved.
+    """Load a compiled CPU program into this process, and return its executable.
+
+    The objects are linked to a shared library only when the executable is saved.
 
     Args:
         image: the program's data.
         binary: object file of the program's main code.
-        objects: other objects that are linked with it.
+        objects: object files that are linked with ``binary``.
         stats: compiler statistics.
     """
     library = load_object(binary, *objects)

@@ -1,8 +1,8 @@
 """Fits a program into a memory budget by chunking and recomputation.
 
-The search tries settings of both. For each trial, all passes up to the placement of buffers in the
-arena run on a copy of the formed rOperators. Of the trials whose arena fits the budget, the one
-with the least predicted time is chosen.
+The search tries several settings of chunking and recomputation. For each trial, all passes up to
+the placement of buffers in the arena run on a copy of the formed rOperators. Of the trials whose
+arena fits the budget, the one with the least predicted time is chosen.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ class _Setting:
     """Parameters of a trial that may meet the budget.
 
     Attributes:
-        limit: limit in bytes for the schedule; 0 for none.
+        limit: limit in bytes for the schedule's intermediates; 0 for none.
         chunks: number of chunks of each chain; 1 for none.
-        target: peak in bytes down to which chains are chunked; 0 chunks all possible chains.
+        target: chains are chunked until the peak of intermediates is at most this number of bytes;
+            0 chunks all possible chains.
     """
 
     limit: int = 0
@@ -99,7 +100,7 @@ class _Setting:
 
 
 def budget_stages(passes: BudgetPasses, budget: int) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` under a budget in bytes."""
+    """Return the stages from `operators` to `program` for an arena of at most ``budget`` bytes."""
 
     def choose(work: Work) -> None:
         work.memory = _Search(work.module, passes, budget).run()
@@ -137,10 +138,10 @@ class _Search:
         self._known: dict[tuple[int, str], MemoryDecision | int] = {}
 
     def run(self) -> MemoryDecision:
-        """Return the decision with the lowest predicted time among those that fit.
+        """Return the decision with the lowest predicted time whose arena fits the budget.
 
         Raises:
-            OptionError: if none fits.
+            OptionError: if no trial's arena fits the budget.
         """
         free = self._trial(_Setting(), None)
         assert isinstance(free, MemoryDecision)
@@ -194,11 +195,11 @@ class _Search:
 
         Args:
             setting: the limit and the number of chunks to apply.
-            free: the decision for the program without a budget; None for the trial that makes it.
+            free: the decision for the program without a budget; None in the trial without a budget.
 
         Returns:
-            The decision, or the bytes that the program needs if they exceed the limit of the
-            setting.
+            The decision; or, if the program needs more bytes than the limit of ``setting``, these
+            bytes.
         """
         module = copy_module(self._module)
         _run(module, setting.pipelined)
@@ -255,7 +256,7 @@ def _text(module: ir.Module) -> str:
 
 
 def _peak(module: ir.Module) -> int:
-    """Return the peak number of bytes in use if rOperators run in the order of the module."""
+    """Return the peak bytes of intermediates if rOperators run in the order of the module."""
     return read_steps(entry_block(module)).steps.peak
 
 

@@ -11,16 +11,17 @@ class MemoryDecision:
 
     Attributes:
         budget: bytes that the user allows.
-        free_bytes: size of the arena without a budget.
-        arena_bytes: size of the program's arena.
+        free_bytes: bytes of the arena without a budget.
+        arena_bytes: bytes of the program's arena.
         free_seconds: predicted seconds of a run of the program without a budget.
         seconds: predicted seconds of a run of the program.
         chunks: number of chunks of each chain; 1 for none.
-        target: peak in bytes down to which chains are chunked.
+        target: chains are chunked until the peak of intermediates is at most this number of bytes;
+            0 chunks all possible chains.
         formed: number of rOperators after fusion.
         in_chunks: number of rOperators after `rtask-pipeline`.
         again: number of rOperators that `rtask-recompute` added.
-        is_limited: whether the schedule is under a memory limit.
+        is_limited: whether the memory limit applied when the schedule was made.
         tried: number of programs that the search scheduled.
     """
 

@@ -49,7 +49,7 @@ class MlirRequest:
         """Return a compiler for each public function, or for ``source.entry`` if it is given.
 
         Raises:
-            RammerError: if the module is invalid, or sizes contradict it.
+            RammerError: if the module is invalid, or its functions contradict the request's sizes.
         """
         entries = read_entries(self.source)
         compiler = CachedCompiler(
@@ -87,13 +87,13 @@ class MlirRequest:
         return EntriesModel(models)
 
     def compilation(self) -> Compilation:
-        """Return the compilation of the module's only function; its shapes must be static.
+        """Return the compilation of the module's only function, which must have static shapes.
 
-        It begins at the stage that the IR of the function has reached.
+        The compilation begins at the stage that the function's IR has reached.
 
         Raises:
             OptionError: if there are several functions.
-            RammerError: as ``entries`` does.
+            RammerError: as ``entries`` does, or if a dimension is open.
         """
         entries = self.entries()
         if len(entries) > 1:
@@ -125,7 +125,7 @@ class MlirRequest:
         """Return ``signature`` with the request's shapes and sizes bound.
 
         Raises:
-            ShapeError: if a shape or size does not fit.
+            ShapeError: if a shape or size contradicts the signature.
         """
         names = {tensor.name for tensor in signature.inputs}
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
@@ -161,7 +161,7 @@ class EntryCompiler(ProgramFacts):
     def model(self, specializations: int) -> CompiledModel | OpenModel:
         """Return the function's model, compiled now or when open dimensions are bound.
 
-        With open dimensions, it keeps at most ``specializations`` programs in memory.
+        A model with open dimensions keeps at most ``specializations`` programs in memory.
 
         Raises:
             RammerError: if the function cannot be compiled.
@@ -184,12 +184,12 @@ class EntryCompiler(ProgramFacts):
         return made
 
     def compilation(self, shapes: Shapes) -> Compilation:
-        """Return the function's compilation for these input shapes, by name.
+        """Return the function's compilation for the input shapes ``shapes``, by name.
 
-        Without open dimensions, ``shapes`` is empty.
+        ``shapes`` is empty if the function has no open dimensions.
 
         Raises:
-            RammerError: if it cannot be compiled for these shapes of open inputs.
+            RammerError: if the function cannot be compiled for these shapes.
         """
         begin = time.perf_counter()
         static = {**self.signature.shapes({}, {}), **shapes} if not shapes else dict(shapes)

@@ -106,13 +106,13 @@ class Request:
         return Compilation.of_model(model, self.options, shapes)
 
     def load(self) -> tuple[Model, Fixed]:
-        """Load the model and bind the request's sizes in it.
+        """Load the model, and bind open dimensions to the request's shapes and sizes.
 
         Returns:
-            The model; and its signature with the static shapes of its inputs, after the binding.
+            The model; and the signature after the binding, with the shapes of inputs that it fixes.
 
         Raises:
-            RammerError: if the model cannot be read, or the sizes contradict it.
+            RammerError: if the model cannot be read, or contradicts the shapes or sizes.
         """
         model = load(self._onnx)
         return model, fix_inputs(model, self.shapes, self.dims, self.wording)
@@ -130,9 +130,9 @@ class Request:
         return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
-        """Return the compiler of the ONNX model for given static shapes.
+        """Return the compiler that compiles the ONNX model for static shapes of its inputs.
 
-        It uses the cache if ``cached`` is set.
+        The compiler uses the cache if ``cached`` is set.
         """
         return CachedCompiler(
             self._onnx, self.options, self.device, self.executor, cached=self.cached
@@ -274,7 +274,7 @@ class Compiling(ProgramFacts):
     def _compile_sharing(self, given: Given) -> RunnableModel:
         """Compile the model for the input shapes and values ``given``, and return the program.
 
-        Weights that other programs of the model also have are stored in memory only once.
+        The program shares equal weights in memory with the model's other programs.
         """
         made = self.compile(given)
         if isinstance(made, CompiledModel):
@@ -282,11 +282,11 @@ class Compiling(ProgramFacts):
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
-        """Return a host program, with those static parts compiled that every run executes.
+        """Return a host program; compile its parts that have static shapes and run in every run.
 
-        ``graph`` has the steps of the host and the parts as models, ``given`` the shapes and values
-        that the program is specialized for. The other parts become open models, compiled at first
-        use, or host programs.
+        Any other part becomes an open model, compiled at its first use, or a host program.
+        ``graph`` has the host's steps, and the parts as models. ``given`` has the shapes and values
+        that the program is specialized for.
         """
         LOGGER.info("host program of %d steps", len(graph.program.steps))
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]

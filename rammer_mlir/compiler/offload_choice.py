@@ -1,9 +1,9 @@
 """Chooses the regions that external code generators compile, by the simulated time of the plan.
 
-A trial is a variant of the program in which the host computes some of the regions. It is made on a
-copy of the program before any layout changes. The passes up to rKernels on buffers run on the copy,
-and only the chosen policy plans it. The trial without regions equals the program that is compiled
-if nothing is offloaded.
+A trial is a variant of the program in which the host computes some of the regions. The trial runs
+the passes up to rKernels on buffers, on a copy of the program from before any change of layouts.
+Then the scheduling policy that the user chose plans the copy. The trial without regions equals the
+program that is compiled if nothing is offloaded.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class TrialPasses:
     """The passes of a trial.
 
     Attributes:
-        regions: functions that form regions and request their code, each with another order of
-            code generators; the resulting set of regions is called a partition. The first
-            partition has the user's order. Quantized regions stay quantized on the host.
+        regions: functions that form regions and request their code. Each function has another order
+            of code generators; its set of regions is called a partition. The first partition has
+            the user's order. Regions that are quantized stay quantized if the host computes them.
         kernels: passes from regions to rKernels on buffers.
         costs: passes that annotate rKernels with costs.
         finals: stages after `regions`, for compiling and timing programs if measured times decide;
@@ -109,9 +109,9 @@ def _timer(seconds: float) -> Callable[[], bool]:
 def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
     """Compile and time competing programs; return the times of all choices of regions.
 
-    The competitors are the finalists of the search, and some programs with fewer regions. The
-    latter keep only regions whose code is measured to be faster than the host's code for the same
-    operations: the program with all regions is compared with the program without regions.
+    The first competitors are the finalists of the search. Recorded runs of the program without
+    regions and of the program with all regions then show which regions are faster than the host's
+    code for the same operations. Programs with only such regions compete too.
 
     Args:
         finals: compiles and times programs.
@@ -177,7 +177,8 @@ def _region_calls(module: ir.Module) -> Counter[str]:
 class _Partition:
     """A module in which all regions have code, formed with one order of code generators.
 
-    ``quantized`` is the report on the quantization of its regions; None without quantization.
+    ``quantized`` is the report on the quantization of the module's regions; None without
+    quantization.
     """
 
     module: ir.Module
@@ -233,7 +234,7 @@ class _Trials:
     def seconds(self, choice: Choice) -> float:
         """Return the predicted seconds of a run of the program of ``choice``.
 
-        The run follows other runs of the program, so that caches have their data.
+        The simulated run is not the program's first, so that caches have the program's data.
         """
         graph = self._graph(choice)
         plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)

@@ -18,8 +18,9 @@ class OffloadDecision:
         chosen_seconds: predicted seconds per run of the chosen program.
         simulations: number of programs simulated.
         untried: number of programs not simulated for lack of time or of remaining simulations.
-        measured: number of programs compiled and timed. The fastest is chosen, unless that without
-            regions or that with all regions is within 2 % of it.
+        measured: number of programs compiled and timed. The fastest program is chosen, but the
+            program without regions, or else the program with all regions, is preferred if it takes
+            at most 2 % longer.
         unmeasured: number of programs not compiled for lack of time.
         host_measured: seconds per run of the program without regions; None if not timed.
         all_measured: seconds per run of the program with all regions; None if not timed.

@@ -17,9 +17,9 @@ class Choice:
     """A set of regions to keep; equal regions share a name and are decided together.
 
     Attributes:
-        partition: number of the partition that the regions belong to: a set of regions, formed
-            with an order of code generators.
-        kept: names of the kept regions; the host computes all others.
+        partition: index of the partition that contains the regions. A partition is the set of all
+            regions that form with one order of code generators.
+        kept: names of the kept regions; the host computes all other regions of the partition.
     """
 
     partition: int
@@ -37,8 +37,8 @@ class Search:
     """Search for the set of regions to keep with the least predicted time, by coordinate descent.
 
     One descent starts from the program without regions, another from the program with all regions.
-    A descent moves each region in turn from the host to the code generator or back, and keeps the
-    move if the program becomes faster.
+    For each region, a descent tries to move the region from the host to its code generator, or
+    back, and keeps the move if the program becomes faster.
     """
 
     def __init__(

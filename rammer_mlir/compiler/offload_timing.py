@@ -56,7 +56,8 @@ class Measured:
 
     Attributes:
         seconds: the seconds per run of each choice of regions.
-        faster: the choices whose programs are significantly faster than that of ``HOST``.
+        faster: the choices whose programs are significantly faster than the program without
+            regions.
         untried: number of choices that were not compiled for lack of time.
     """
 
@@ -73,7 +74,7 @@ class Finals:
 
         Args:
             work: the model, whose options, signature and weights the programs share.
-            stages: the stages after that of regions, in order.
+            stages: the stages after the stage `regions`, in order.
             has_time: whether time is left for compiling another program.
         """
         self._work, self._stages, self._has_time = work, stages, has_time
@@ -109,10 +110,10 @@ class Finals:
         Args:
             choice: the regions to keep.
             module: returns the program at the stage `regions`.
-            always: whether to compile it even if no time is left.
+            always: whether to compile the program even if no time is left.
 
         Raises:
-            RammerError: if it cannot be compiled.
+            RammerError: if the program cannot be compiled.
         """
         if choice in self._programs:
             return
@@ -129,16 +130,16 @@ class Finals:
         self._programs[choice] = self._stack.enter_context(loaded)
 
     def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
-        """Run the program of a choice of regions, and return its seconds by name.
+        """Run the program of a choice of regions; return the seconds of each part of the program.
 
-        A name is that of a region or of a numbered operation, as for ``seconds_of_runs``.
+        The keys are names of regions or of numbered operations, as for ``seconds_of_runs``.
         """
         program = self._programs[choice]
         program.run(self._feeds)
         return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
 
     def timed(self) -> Measured:
-        """Time all programs, and the fastest of them a second time.
+        """Time all programs, then the fastest programs a second time.
 
         Programs are compared within rounds, because the machine's speed changes between rounds.
         """
@@ -160,15 +161,16 @@ class Finals:
 def time_twice(
     choices: Sequence[Choice], timed: Callable[[Sequence[Choice], int], Rounds]
 ) -> Measured:
-    """Time all choices of regions, and those near the best and ``HOST`` a second time.
+    """Time all choices of regions; time the fastest choices and ``HOST`` a second time.
 
-    The seconds of each choice are at the machine's speed of the second time. Choices that are timed
-    only once are not near the best, and so not among the faster ones.
+    ``HOST`` is the program without regions. Choices that are timed only once are never among the
+    significantly faster choices. Their seconds are scaled to the machine's speed during the second
+    timing.
 
     Args:
-        choices: the choices of regions, ``HOST`` among them.
-        timed: times some choices side by side, in at least as many rounds as its second argument
-            says, and returns the seconds of the runs of each choice, by round.
+        choices: the choices of regions, including ``HOST``.
+        timed: times the given choices side by side for at least the given number of rounds; returns
+            the seconds of the runs of each choice, by round.
     """
     found = paired_medians(timed(choices, MIN_ROUNDS))
     best = min(found, key=found.__getitem__)
@@ -190,9 +192,11 @@ def time_twice(
 def fastest(measured: Measured, everything: Choice) -> Choice:
     """Return the choice of regions with the least time.
 
-    Only choices that are clearly faster than ``HOST`` are considered. If there are none, or the
-    best of them takes about as long, return ``HOST``; otherwise, if the program with all regions
-    takes about as long as the best, return ``everything``.
+    Only choices that are significantly faster than ``HOST``, the program without regions, are
+    considered. Return ``HOST`` if there is no such choice, or if the program without regions takes
+    at most 2 % longer than the best choice. Otherwise, return ``everything``, the choice of all
+    regions, if that is significantly faster than ``HOST`` and takes at most 2 % longer than the
+    best choice.
     """
     seconds = measured.seconds
     if not measured.faster:

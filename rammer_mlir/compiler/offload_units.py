@@ -23,7 +23,7 @@ _REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
 
 
 def number_operations(module: ir.Module) -> list[ir.Location]:
-    """Replace the locations of the entry function's operations by names with consecutive numbers.
+    """Replace the location of each operation in the entry function by a name with a unique number.
 
     Return the replaced locations, in the order of the operations.
     """
@@ -49,10 +49,12 @@ def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
 
 
 def seconds_of_runs(lines: Iterable[Timeline]) -> dict[str, float]:
-    """Return seconds, summed over vEUs, by the name of a region or of a numbered operation.
+    """Return the run time of each region or numbered operation, in seconds, by its name.
+
+    A run time is the sum over all rTasks on all vEUs, and the minimum over the recorded runs.
 
     Args:
-        lines: recorded runs of a single program; the minimum over runs counts for each name.
+        lines: recorded runs of a single program.
     """
     least: dict[str, float] = {}
     for line in lines:
@@ -73,14 +75,16 @@ def _origin(span: Span) -> str:
 def gains(
     module: ir.Module, host: Mapping[str, float], offloaded: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the seconds that each region saves in a run, by measured times.
+    """Return the measured seconds that each region saves in a run, summed over the region's calls.
+
+    The result is negative for a region that is slower than the host's code.
 
     Args:
         module: the module with all regions.
         host: seconds of the program without regions, by the name of a numbered operation.
-        offloaded: seconds of the program with all regions, by the name of a region. A region with
-            strided operands is computed by the host after all; its time has the name of the
-            operation that calls the region.
+        offloaded: seconds of the program with all regions, by the name of a region. If the host
+            computes a region because an operand is strided, the key is the name of the operation
+            that calls the region.
     """
     bodies = {symbol_name(function): function.operation for function in functions(module)}
     found: defaultdict[str, float] = defaultdict(float)

@@ -63,9 +63,9 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages up to `program`; several targets share them.
+        """Return the stages up to `program`, which several targets share.
 
-        All of them consist of passes only, except the stage that chooses regions.
+        These stages consist of passes only, except `regions`, which chooses regions.
         """
         stages = self.backend.checked_stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
@@ -93,10 +93,10 @@ class CheckedOptions(CompileOptions):
         return replace(self, given=own, offload=offload, rkernels=())
 
     def key(self) -> dict[str, object]:
-        """Return the options' part of a cache key, as values that JSON can represent.
+        """Return the component of a cache key for the options, as values that JSON can represent.
 
-        It has all options that affect the compiled program. The entry ``tools`` identifies the
-        external tools of the target.
+        The result has all options that affect the compiled program. Its entry ``tools`` identifies
+        the external tools of the target.
         """
         samples = None if self.samples is None else self.samples.digest
         decided: dict[str, object] = {
@@ -109,8 +109,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     """Return checked options for a target, with defaults for options not given.
 
     Raises:
-        OptionError: if the target, the policy or the number of vEUs is invalid, or an option does
-            not fit the target.
+        OptionError: if the target, the policy or the number of vEUs is invalid, or the target does
+            not support an option.
         TargetError: if the target's chip is unknown or too old.
     """
     samples, options = _read_samples(with_defaults(given))
@@ -149,12 +149,13 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
 
 
 def refuse_samples(options: CheckedOptions) -> None:
-    """Raise an error if a model that runs as a host program is to be quantized.
+    """Refuse to quantize a model that runs as a host program.
 
-    Samples have values of the model's inputs only, not of the inputs of the program's parts.
+    Calibration samples have values of the model's inputs only, not of the inputs of the host
+    program's parts.
 
     Raises:
-        OptionError: if there are samples.
+        OptionError: if ``options`` has calibration samples.
     """
     if options.samples is not None:
         raise OptionError(
@@ -167,7 +168,7 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs by name, with plain integers; empty for None.
 
     Raises:
-        OptionError: if they are not a mapping from names to sequences of integers.
+        OptionError: if ``shapes`` is no mapping from names to sequences of integers.
     """
     if shapes is None:
         return {}
@@ -188,7 +189,7 @@ def check_dims(dims: object) -> dict[str, int]:
     """Return sizes of open dimensions by symbol, as plain integers; empty for None.
 
     Raises:
-        OptionError: if they are not a mapping from names to integers of at least 0.
+        OptionError: if ``dims`` is no mapping from names to integers of at least 0.
     """
     if dims is None:
         return {}
@@ -205,10 +206,10 @@ def check_dims(dims: object) -> dict[str, int]:
 
 
 def check_specializations(number: object) -> None:
-    """Check the limit of specializations.
+    """Check the limit of specializations that a model keeps in memory.
 
     Raises:
-        OptionError: if it is not an integer of at least 1.
+        OptionError: if the limit is not an integer of at least 1.
     """
     if not _is_integer(number) or cast(int, number) < 1:
         raise OptionError(f"specializations: expected an integer of at least 1, found {number!r}")
@@ -244,7 +245,7 @@ def _is_of_kind(declared: Declared, value: object) -> bool:
 
 
 def _check_taken(target: str, options: Options, backend: Backend) -> None:
-    """Raise OptionError for an option that the target does not support, unless it is a default."""
+    """Raise OptionError for a non-default option that the target does not support."""
     values: Mapping[str, object] = dict(options)
     for declared in declared_options():
         wanted = declared.option.only_for
@@ -257,7 +258,7 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
 
 
 def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
-    """Check that the other options permit a bulk-synchronous device; raise OptionError if not.
+    """Raise OptionError if options exclude the bulk-synchronous device that the user chose.
 
     Args:
         target: the value of ``--target``.
@@ -293,7 +294,10 @@ def _check_merge(merge: float | None, policy: str) -> float:
 
 
 def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
-    """Return the listed names; raise OptionError for a name that is not in ``registry``."""
+    """Return the names in the comma-separated list ``names``.
+
+    Raise OptionError for a name that is not in ``registry``, or that is listed twice.
+    """
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for number, name in enumerate(found):
         registry.get(name)
@@ -367,7 +371,7 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 def _is_there(name: str, *, fallback: bool) -> bool:
     """Return whether the requirements of the code generator ``name`` are installed.
 
-    If they are not, warn and return False if ``fallback`` is set; otherwise raise TargetError.
+    If a requirement is missing, warn and return False with ``fallback``; else raise TargetError.
     Raise OptionError for an unknown name.
     """
     try:
@@ -383,13 +387,12 @@ def _is_there(name: str, *, fallback: bool) -> bool:
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
     """Split the option ``costs`` into a source of rKernels' costs and a device.
 
-    The option has the form SOURCE, SOURCE:DEVICE or DEVICE, or is None if the user does not give
-    it.
+    The option has the form SOURCE, SOURCE:DEVICE or DEVICE, or is None if the user omits it.
 
     Returns:
-        The source, which is ``measured`` or the name of a cost function, or empty if the option
-        names none; and the device whose description has the costs that the source does not give,
-        or None if the option names none.
+        The source: ``measured`` or the name of a cost function; empty if the option has no source.
+            The device: the name of the device description with all costs that the source does not
+            provide; None if the option has no device.
 
     Raises:
         OptionError: if costs are to be measured, and ``target``'s ``backend`` cannot measure them.

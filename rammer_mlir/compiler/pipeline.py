@@ -220,9 +220,10 @@ def emulated_stages(
 
 
 def _gpu_stages(options: CompileOptions, target: str, unit: MatrixUnit | None) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for a GPU with a matrix instruction.
+    """Return the stages from `regions` to `program` for a GPU.
 
-    ``target`` is its name as in ``--target``; ``unit`` is None without such an instruction.
+    ``target`` is the GPU's name as in ``--target``; ``unit`` has the GPU's matrix instruction, or
+    is None if the GPU has none. Without offloading, there is no stage `regions`.
     """
     formed = (
         *_merged(options),
@@ -252,7 +253,10 @@ def _regions(
     trial: Sequence[str],
     finals: Sequence[Stage] | None = None,
 ) -> tuple[Stage, ...]:
-    """Return the stage that forms regions for code generators and keeps the best of them.
+    """Return the stage that forms regions for code generators; empty without code generators.
+
+    If the options ask for a choice by cost, the stage keeps only the regions that make the program
+    faster.
 
     Args:
         options: options of the compilation.
@@ -319,7 +323,10 @@ def _formed(
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:
-    """Return the pass that requests code of regions for ``target``; "" is this machine."""
+    """Return the pass that requests the code of regions for ``target``.
+
+    ``target`` is "" for this machine.
+    """
     given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
     fields = [f"target={target}"] if target else []
     fields += [f"options={given}"] if given else []
@@ -395,7 +402,10 @@ def _offered(options: CompileOptions, target: str) -> str:
 
 
 def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
-    """Return the passes of the stage `program`; ``memory`` is a limit in bytes, 0 for none."""
+    """Return the passes of the stage `program`; ``memory`` limits intermediates, in bytes.
+
+    A limit of 0 is no limit.
+    """
     limit = f" memory={memory}" if memory else ""
     return (
         *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),

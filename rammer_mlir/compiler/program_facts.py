@@ -6,7 +6,7 @@ from rammer_mlir.compiler.options import CheckedOptions
 
 
 class ProgramFacts:
-    """Properties that a program has by its options alone, such as its target and number of vEUs."""
+    """Properties of a program that its options alone determine, such as target and vEUs."""
 
     options: CheckedOptions
 
@@ -27,5 +27,5 @@ class ProgramFacts:
 
     @property
     def makes_new(self) -> bool:
-        """Always True: programs can be compiled for any shapes."""
+        """Whether the model can compile programs for new shapes; always True."""
         return True

@@ -71,7 +71,7 @@ class FormRegions:
     def _problem(self, module: ir.Module) -> str:
         """Return a message with the reason why no region has code, and advice.
 
-        The module, without regions, is modified.
+        ``module`` contains no regions; the function modifies it.
         """
         wanted = " or ".join(f"'{name}'" for name in self.codegens)
         _run(module, self.marked)
@@ -105,7 +105,7 @@ def _observer(work: Work) -> Observer:
 
 
 def quantized_regions(form: FormRegions) -> Step:
-    """Return a step that calls ``form``, and stores its decisions in ``Work.quantized``."""
+    """Return a step that forms regions by ``form``, and stores the report in ``Work.quantized``."""
 
     def keep(work: Work) -> None:
         work.quantized = form(work, work.module)

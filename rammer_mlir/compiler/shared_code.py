@@ -24,16 +24,16 @@ class KnownCode(Generic[_Code]):
         self._lock = threading.Lock()
 
     def find(self, identity: bytes) -> _Code | None:
-        """Return the object file or kernel of code with the digest ``identity``, or None."""
+        """Return the object file or kernel stored under the code digest ``identity``, else None."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
     def keep(self, identity: bytes, binary: _Code) -> None:
-        """Store the object file or kernel of code with the digest ``identity``.
+        """Store the object file or kernel whose code has the digest ``identity``.
 
-        If there are too many, the least recently used is evicted.
+        If there are more than ``_MOST_OBJECTS`` entries, the least recently used entry is evicted.
         """
         with self._lock:
             self._objects[identity] = binary
@@ -46,8 +46,8 @@ class KnownObjects:
     """Reusable objects of other CPU programs with equal code.
 
     Attributes:
-        programs: by the digest of a program's code, its object files: the main object first, then
-            those of its rKernels. None to reuse only rKernels.
+        programs: maps the digest of a program's code to the program's object files: first the main
+            object, then the rKernels' objects. None to reuse only objects of single rKernels.
         rkernels: objects of single rKernels.
     """
 

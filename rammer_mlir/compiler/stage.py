@@ -47,7 +47,7 @@ class Work:
         constants: the model's weights by name.
         options: options of the compilation.
         reached: names of the completed stages.
-        seconds: duration of each stage and of other parts of the compilation.
+        seconds: duration in seconds of each stage, and of other parts of the compilation, by name.
         stats: statistics for users by name: sizes in bytes, number of scalar operations.
         image: the program's data, from the stage `target` on.
         text: LLVM IR, later assembly, from the stage `llvm` on.
@@ -61,15 +61,16 @@ class Work:
         known: object files of other programs; a program with equal code reuses them and skips the
             stages that generate them.
         known_kernels: reusable kernels of NVIDIA GPUs, by their LLVM IR.
-        identity: digest of the program's code if ``known`` has programs but not this one, or of the
-            kernel's LLVM IR if ``known_kernels`` is given.
+        identity: digest for look-ups: of a CPU program's code in ``known.programs``, or of a GPU
+            kernel's LLVM IR in ``known_kernels``; empty if nothing is looked up.
         registers: most vector registers of a micro tile on a CPU, 0 for all; fewer registers mean
             less compile time and more run time.
         executor: runs measurements of rKernels; None to measure sequentially in this process.
-        decision: the regions that external code generators compile, if chosen by cost.
-        recipes: the recipe that packs each weight, by argument number, from the stage `target` on.
-        quantized: decisions about quantized regions, if any.
-        memory: the decision about the memory budget, if there is one.
+        decision: the regions that external code generators compile; None unless chosen by cost.
+        recipes: the recipe that packs each weight, by the index of the entry function's argument,
+            from the stage `target` on.
+        quantized: decisions about quantized regions; None without quantization.
+        memory: the decision about the memory budget; None without a budget.
     """
 
     module: ir.Module
@@ -99,7 +100,10 @@ class Work:
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:
-        """Enter the module's context for a block; add its duration to ``seconds[part]``."""
+        """Return a context that enters the module's context and adds its time to ``seconds``.
+
+        ``part`` is the key of the time in ``seconds``.
+        """
         begin = time.perf_counter()
         with self.module.context, ir.Location.unknown():
             yield
@@ -127,9 +131,9 @@ class Stage:
     """A named form of a model, and the passes and step that produce it from the previous form.
 
     Attributes:
-        name: as in ``--emit``.
+        name: the stage's name, as in the option ``--emit``.
         passes: passes on the module, in order.
-        step: step after the passes.
+        step: function that transforms the model after the passes; None for no function.
     """
 
     name: str
@@ -142,7 +146,7 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
     def run(self, work: Work) -> None:
-        """Transform a model to this stage.
+        """Run the stage's passes, then its step, on a model that has reached the previous stage.
 
         Raises:
             RammerError: if a pass or step fails.
@@ -159,7 +163,7 @@ class Stage:
 
 
 def _size_text(module: ir.Module) -> str:
-    """Return the size of a module as text: its number of rKernels, else of operations."""
+    """Return a text with the number of rKernels in a module; without any, of operations."""
     kernels = len(described_kernels(module))
     if kernels:
         return f"{kernels} rKernels"
@@ -171,7 +175,7 @@ def _size_text(module: ir.Module) -> str:
 def run_stages(work: Work, stages: Sequence[Stage], last: str) -> None:
     """Run the stages up to ``last`` that a model has not reached yet.
 
-    After an error, no rKernels are compiled in the background any more.
+    After an error, stop compiling rKernels in the background.
     """
     names = [stage.name for stage in stages]
     try:

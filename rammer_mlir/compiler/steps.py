@@ -48,7 +48,7 @@ from rammer_mlir.scheduling.report import summary
 def lower_to_threads(work: Work) -> None:
     """Lower a scheduled module for a CPU: the rKernels to LLVM functions, the schedule to a table.
 
-    The table is executed by dispatch code that is emitted with it.
+    The module also gets the dispatch code, which executes the table.
     """
     _lower_to_threads(work, host_machine())
     assert isinstance(work.image, CpuImage)
@@ -150,7 +150,8 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
 def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
     """Return the step that lowers a scheduled module to a persistent GPU kernel and its task table.
 
-    The kernel is in the gpu dialect; ``code_kind`` is the kind of code that later stages generate.
+    The kernel is in the gpu dialect. ``code_kind`` is the kind of device code, ``ptx`` or
+    ``hsaco``, that later stages make from the kernel.
     """
 
     def lower(work: Work) -> None:
@@ -176,7 +177,7 @@ def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
 
 
 def _operations(scheduled: ScheduledModule) -> int:
-    """Return the number of scalar operations of a run."""
+    """Return the number of scalar operations that the program executes in a run."""
     operators, chosen = scheduled.builder.operators, scheduled.plan.kernels
     kernels = [o.kernels[number] for o, number in zip(operators, chosen, strict=True)]
     return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in kernels)
@@ -189,9 +190,9 @@ def translate_to_nvvm(work: Work) -> None:
 
 
 def compile_to_ptx(chip: str) -> Step:
-    """Return the step that compiles PTX for an NVIDIA chip.
+    """Return the step that compiles LLVM IR to PTX for an NVIDIA chip.
 
-    The driver compiles the PTX if ptxas is missing.
+    If ptxas is missing, this is the last step: the CUDA driver compiles the PTX at load time.
     """
 
     def compile_text(work: Work) -> None:
@@ -249,7 +250,7 @@ def translate_to_rocdl(chip: str) -> Step:
 
 
 def compile_for_amd(chip: str) -> Step:
-    """Return the step that compiles an object for an AMD chip."""
+    """Return the step that compiles LLVM IR to an object for an AMD chip."""
 
     def compile_text(work: Work) -> None:
         work.binary = emit_object(work.text, amd_machine(chip), linked_ir(work.foreign))
@@ -297,9 +298,9 @@ def _keep_device_code(
 def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
     """Return the step that translates the kernel and the emulator's runtime to LLVM IR.
 
-    The LLVM IR is for this machine's processor. ``checked`` code checks memory accesses, ``traced``
-    code records them. With ``checked``, the step raises TargetError if the program contains
-    external rKernels, whose accesses cannot be checked.
+    The LLVM IR is for this machine's processor. With ``checked``, the code checks memory accesses;
+    with ``traced``, the code records memory accesses. With ``checked``, the step raises TargetError
+    if the program contains external rKernels, because their accesses cannot be checked.
     """
 
     def translate(work: Work) -> None:

@@ -1,7 +1,7 @@
 """Builds lists of C function calls that a vEU executes without the Python interpreter.
 
-An engine that runs its library by such a list returns an ``OpenEntry`` whose function is the
-compiled program's ``RUN_CALLS``, and whose state is the list's address.
+A compiled program contains the function ``RUN_CALLS``, which executes such a list. An engine that
+uses a list returns an ``OpenEntry`` with this function, and with the list's address as the state.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ LOW_HALF = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Word:
-    """A 64-bit word in memory, whose content at the time of the call is passed as an argument.
+    """An argument of a ``Call`` that is read from memory, a 64-bit word, when the call is executed.
 
     Attributes:
         address: address of the word.
-        is_taken: whether the word is set to 0 after its content is passed, because the callee
-            takes ownership.
+        is_taken: whether the word is set to 0 after it has been passed, because the callee takes
+            ownership.
     """
 
     address: int
@@ -43,9 +43,10 @@ class Call:
 
     Attributes:
         function: address of the function.
-        arguments: at most ``CALL_ARGUMENTS`` pointers and integers; a ``Word`` is read at each
-            call.
-        mask: the call has failed if any of these bits of its result is set; 0 if it never fails.
+        arguments: at most ``CALL_ARGUMENTS`` pointers and integers. A ``Word`` stands for the
+            content of a word in memory.
+        mask: bits of the function's result. The call has failed if any of these bits is set; with
+            the mask 0, the call never fails.
     """
 
     function: int
@@ -55,14 +56,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Bound:
-    """A buffer that must be bound to a library's object again if its address changes between runs.
+    """A buffer that is bound to an object of a library, and again after its address has changed.
 
     Attributes:
-        bind: called with a word that contains the buffer's address; returns the calls that bind it.
+        bind: returns the calls that bind the buffer, given a word that contains the buffer's
+            address.
         is_output: whether the run writes the buffer.
         copied_bytes: 0 to bind the buffer again whenever its address changes. Else the buffer's
-            size in bytes: after its address has changed, memory of the list is bound instead, and
-            each run copies the buffer to or from this memory.
+            size in bytes: if the address changes, memory of the list is bound instead of the
+            buffer, and each run copies the buffer to or from this memory.
     """
 
     bind: Callable[[Word], Sequence[Call]]
@@ -71,10 +73,10 @@ class Bound:
 
 
 class CallList:
-    """The C calls that one run of a function makes, in memory that compiled code reads.
+    """The C calls that one run of a function executes, in memory that compiled code reads.
 
-    ``calls`` are the calls that compute; the calls that bind buffers whose addresses have changed
-    precede them at run time.
+    ``calls`` are the calls that compute. If the address of a buffer has changed, the calls that
+    bind this buffer are executed first.
     """
 
     def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
@@ -82,7 +84,7 @@ class CallList:
 
         Args:
             calls: the calls that compute.
-            bound: buffers to bind, by their numbers: inputs first, then outputs.
+            bound: buffers to bind, by buffer index: inputs first, then outputs.
         """
         self.calls = tuple(calls)
         self._kept: list[object] = []
@@ -96,11 +98,11 @@ class CallList:
 
     @property
     def address(self) -> int:
-        """The list's address, to be passed as the state of ``RUN_CALLS``."""
+        """The list's address, which compiled code passes to ``RUN_CALLS`` as the state."""
         return address_of(self._head)
 
     def take_status(self) -> int:
-        """Return the result of the last failed call, and clear it; 0 if there is none."""
+        """Return the result of the last failed call, and clear it; 0 if no call has failed."""
         found = int(self._head["status"][0])
         self._head["status"] = 0
         return found

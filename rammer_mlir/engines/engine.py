@@ -19,23 +19,25 @@ class Engine(Protocol):
 
     An engine may have two more members. ``options``, a sequence of ``ModuleOption``, are settings
     for users. The method ``prebuilt(hosts)`` rebuilds a module for this machine at compile time: it
-    returns a module of the form ``binary``, or None to keep the module. ``hosts`` has, for each
-    function of the module, the ``EntryHost`` that ``open`` would receive, with ``run_calls`` 0.
+    returns a module of the form ``binary``, or None to keep the module. ``hosts`` has an
+    ``EntryHost`` for each function of the module. This ``EntryHost`` equals the argument of
+    ``open``, except that ``run_calls`` is 0.
     """
 
     name: ClassVar[str]
     """Name by which modules refer to the engine."""
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Prepare a stateful function of a module for running.
+        """Create the state of a stateful function of a module, before the function's first run.
 
-        ``host`` has the module, the function's name and weights, and the options.
+        ``host`` describes the function: its module, name, weights and options.
 
         Returns:
-            The address that compiled code calls, and the state that it passes.
+            The address of the function that compiled code calls, and the state that compiled code
+            passes to it.
 
         Raises:
-            RammerError: if the function cannot be prepared; the message is one line.
+            RammerError: if the state cannot be created; the message is one line.
         """
         ...
 
@@ -67,6 +69,7 @@ def register_engine(engine: Engine) -> None:
     """Register an engine under its name.
 
     Raises:
-        OptionError: if it is not an engine, or its name is registered already.
+        OptionError: if ``engine`` is not an engine, or an engine with its name is registered
+            already.
     """
     ENGINES.register(getattr(engine, "name", ""), engine)

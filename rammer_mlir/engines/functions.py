@@ -9,7 +9,10 @@ Argument = int | bytes | None
 
 
 def call_function(address: int, *arguments: Argument) -> int:
-    """Call a C function; return its pointer or 64-bit integer result, 0 if null or void."""
+    """Call a C function, and return its result, a pointer or 64-bit integer.
+
+    The result is 0 if the function returns null or nothing.
+    """
     kinds = [ctypes.c_void_p] * len(arguments)
     return ctypes.CFUNCTYPE(ctypes.c_void_p, *kinds)(address)(*arguments) or 0
 

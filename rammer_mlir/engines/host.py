@@ -1,4 +1,4 @@
-"""Defines an engine's inputs for creating a stateful function's state, and its results."""
+"""Defines the argument from which an engine opens a stateful function, and the opened function."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from rammer_mlir.programs.modules import CodeModule
 
 @dataclass(frozen=True)
 class EntryHost:
-    """The input from which an engine or linked code creates the state of a stateful function.
+    """A description of a stateful function, from which an engine or linked code creates its state.
 
     Attributes:
         module: the function's module.
         symbol: the function's name in the module.
-        weights: for each buffer of its rKernel, inputs first: the address of its memory if it is a
-            weight, which has a constant address and content; otherwise None.
-        find: returns the address of a symbol in the libraries that the module needs, or 0.
-        run_calls: address of a function in the compiled program. For an engine it is ``RUN_CALLS``,
-            which executes the ``CallList`` that is its state; for linked code the module's
-            ``NAME_run``. 0 for ``prebuilt`` and in programs of earlier versions.
+        weights: for each buffer of the function's rKernel, inputs first: the buffer's address if
+            the buffer is a weight, with a constant address and content; else None.
+        find: returns the address of a symbol in the libraries that the module needs; 0 if none has
+            the symbol.
+        run_calls: for an engine, the address of the program's function ``RUN_CALLS``, which
+            executes a ``CallList``; for linked code, the address of the module's ``NAME_run``. 0
+            for ``prebuilt`` and in programs of earlier versions.
         options: values of the options that the engine declares.
-        num_veus: number of vEUs of the program, the most threads that code of the grain ``device``
-            may use.
+        num_veus: count of vEUs of the program. Code of the grain ``device`` may use as many
+            threads.
         number: index of the function in its module.
     """
 
@@ -40,14 +41,16 @@ class EntryHost:
 
 @dataclass(frozen=True)
 class OpenEntry:
-    """A stateful function with its state: what compiled code calls, and how the state is released.
+    """A stateful function with its state, after it has been opened.
 
     Attributes:
-        function: address of ``int32_t (void *state, int64_t rtask, void *const *buffers)``.
-        state: the address that is passed as ``state``.
+        function: address of the function that compiled code calls, of the C type
+            ``int32_t (void *state, int64_t rtask, void *const *buffers)``.
+        state: the address that compiled code passes as ``state``.
         close: releases the state.
         owner: an object that keeps the memory of both addresses alive.
-        explain: returns the reason of the last failed call; empty if it is not known.
+        explain: returns the reason of the last failed call; an empty text if the reason is not
+            known.
     """
 
     function: int
@@ -57,9 +60,10 @@ class OpenEntry:
     explain: Callable[[], str] = str
 
     def __post_init__(self) -> None:
-        """Raise a TypeError if an address is no integer or a function field is not callable.
+        """Check the fields, since a call of a wrong address would crash the process.
 
-        A call of a wrong address would crash the process.
+        Raise a TypeError if ``function`` or ``state`` is no address, or ``close`` or ``explain`` is
+        not callable.
         """
         given = vars(self)
         if type(given["function"]) is not int or given["function"] < 1:

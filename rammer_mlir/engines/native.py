@@ -12,9 +12,9 @@ In C, a stateful function ``NAME`` consists of three functions::
     int32_t NAME_run(void *state, int64_t rtask, void *const *buffers);
     void NAME_close(void *state);
 
-``NAME_open`` runs once, on one thread, before the first run; ``NAME_run`` may run on several
-threads at once, with one state. A result of 0 means success. The structure of the host is valid
-until ``NAME_open`` returns.
+``NAME_open`` runs once, on one thread, before the first run. Several threads may run ``NAME_run``
+at the same time with the same state. A result of 0 means success. ``*host`` is valid until
+``NAME_open`` returns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEn
         closing: address of ``NAME_close``.
 
     Returns:
-        ``NAME_run`` and the state that it is called with.
+        ``NAME_run``, and the state to pass to it.
 
     Raises:
         TargetError: if ``NAME_open`` fails.

@@ -1,6 +1,6 @@
 """Ends the OpenMP threads of loaded libraries before the process forks.
 
-A forked child does not inherit these threads, and would otherwise wait for them forever.
+A forked child does not inherit these threads, but OpenMP in the child would wait for them forever.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _pauses: dict[int, None] = {}
 
 
 def pause_before_forks(libraries: Sequence[ctypes.CDLL]) -> None:
-    """End the OpenMP threads that serve the forking thread, before each later fork.
+    """End, before each later fork, the OpenMP threads that work for the forking thread.
 
-    The next parallel region starts new threads. Libraries without OpenMP are left alone.
+    The OpenMP libraries are those in ``libraries``; other libraries are ignored. The next parallel
+    region starts new threads.
     """
     found = find_function(libraries, "omp_pause_resource_all")
     if found:

@@ -22,14 +22,14 @@ def prebuilt(
     weights: Sequence[Weights],
     num_veus: int,
 ) -> tuple[CodeModule, ...]:
-    """Return a program's modules, rebuilt by those engines that compile modules in advance.
+    """Return a program's modules, rebuilt by the engines that can compile modules at compile time.
 
     Args:
         modules: modules of the program.
         entries: stateful functions of the program.
         weights: for each function and each of its buffers, the address of the buffer if it is a
             weight, else None.
-        num_veus: number of vEUs of the program.
+        num_veus: count of vEUs of the program.
 
     Raises:
         RammerError: if a package is missing, or an engine fails.

@@ -1,4 +1,4 @@
-"""Lets vEUs call engine functions that are written in Python, while holding the GIL."""
+"""Lets vEUs call engine functions that are written in Python; a calling vEU holds the GIL."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.
 def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) -> OpenEntry:
     """Return an entry by which compiled code calls the Python function ``run``.
 
-    An exception of ``run`` makes the model's run fail with an error that contains the exception.
+    If ``run`` raises an exception, the model's run fails with an error that quotes the exception.
 
     Args:
-        run: computes an rTask, given its id and the addresses of all buffers: inputs, outputs, and
-            scratch memory if the code asks for it.
-        num_buffers: number of buffers.
+        run: computes an rTask, given the rTask's id and the addresses of all buffers: inputs,
+            outputs, and scratch memory if the external code requires scratch memory.
+        num_buffers: count of buffers.
     """
     failures: list[str] = []
 

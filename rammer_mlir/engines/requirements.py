@@ -14,10 +14,10 @@ from rammer_mlir.programs.modules import CodeModule, Requirement
 
 
 def check_needs(modules: Iterable[CodeModule]) -> None:
-    """Check that the packages of modules are installed.
+    """Check that the packages that modules require are installed.
 
     Raises:
-        MissingPackageError: if a package is not installed, or has another version.
+        MissingPackageError: if a package is not installed, or not in the required version.
     """
     checked = set[Requirement]()
     for module in modules:
@@ -31,7 +31,8 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
 def unmet(need: Requirement) -> str:
     """Return a message if a required package is missing or has another version; else empty text.
 
-    The message has the required and the installed version, and how to install the package.
+    The message contains the required version, the installed version, and the command that installs
+    the package.
     """
     try:
         found = distribution(need.package).version
@@ -45,7 +46,7 @@ def unmet(need: Requirement) -> str:
 
 
 def missing(needs: Sequence[Requirement]) -> str | None:
-    """Return a message about the first missing package or library; None if all are usable."""
+    """Return a message about the first unusable package or library; None if all are usable."""
     opened = (_open(need) for need in needs if need.library and not unmet(need))
     problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
     return next(filter(None, problems), None)
@@ -63,7 +64,7 @@ def _check(module: CodeModule, need: Requirement) -> None:
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
     """Open and return the shared libraries of the packages that a module needs.
 
-    Other copies of the same libraries in the process are not used.
+    If the process has already loaded another copy of a library, that copy is not used.
 
     Raises:
         TargetError: if a library cannot be opened.
@@ -101,9 +102,9 @@ def package_file(package: str, ending: str) -> Path:
 
 
 def _open(need: Requirement) -> ctypes.CDLL | str:
-    """Return the opened shared library that a requirement names.
+    """Open and return the shared library that a requirement names.
 
-    On failure, return a text instead: the expected library, the error and advice.
+    On failure, return an error message instead, with the expected library, the error and advice.
     """
     try:
         # RTLD_LOCAL and DEEPBIND: another copy may be loaded in the process, as by PyTorch.
@@ -116,7 +117,7 @@ def _open(need: Requirement) -> ctypes.CDLL | str:
 
 
 def _advice(problem: str) -> str:
-    """Return how to solve a failure to load a library; ``problem`` is the loader's message."""
+    """Return advice after a library failed to load; ``problem`` is the loader's message."""
     for library, packages in _SYSTEM_LIBRARIES.items():
         if problem.startswith(f"{library}:"):
             return f"install the system's package of {library}: {packages}"
@@ -131,7 +132,7 @@ _DEEP = getattr(os, "RTLD_DEEPBIND", 0)
 
 
 def find_function(libraries: Sequence[ctypes.CDLL], symbol: str) -> int:
-    """Return the address of a symbol in the first library that has it; 0 if none has."""
+    """Return the address of ``symbol`` in the first library that has this symbol; else 0."""
     for library in libraries:
         try:
             return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0

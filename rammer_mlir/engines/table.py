@@ -27,7 +27,7 @@ Weights = Sequence[int | None]
 class OpenModules:
     """The states of a program's stateful functions, from the load of the program to its closing.
 
-    They belong to the process that created them: after a fork, the child creates its own.
+    The states belong to the process that created them; after a fork, the child creates new states.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class OpenModules:
         table: int,
         num_veus: int = 1,
     ) -> None:
-        """Create the states of all stateful functions, and store them in the compiled code's table.
+        """Create the states of all stateful functions, and store them in the program's table.
 
         Args:
             modules: modules of the program.
             entries: stateful functions, in the order of the table's rows.
             weights: for each function and each of its buffers, the address of the buffer if it is a
                 weight, else None.
-            table: the address of the table.
-            num_veus: number of vEUs of the program.
+            table: the address of the table ``rammer_modules``.
+            num_veus: count of vEUs of the program.
 
         Raises:
             RammerError: if a package is missing, or a state cannot be created.
@@ -93,18 +93,18 @@ class OpenModules:
         self.seconds[module.name] = spent
 
     def explain(self, kernel: int) -> str:
-        """Return the reason of the last failure of rKernel number ``kernel``; empty if unknown."""
+        """Return why rKernel ``kernel`` (an index) failed last; an empty text if unknown."""
         entries = zip(self._kernels, self._open, strict=True)
         return next(filter(None, (_reason(e) for k, e in entries if k == kernel)), "")
 
     def close(self) -> None:
-        """Release all states; the code must not run afterwards."""
+        """Release all states; the program must not run afterwards."""
         while self._open:
             self._open.pop().close()
 
 
 def _reason(entry: OpenEntry) -> str:
-    """Return the text by which an engine explains its last failure.
+    """Return the reason of an entry's last failure, as the entry's engine explains it.
 
     If the explanation raises an exception, return a text about this exception instead.
     """
@@ -118,8 +118,8 @@ def _opened(engine: Engine, host: EntryHost) -> OpenEntry:
     """Open the function that ``host`` describes in an engine; return the engine's entry.
 
     Raises:
-        RammerError: if the engine raises it.
-        TargetError: if the engine raises another exception, or returns another type.
+        RammerError: if the engine raises a RammerError.
+        TargetError: if the engine raises another exception, or does not return an ``OpenEntry``.
     """
     try:
         opened = cast("object", engine.open(host))
@@ -141,10 +141,10 @@ def _no_function(engine: Engine, host: EntryHost, found: str) -> TargetError:
 
 
 def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
-    """Return the values of an engine's options for a module: the given values, else the defaults.
+    """Return the values of an engine's options for a module; options without a value have defaults.
 
     Raises:
-        TargetError: if the engine, possibly of another version, refuses a value.
+        TargetError: if the engine refuses a value, for example because its version has changed.
     """
     try:
         return complete(getattr(engine, "options", ()), dict(module.options))
@@ -159,7 +159,7 @@ def check_available(modules: Iterable[CodeModule]) -> None:
     """Check that the packages, libraries and engines of modules are usable on this machine.
 
     Raises:
-        RammerError: if a requirement is unmet; the message names the first such module.
+        RammerError: if a module's requirement is unmet; the message names the module.
     """
     for module in modules:
         check_needs([module])
@@ -171,15 +171,15 @@ def check_available(modules: Iterable[CodeModule]) -> None:
 def weights_of(
     entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
 ) -> list[Weights]:
-    """Return, for each stateful function, the address of each buffer that is a fixed weight.
+    """Return, for each stateful function, the addresses of the buffers that are fixed weights.
 
-    All rOperators of an rKernel share the function's state, so a buffer is a fixed weight only if
-    it is the same weight for all of them. The address is None for any other buffer.
+    All rOperators of an rKernel share the function's state. A buffer has an address in the result
+    only if it is the same weight in all these rOperators; else None.
 
     Args:
         entries: stateful functions.
-        operands: by rKernel number: for each rOperator with this rKernel, the address of each
-            buffer that is a weight, and None for each other buffer.
+        operands: by rKernel index: for each rOperator with this rKernel, the address of each buffer
+            that is a weight, and None for each other buffer.
     """
     found: list[Weights] = []
     for entry in entries:

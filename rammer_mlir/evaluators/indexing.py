@@ -102,8 +102,8 @@ def _non_zero(operation: Operation) -> Numbers:
 def _order(x: Numbers, axis: int, largest: bool) -> Numbers:
     """Return the indices that sort ``x`` along an axis, descending if ``largest``.
 
-    Equal elements keep the order of their indices.
-    NaN sorts above all numbers, as in compiled programs; ONNX Runtime defines no order for it.
+    Equal elements keep the order of their indices. NaN sorts above all numbers, as in compiled
+    programs; ONNX Runtime defines no order for NaN.
     """
     if not largest:
         return np.argsort(x, axis, kind="stable")

@@ -118,9 +118,10 @@ def _gemm(operation: Operation) -> Numbers:
 
 
 def _per_element(operation: Operation, number: int) -> Numbers | None:
-    """Return input ``number``, a scale or zero point, reshaped to broadcast to input 0.
+    """Return a scale or zero point, reshaped or repeated such that it broadcasts to input 0.
 
-    The result is None if the input is omitted.
+    ``number`` is the index of the scale or zero point among the inputs. The result is None if this
+    input is omitted.
     """
     x, given = operation.input(0), operation.find(number)
     if given is None or given.size == 1:

@@ -65,7 +65,10 @@ class HostedModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """Names, shapes and dtypes of inputs and outputs; a symbol is a data-dependent size."""
+        """Names, shapes and dtypes of inputs and outputs.
+
+        A symbol in a shape is a size that becomes known in a run.
+        """
         return self._signature
 
     @property
@@ -95,7 +98,7 @@ class HostedModel(ComposedModel):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Statistics of compilation, such as seconds by stage, summed over the parts in memory."""
+        """Compile statistics, such as seconds per stage, summed over the parts in memory."""
         return summed_stats(self.parts)
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -177,7 +180,7 @@ class HostedModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the parts in memory to ``tree``; return the manifest's description of this model."""
+        """Add the parts in memory to ``tree``; return this model's JSON description."""
         return {
             **self.described("host"),
             "program": write_program(self.program, ArrayWriter(tree.weights.place)),

@@ -1,6 +1,6 @@
 """Runs parts with data-dependent sizes on inputs that are padded to compiled sizes.
 
-A specialisation of a padded size serves all smaller sizes too.
+A specialisation of a padded size also serves all smaller sizes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from rammer_mlir.programs.padding import Padding
 
 
 def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Value]:
-    """Run a part with padded inputs; return its outputs, sliced to the true sizes.
+    """Run a part with padded inputs; return its outputs, sliced to the sizes without padding.
 
     The part runs unpadded if ``padding`` does not permit these inputs to be padded.
 
     Args:
         part: the part.
-        padding: how to pad its inputs and to slice its outputs.
+        padding: how to pad the part's inputs, and how to slice its outputs.
         values: the inputs, in the part's order.
 
     Raises:
@@ -36,11 +36,11 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the keys of the padded specialisations that serve all true sizes up to ``most``.
+    """Return the keys of the padded specialisations that serve all unpadded sizes up to ``most``.
 
-    If there are more than the model may have in memory, only those of the greatest sizes are
-    returned. If ``padding`` has a smaller bound, or ``most`` is None, the bound in ``padding`` is
-    used; without any bound, the list is empty.
+    If ``padding`` has a smaller bound, or ``most`` is None, the bound in ``padding`` applies. The
+    list is empty if neither has a bound. The list has at most ``model.limit`` keys, those of the
+    greatest sizes, because more specialisations are not kept in memory.
     """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
@@ -48,9 +48,10 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 
 
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
-    """Return the size to which open axes are padded if the inputs need at least ``needed`` rows.
+    """Return the padded size of the open axes, at least ``needed``.
 
-    For a model from an artifact, it is the least sufficient size among the stored ones, if any.
+    A model that is being compiled uses the smallest compiled size. A model from an artifact uses
+    the smallest size of a stored specialisation that suffices, if there is one.
     """
     if model.makes_new:
         return padding.step(needed)

@@ -31,10 +31,10 @@ class Part:
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
-        """Yield the program that runs ``values``; it is not closed before the ``with`` block ends.
+        """Yield the program that runs ``values``, and keep it open until the ``with`` block ends.
 
-        The program is the part itself, or, if the part has open dimensions, its specialisation for
-        the shapes of ``values``.
+        If the part has open dimensions, the program is the part's specialisation for the shapes of
+        ``values``; otherwise it is the part itself.
 
         Raises:
             RammerError: if the program cannot be compiled.

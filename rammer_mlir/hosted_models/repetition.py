@@ -23,10 +23,10 @@ iterations that a loop without a maximum number of iterations allocates ahead.
 
 
 def repeat_natively(loop: Loop) -> None:
-    """Run all remaining iterations of a loop in native code, or none if that is impossible.
+    """Run all remaining iterations of a loop in native code, or no iteration if that is impossible.
 
-    Native code requires operands that are arrays, a body that is a CPU program, and states that
-    keep their dtypes and shapes.
+    Native code requires that all operands are arrays, that the body is a CPU program, and that the
+    loop-carried states keep their dtypes and shapes.
     """
     operands = loop.operands()
     if not all(isinstance(value, np.ndarray) for value in operands):

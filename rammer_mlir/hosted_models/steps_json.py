@@ -31,8 +31,9 @@ Json = dict[str, Any]
 class ArrayWriter:
     """Stores arrays outside of the JSON.
 
-    ``place`` is called with an array's bytes, adds them to the artifact's ``constants.bin``, and
-    returns their offset there.
+    Attributes:
+        place: adds an array's bytes to the artifact's ``constants.bin``, and returns the offset of
+            these bytes in the file.
     """
 
     place: Callable[[Bytes], int]
@@ -61,7 +62,10 @@ class ArrayReader:
 
 
 def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
-    """Return a host program as a JSON object; ``arrays`` stores its arrays."""
+    """Return a JSON object that describes a host program.
+
+    ``arrays`` stores the program's arrays outside of the JSON.
+    """
     return {
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -71,7 +75,10 @@ def write_program(program: HostProgram, arrays: ArrayWriter) -> Json:
 
 
 def read_program(found: Json, arrays: ArrayReader) -> HostProgram:
-    """Return the host program from its JSON object; ``arrays`` reads its arrays."""
+    """Return the host program that a JSON object describes.
+
+    ``arrays`` reads the program's arrays, which are outside of the JSON.
+    """
     return HostProgram(
         tuple(found["inputs"]),
         tuple(found["outputs"]),
@@ -151,9 +158,9 @@ def _call(call: Call) -> list[Any]:
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
-    """Return the value of an operator's attribute in a form that JSON can represent.
+    """Return the value of an operator's attribute, converted to types that JSON has.
 
-    A value of a type that JSON lacks becomes an object whose only key names the type, such as
+    An array, dtype or byte string becomes an object with the type as its only key, such as
     ``{"bytes": "00ff"}`` or ``{"dtype": "int64"}``.
     """
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Compiles JAX functions, including gradients, by ``jit``, which is used as ``jax.jit`` is.
+"""Compiles JAX functions, including gradients, by ``jit``, a replacement for ``jax.jit``.
 
 Arguments and results may be nested structures of arrays.
 """

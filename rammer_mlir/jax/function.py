@@ -30,9 +30,10 @@ def jit(
     structure, shapes and dtypes. ``jit(jax.grad(f))`` computes a gradient.
 
     Args:
-        function: a function on arrays in nested structures, without side effects; None to return a
-            decorator with the other arguments.
-        static_argnums: positional arguments that are constants, as in ``jax.jit``.
+        function: a function on arrays in nested structures, without side effects. None to return a
+            decorator, which has the remaining arguments.
+        static_argnums: indices of the positional arguments that are compile-time constants, as in
+            ``jax.jit``.
         specializations: greatest number of specializations in memory.
         options: options of ``rammer_mlir.compile``.
 
@@ -47,7 +48,11 @@ def jit(
 
 
 class CompiledFunction:
-    """A JAX function that is compiled at its first call with arguments of new shapes."""
+    """A JAX function that is compiled at its first call with each kind of arguments.
+
+    The structure, shapes and dtypes of arrays and the values of static arguments distinguish the
+    kinds.
+    """
 
     def __init__(
         self,
@@ -56,9 +61,9 @@ class CompiledFunction:
         specializations: int,
         options: dict[str, Any],
     ) -> None:
-        """Store the function and options; tracing begins with the first call.
+        """Store the function and options, which are the arguments of ``jit``.
 
-        The arguments are those of ``jit``.
+        The function is traced at the first call, not here.
         """
         jax = jax_package()
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
@@ -70,7 +75,9 @@ class CompiledFunction:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on JAX or NumPy arrays, and numbers.
+        """Run the compiled function on JAX arrays, NumPy arrays and numbers.
+
+        The function is compiled first if necessary.
 
         Returns:
             JAX arrays, in the structure of the function's result.
@@ -116,7 +123,7 @@ class CompiledFunction:
 
 
 def _array_of(leaf: Any) -> Any:
-    """Return a JAX value, NumPy array or number as an array of the dtype that JAX gives it."""
+    """Convert a JAX value, NumPy array or number to a NumPy array, with the dtype that JAX uses."""
     jax = jax_package()
     if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
@@ -124,8 +131,8 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _is_weak(leaf: object) -> bool:
-    """Return whether a value is weakly typed: in an operation it takes the other operand's dtype.
+    """Return whether a value is weakly typed, as Python's numbers are.
 
-    Python's numbers are weakly typed.
+    In an operation, a weakly typed operand is converted to the dtype of the other operand.
     """
     return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))

@@ -1,1 +1,1 @@
-"""Runs models with open dimensions by specialisations, which artifacts can contain."""
+"""Runs models with open dimensions, by specialisations that are compiled or read from artifacts."""

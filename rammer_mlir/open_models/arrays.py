@@ -19,8 +19,8 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
         feeds: arrays by input name.
 
     Raises:
-        InputError: with all unknown or missing names, all differing dtypes and shapes, and all
-            symbols that have different sizes in different arrays.
+        InputError: lists all unknown or missing names, all wrong dtypes and shapes, and all symbols
+            that have different sizes in different arrays.
     """
     known = ", ".join(map(str, signature.inputs)) or "none"
     if not hasattr(feeds, "keys"):
@@ -49,7 +49,7 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
 def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
     """Yield a message if the dtype of the array ``value`` is not that of the input ``tensor``.
 
-    Device arrays of other libraries are not checked here; the run checks them.
+    A device array of another library is not checked here, but by the run that reads the array.
     """
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         dtype = _dtype(value)

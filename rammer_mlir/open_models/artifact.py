@@ -1,9 +1,13 @@
 """Writes and reads artifacts that contain several specialisations of a model.
 
-Each specialisation's members are in a separate folder. The weights of all are in one
-``constants.bin``, with equal weights stored once. The manifest has the signature with open
-dimensions, and for each specialisation the keys of a single-program manifest, its folder, and
-``constants``: the offset in ``constants.bin`` and the size in bytes of each weight.
+The files of each specialisation are in a separate folder. The file ``constants.bin`` has the
+weights of all specialisations, with equal weights stored once.
+
+The manifest has the signature with open dimensions, and for each specialisation:
+
+- the keys that the manifest of a single program has,
+- the folder,
+- ``constants``: the offset in ``constants.bin`` and the size in bytes of each weight.
 """
 
 from __future__ import annotations
@@ -71,7 +75,7 @@ def write_specializations(
         path: the artifact.
         signature: the model's inputs and outputs, with open dimensions.
         programs: the specialisations.
-        sign: returns the signature of the bytes that it gets; None for an unsigned artifact.
+        sign: signs bytes, and returns the signature; None for an unsigned artifact.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -95,7 +99,11 @@ def write_specializations(
 
 
 def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
-    """Return the manifest's object for an input or output: name, shape, dtype, ``is_tensor``."""
+    """Return the JSON object that describes an input or output in a manifest.
+
+    Its keys are ``name``, ``shape``, ``dtype`` and, for a sequence or optional value,
+    ``is_tensor``.
+    """
     if not tensor.is_tensor:
         return {"name": tensor.name, "shape": None, "dtype": None, "is_tensor": False}
     dtype = None if tensor.dtype is None else str(tensor.dtype)
@@ -128,7 +136,10 @@ def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Special
 
 
 def read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
-    """Return the inputs or outputs that ``described_tensor`` described in a manifest."""
+    """Return a model's inputs or outputs from their JSON objects in a manifest.
+
+    ``described_tensor`` defines these objects.
+    """
     return tuple(
         OpenTensor(
             entry["name"],

@@ -1,4 +1,4 @@
-"""Combines the sizes that users request for open dimensions into input shapes."""
+"""Computes input shapes from the sizes that users request for open dimensions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ Given = int | Iterable[int]
 
 
 def sizes_of(symbol: str, given: object) -> tuple[int, ...]:
-    """Return the distinct sizes in ``given``, a number or an iterable of numbers, in order.
+    """Return the distinct sizes in ``given``, in the given order.
 
-    ``symbol`` is the name of the dimension, for messages.
+    Args:
+        symbol: name of the open dimension, for messages.
+        given: a size, or an iterable of sizes.
 
     Raises:
-        OptionError: if a value is not an integer of at least 0, or there is none.
+        OptionError: if a size is not an integer of at least 0, or ``given`` has no sizes.
     """
     values: list[object] = [given]
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -55,13 +57,14 @@ def bindings_of(
     Args:
         signature: the model's inputs, with symbols in their shapes.
         dims: a size or several sizes for each symbol.
-        shapes: shapes of some inputs, by name; they determine the sizes of their symbols.
+        shapes: shapes of some inputs, by name. An input's shape determines the sizes of the symbols
+            in the signature's shape of this input.
         limit: greatest number of combinations.
 
     Raises:
         OptionError: if a dimension is unknown, lacks a size or has an invalid size, or there are
             more combinations than the limit.
-        ShapeError: if the shapes do not fit the signature, or the sizes contradict them.
+        ShapeError: if ``shapes`` do not fit the signature, or contradict ``dims``.
     """
     sizes = {symbol: sizes_of(symbol, given) for symbol, given in dims.items()}
     for symbol in sizes:

@@ -14,7 +14,7 @@ from rammer_mlir.support.aligned import aligned_bytes
 
 
 class ConstantStore:
-    """Weights of several programs, by a hash of their content.
+    """Weights of several programs, found by a hash of the weight's content.
 
     A weight is dropped when no program uses it any longer.
     """
@@ -27,9 +27,9 @@ class ConstantStore:
     def share(self, model: CompiledModel) -> None:
         """Make a program use the store's copy of each weight that the store already has.
 
-        The program's other weights are added to the store, so that equal weights of all programs
-        given to this method are in memory once. The program must not have run yet. The weights of
-        its fallback, which runs on machines that cannot run external code, are shared likewise.
+        The program's other weights are added to the store. Equal weights of all programs given to
+        this method are therefore in memory once. The program must not have run yet. The weights of
+        the program's fallback are shared too.
         """
         if model.fallback is not None:
             self.share(model.fallback)

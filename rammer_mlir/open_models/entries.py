@@ -31,12 +31,12 @@ class EntriesModel(ComposedModel):
 
     @property
     def signature(self) -> OpenSignature:
-        """An empty signature: only the functions' models have inputs and outputs."""
+        """A signature without inputs and outputs; each function's model has its own signature."""
         return OpenSignature((), ())
 
     @property
     def input_names(self) -> Sequence[str]:
-        """No names: only the functions' models have inputs."""
+        """An empty sequence; each function's model has its own inputs."""
         return ()
 
     @property
@@ -106,7 +106,7 @@ class EntriesModel(ComposedModel):
         write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the functions' models to ``tree``; return this model's node of the manifest."""
+        """Add the functions' models to ``tree``; return this model's JSON description."""
         entries = [{"name": name, "model": tree.node(m)} for name, m in self._entries.items()]
         return {**self.described("entries"), "entries": entries}
 

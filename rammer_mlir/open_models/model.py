@@ -97,7 +97,10 @@ class OpenModel(ComposedModel):
 
     @property
     def makes_new(self) -> bool:
-        """Whether any sizes can be specialised, not only those stored in an artifact."""
+        """Whether specialisations for new sizes can be compiled.
+
+        If False, the model has only the specialisations that are stored in an artifact.
+        """
         return self._specializer.makes_new
 
     @property
@@ -126,14 +129,15 @@ class OpenModel(ComposedModel):
         """Run the specialisation for the shapes of the arrays ``feeds``; compile it if missing.
 
         Args:
-            feeds: arrays by input name, of the signature's dtypes; equal symbols have equal sizes.
+            feeds: arrays by input name, with the dtypes of the signature. Dimensions with the same
+                symbol must have the same size.
             out: arrays that receive outputs, by name; other outputs are allocated.
 
         Returns:
-            Arrays by output name, in the signature's order: those of ``out``, or new ones.
+            Arrays by output name, in the signature's order: the arrays of ``out``, or new arrays.
 
         Raises:
-            InputError: with every mismatch with the signature.
+            InputError: lists every mismatch between ``feeds`` and the signature.
             RammerError: if the model cannot be compiled for these shapes.
         """
         entry = self._entry(feeds)
@@ -152,11 +156,11 @@ class OpenModel(ComposedModel):
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
         """Yield the specialisation for the arrays ``feeds``; compile it if missing.
 
-        It stays open until the ``with`` block ends.
+        The specialisation stays open until the ``with`` block ends.
 
         Raises:
             RammerError: if the arrays do not fit the signature, or the model cannot be compiled for
-                them.
+                the arrays' shapes.
         """
         entry = self._entry(feeds)
         try:
@@ -174,13 +178,14 @@ class OpenModel(ComposedModel):
         """Compile specialisations before the first run.
 
         Args:
-            dims: one or several sizes for each open dimension; every combination is compiled.
-            shapes: input shapes by name, instead of ``dims`` or in addition to them.
+            dims: one or several sizes for each open dimension; every combination of sizes is
+                compiled.
+            shapes: input shapes by name, instead of ``dims`` or in addition to ``dims``.
             sizes: additional ``dims`` as keywords, for example ``batch=8``.
 
         Raises:
-            OptionError: if a dimension is unknown or has no size, or the combinations exceed the
-                limit of specialisations in memory.
+            OptionError: if a dimension is unknown or has no size, or if there are more combinations
+                than specialisations that may be in memory.
             RammerError: if a specialisation cannot be compiled.
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
@@ -199,7 +204,8 @@ class OpenModel(ComposedModel):
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
         """Yield the specialisations in memory as pairs (key, specialisation).
 
-        They stay open until the ``with`` block ends, even if the cache drops them before.
+        The specialisations stay open until the ``with`` block ends, even if the cache drops some of
+        them in the meantime.
         """
         held: list[tuple[Key, Entry]] = []
         try:
@@ -229,9 +235,9 @@ class OpenModel(ComposedModel):
         ``Executable.pin`` describes the effect.
 
         Raises:
-            OptionError: if the number of cores differs from that of threads, or the target is not a
+            OptionError: if the number of cores is not the number of threads, or the target is not a
                 CPU.
-            TargetError: if the system refuses.
+            TargetError: if the operating system refuses.
         """
         threads = self.num_veus if self._threads is None else self._threads
         self._cores = None if cores is None else check_cores(cores, threads)
@@ -245,7 +251,8 @@ class OpenModel(ComposedModel):
 
         Raises:
             OptionError: if the target is not a CPU.
-            RammerError: if the arrays do not fit, or the model cannot be compiled for them.
+            RammerError: if the arrays do not fit the signature, or the model cannot be compiled for
+                the arrays' shapes.
         """
         with self.specialization(feeds) as model:
             if isinstance(model, Executable):
@@ -290,7 +297,7 @@ class OpenModel(ComposedModel):
             write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the specialisations in memory to ``tree``; return this model's manifest node."""
+        """Add the specialisations in memory to ``tree``; return this model's JSON description."""
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
         return {**self.described("open"), "specializations": found}
@@ -309,7 +316,7 @@ class OpenModel(ComposedModel):
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
         """Return the cache entry of the specialisation for the arrays ``feeds``.
 
-        A missing specialisation is compiled. The caller counts as a user of the entry, and has to
+        A missing specialisation is compiled. The caller becomes a user of the entry, and has to
         release it.
         """
         values = self._signature.shape_values
@@ -382,7 +389,10 @@ def _artifact(model: RunnableModel) -> Artifact:
 def _executable(model: RunnableModel, call: str) -> Executable:
     """Return a specialisation as a CPU executable.
 
-    Raises OptionError for another target; its text names ``call``, the method that was called.
+    ``call`` is the name of the method that was called, for the message.
+
+    Raises:
+        OptionError: if the target is not a CPU.
     """
     if not isinstance(model, Executable):
         raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")

@@ -17,12 +17,15 @@ Key = tuple[Shape | bytes, ...]
 
 @dataclass(eq=False)
 class Entry:
-    """A specialisation in the cache, and how many callers use it.
+    """A specialisation in the cache, with the number of its users.
+
+    A user is a caller that has acquired the entry and not yet released it.
 
     Attributes:
         model: the specialisation.
-        users: number of callers that have acquired the entry and not released it.
-        is_dropped: whether it was removed from the cache; then the last user closes it.
+        users: number of users.
+        is_dropped: whether the entry was removed from the cache. The last user of a removed entry
+            closes the specialisation.
     """
 
     model: RunnableModel
@@ -31,9 +34,10 @@ class Entry:
 
 
 class Pool:
-    """A least-recently-used cache of specialisations, safe for concurrent threads.
+    """A least-recently-used cache of specialisations that several threads may use concurrently.
 
-    At most one specialisation is compiled at a time; compiled specialisations can run meanwhile.
+    At most one specialisation is compiled at a time. Other specialisations can run during the
+    compilation.
     """
 
     def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
@@ -62,9 +66,9 @@ class Pool:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return the entry of a key, or None if the key is not in the cache.
+        """Return the entry of the specialisation with ``key``; None if the cache has no such entry.
 
-        The caller counts as a user of the entry, and has to ``release`` it.
+        The caller becomes a user of the entry, and has to ``release`` it.
 
         Raises:
             TargetError: if the pool is closed.
@@ -79,9 +83,9 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of a key, whose specialisation is compiled if it is not in the cache.
+        """Return the entry of the specialisation with ``key``; compile it if the cache lacks it.
 
-        The caller counts as a user of the entry, and has to ``release`` it.
+        The caller becomes a user of the entry, and has to ``release`` it.
 
         Raises:
             RammerError: if the specialisation cannot be compiled, or the pool is closed.
@@ -130,7 +134,7 @@ class Pool:
         _close(unused)
 
     def forget_threads(self) -> None:
-        """Reset locks and numbers of users in a forked child process.
+        """Reset the locks and set all user counts to 0, in a forked child process.
 
         The child lacks the parent's threads, which might hold a lock or use a specialisation.
         """

@@ -11,7 +11,7 @@ from rammer_mlir.runtime.compiled import Array, RunnableModel
 
 
 class Specializer(Protocol):
-    """Makes the program for given input shapes, by compiling it or from an artifact."""
+    """Supplies the program for given input shapes: compiles it, or reads it from an artifact."""
 
     @property
     def target(self) -> str:
@@ -25,23 +25,26 @@ class Specializer(Protocol):
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs of all programs."""
+        """Number of vEUs of each program."""
         ...
 
     @property
     def makes_new(self) -> bool:
-        """Whether programs can be made for any shapes, not only for those in an artifact."""
+        """Whether programs for new input shapes can be compiled.
+
+        If False, only the programs of an artifact exist.
+        """
         ...
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes.
+        """Return the program for given input shapes.
 
         Args:
             shapes: shape of each input, by name.
             values: arrays of the inputs whose elements determine shapes, by name.
 
         Raises:
-            RammerError: if the program cannot be made.
+            RammerError: if the program cannot be compiled, or the artifact lacks it.
         """
         ...
 

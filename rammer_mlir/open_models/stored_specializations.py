@@ -1,6 +1,6 @@
 """Supplies the specialisations of a loaded model from its artifact; never compiles new ones.
 
-The classes are specializers: they return the program for given input shapes (``specializer.py``).
+The classes implement the protocol ``Specializer``: they return the program for given input shapes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def open_specializations(
         path: the artifact, for messages.
         found: the content of the artifact.
         device: index of the GPU that runs GPU programs.
-        runs: False if the model is only described, and may need packages that are not installed.
+        runs: False if the caller will only print properties of the model; then packages that a run
+            needs may be missing.
 
     Raises:
         OptionError: if no GPU has this index.
@@ -46,14 +47,14 @@ def open_specializations(
 
 @dataclass(frozen=True)
 class HeldPrograms:
-    """Returns specialisations of a loaded model from its artifact; compiles none.
+    """A ``Specializer`` that takes the programs of a model from its artifact, and compiles none.
 
     Attributes:
         path: the artifact, for messages.
         held: the content of the artifact.
         device: index of the GPU that runs GPU programs.
-        runs: False if the programs are only described, and may need packages that are not
-            installed.
+        runs: False if the caller will only print properties of the programs; then packages that a
+            run needs may be missing.
     """
 
     path: Path
@@ -74,7 +75,7 @@ class HeldPrograms:
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs of all programs."""
+        """Number of vEUs of each program."""
         return self.held.programs[0].artifact.image.num_veus
 
     @property
@@ -83,10 +84,10 @@ class HeldPrograms:
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
-        """Return the program for these input shapes; ``values`` is not used.
+        """Return the program for the input shapes ``shapes``; ``values`` is not used.
 
         Raises:
-            InputError: if the artifact lacks this program.
+            InputError: if the artifact has no program for these shapes.
         """
         for program in self.held.programs:
             if program.shapes == shapes:
@@ -103,13 +104,16 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """Returns specialisations of a part of a loaded model from its artifact; compiles none.
+    """A ``Specializer`` that takes specialisations from the artifact of a composed model.
+
+    The model with open dimensions is then a part of the composed model, or the whole model. No
+    specialisation is compiled.
 
     Attributes:
         path: the artifact, for messages.
         made: the settings that all specialisations were compiled with.
-        held: the specialisations by key: the shapes of all inputs, then the bytes of the inputs
-            whose elements determine shapes.
+        held: the specialisations by key. A key has the shapes of all inputs, then the bytes of each
+            input whose elements determine shapes.
     """
 
     path: Path
@@ -128,7 +132,7 @@ class HeldModels:
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs of all programs."""
+        """Number of vEUs of each program."""
         return self.made.num_veus
 
     @property
@@ -137,10 +141,12 @@ class HeldModels:
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
-        """Return the program for these input shapes and values of inputs that determine shapes.
+        """Return the program for given input shapes.
+
+        ``values`` are the arrays of the inputs whose elements determine shapes, by name.
 
         Raises:
-            InputError: if the artifact lacks this program.
+            InputError: if the artifact has no program for these shapes and arrays.
         """
         key: Key = (*shapes.values(), *(value.tobytes() for value in values.values()))
         if key not in self.held:

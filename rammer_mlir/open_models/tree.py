@@ -1,10 +1,15 @@
-"""Writes artifacts of models that are composed of other models, as a tree.
+"""Writes artifacts of composed models, which consist of other models, as a tree.
 
-The manifest's key ``model`` is the root of the tree. The ``kind`` of a node is ``program``, with
-the keys of a single-program manifest; ``open``, with a signature and its specialisations; ``host``,
-with a host program, its constants and its parts; or ``entries``, with the models of several
-functions by name. Weights, and the arrays of host programs, are in one ``constants.bin``, with
-equal arrays stored once.
+The manifest's key ``model`` has the root of the tree. A node is a JSON object, and its ``kind`` is
+one of:
+
+- ``program``: a program, with the keys that the manifest of a single program has.
+- ``open``: a model with open dimensions, with a signature and specialisations.
+- ``host``: a model with a host program, with the program's constants and parts.
+- ``entries``: a model of several functions, with a model for each function name.
+
+The file ``constants.bin`` has all weights, and the arrays of host programs. Equal arrays are stored
+once.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ Node = dict[str, Any]
 
 
 class ComposedModel(RunnableModel):
-    """A model that is composed of other models, and saved as a node of a tree."""
+    """A model that consists of other models; its artifact describes the models as a tree."""
 
     @property
     @abstractmethod
@@ -39,7 +44,7 @@ class ComposedModel(RunnableModel):
 
     @abstractmethod
     def node(self, tree: TreeWriter) -> Node:
-        """Add the programs in memory to ``tree``; return this model's node of the manifest."""
+        """Add the programs in memory to ``tree``; return this model's JSON description."""
 
     def described(self, kind: str) -> Node:
         """Return the keys that the manifest nodes of all composed models have.
@@ -58,10 +63,10 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return the statistics of compilation of several models: ``seconds`` by stage, summed.
+    """Return the compile statistics of several models: the seconds of each stage, summed.
 
-    If modules of external code could not be used, so that the host's rKernels replace them, the key
-    ``replaced`` has the reason for each of these modules, by the module's name.
+    A module of external code may be unusable, so that the compiler's own rKernels replace the
+    module. The key ``replaced`` then has the reason, by the module's name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}
@@ -73,9 +78,9 @@ def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
 
 
 def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
-    """Write an artifact of a composed model, with all of its programs in memory.
+    """Write an artifact of a composed model; it contains the programs that are in memory.
 
-    ``sign`` returns the signature of the bytes that it gets; None for an unsigned artifact.
+    ``sign`` signs bytes, and returns the signature; None for an unsigned artifact.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -95,17 +100,17 @@ class TreeWriter:
 
     Attributes:
         weights: weights of all programs, and arrays of host programs.
-        members: members of all programs by their names in the artifact, without the weights.
+        members: files of all programs, without the weights, by file name in the artifact.
     """
 
     def __init__(self) -> None:
-        """Begin without members."""
+        """Create a writer without content."""
         self.weights = Weights()
         self.members: dict[str, Pieces] = {}
         self._programs = 0
 
     def node(self, model: RunnableModel) -> Node:
-        """Add a model's programs; return the model's node of the manifest."""
+        """Add a model's programs; return the model's JSON description for the manifest."""
         if isinstance(model, ComposedModel):
             return model.node(self)
         assert isinstance(model, CompiledModel), "there is no other kind"

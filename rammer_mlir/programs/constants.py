@@ -1,7 +1,8 @@
-"""Holds the weights of a program, in a single memory block or in several.
+"""Stores the weights of a program, in one or several memory blocks.
 
-A program addresses its weights by byte offsets, as if they were consecutive in memory. The CPU's
-pointer table has an address for each weight, so equal weights of several programs can share memory.
+A program addresses its weights by byte offsets, as if they were consecutive in memory. The pointer
+table of a CPU program has a memory address for each weight. Equal weights of several programs can
+therefore share memory.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ class Constants:
     """All weights of a program.
 
     Attributes:
-        parts: blocks of memory (uint8 arrays) in the order of the weights' offsets; each begins at
-            an address that is a multiple of 64.
+        parts: memory blocks (uint8 arrays), in the order of the weights' offsets. Each block begins
+            at an address that is a multiple of 64.
     """
 
     parts: tuple[Bytes, ...]
 
     @property
     def nbytes(self) -> int:
-        """The size of all weights in bytes."""
+        """The total size of all weights in bytes."""
         return sum(part.nbytes for part in self.parts)
 
     @property
     def pieces(self) -> tuple[memoryview, ...]:
-        """Views of the memory of all parts, in order."""
+        """Views of the memory blocks, in order."""
         return tuple(part.data for part in self.parts)
 
     @property
     def starts(self) -> list[int]:
-        """Byte offset of each part within the program's weights."""
+        """Byte offset of each memory block within the program's weights."""
         return [0, *accumulate(part.nbytes for part in self.parts)][:-1]
 
     def addresses(self, offsets: Iterable[int]) -> list[int]:
@@ -51,10 +52,10 @@ class Constants:
         return [addresses[number] + offset - starts[number] for offset, number in numbers]
 
     def divided(self, starts: Iterable[int]) -> Constants:
-        """Return the same weights, divided into parts that begin at the given byte offsets.
+        """Return the same weights, divided into memory blocks that begin at the given byte offsets.
 
-        The memory is shared, not copied. The weights must be in a single part. ``starts`` is
-        ascending and begins with 0; empty parts are left out.
+        The memory is shared, not copied. The weights must be in a single block. ``starts`` is
+        ascending and begins with 0; empty blocks are left out.
         """
         (whole,) = self.parts
         bounds = [*starts, whole.nbytes]

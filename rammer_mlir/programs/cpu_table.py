@@ -24,13 +24,19 @@ RUN_WORDS = 4
 class CpuTable:
     """The schedule as the dispatch code of a CPU reads it.
 
+    A record is a sequence of words, and its first word tells its kind:
+
+    - the index of an rKernel: consecutive rTasks of one rOperator. Then follow the first rTask, the
+      count of rTasks, and an index in ``arguments``.
+    - -1: a barrier. Then follow ``n``, and ``n`` pairs of a vEU and the number of its steps to wait
+      for.
+    - -2: the end of a vEU's records.
+
     Attributes:
-        records: int32, the records of all vEUs, concatenated. A run of rTasks is ``kernel, first,
-            count, arguments``, where ``arguments`` is an index into the array ``arguments``. A
-            barrier is ``-1, n`` and then ``n`` pairs ``vEU, steps``. The end of a vEU is ``-2``.
+        records: int32, the records of all vEUs, concatenated.
         starts: int32 [num_veus], index in ``records`` of each vEU's first word.
-        arguments: int32, the indices in ``slots`` of each operator's arguments, concatenated in
-            operator order.
+        arguments: int32, an index in ``slots`` for each rKernel argument of each rOperator,
+            concatenated in the order of rOperators.
         totals: int64 [num_veus], number of rTasks that each vEU executes in one run.
         slots: the memory to which each address of the pointer table refers.
     """
@@ -61,9 +67,9 @@ def encode_for_cpu(program: Program) -> CpuTable:
 
 
 def _argument_starts(program: Program) -> list[int]:
-    """Return, for each operator, the index of its first argument in ``CpuTable.arguments``.
+    """Return, for each rOperator, the index of its first argument in ``CpuTable.arguments``.
 
-    A last element, after those of the operators, is the length of that array.
+    One more element at the end is the length of ``CpuTable.arguments``.
     """
     return [0, *accumulate(len(operator.slots) for operator in program.operators)]
 

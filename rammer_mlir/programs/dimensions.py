@@ -1,7 +1,8 @@
 """Defines signatures with open (symbolic) dimensions, and binds the symbols to sizes.
 
 A symbol is the name that a model gives a dimension; all dimensions with the same name have the same
-size. An unnamed dimension gets a unique symbol, ``x[0]`` for the first dimension of ``x``.
+size. An unnamed dimension gets a unique symbol. For example, the first dimension of ``x`` gets
+``x[0]``.
 """
 
 from __future__ import annotations
@@ -110,12 +111,13 @@ def _substituted(shape: tuple[int | str, ...] | None, sizes: Sizes) -> tuple[int
 
 @dataclass(frozen=True)
 class Bound:
-    """Sizes of open dimensions, inferred from the shapes of arrays, and any contradictions.
+    """The result of ``bind``: sizes of open dimensions, and contradictions.
 
     Attributes:
         sizes: sizes by symbol, including generated symbols such as ``x[0]`` for the dimensions of
             unranked inputs.
-        problems: contradictions with the signature or between sizes, as clauses of a message.
+        problems: a clause for a message for each shape that contradicts the signature, and for each
+            symbol that has several sizes.
     """
 
     sizes: dict[str, int]
@@ -124,12 +126,12 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Place:
-    """A size given for a symbol, and its origin.
+    """A size of a symbol, and the tensor or argument that gives this size.
 
     Attributes:
         size: the size.
-        where: name of the tensor or of the argument that gives the size, for messages.
-        position: dimension of the tensor; None for a size given by an argument.
+        where: name of the tensor or argument, for messages.
+        position: index of the tensor's dimension; None for an argument.
     """
 
     size: int
@@ -144,7 +146,9 @@ class _Place:
 def bind(
     signature: OpenSignature, shapes: Shapes, dims: Sizes | None = None, given_as: str = "dims"
 ) -> Bound:
-    """Return the symbols' sizes, from static shapes of inputs and ``dims``, and contradictions.
+    """Infer the sizes of symbols from static shapes of inputs and from ``dims``.
+
+    The result also has the contradictions between these sizes and with the signature.
 
     Args:
         signature: inputs with symbols in their shapes.
@@ -216,7 +220,10 @@ class Wording:
     is_python: bool
 
     def ask(self, signature: OpenSignature) -> str:
-        """Return the arguments that fix all open dimensions, such as ``dims={'batch': N}``."""
+        """Return the arguments or options that give every open dimension a size.
+
+        For example, ``dims={'batch': N}`` in Python, ``--dim batch=N`` on the command line.
+        """
         symbols, unranked = signature.symbols, signature.unranked
         if not self.is_python:
             flags = [f"--dim {_quoted(symbol)}=N" for symbol in symbols]

@@ -47,8 +47,9 @@ class GpuImage:
             the first launch), ``table``, and, with a watchdog, ``watch`` (zeroed once).
         argument_bytes: size in bytes of each argument's buffer.
         constants: all weights.
-        program: the schedule. A single launch runs the whole program, with barriers between blocks;
-            of several launches, each runs one operator.
+        program: the schedule. If the program has a single launch, the launch runs all rOperators,
+            with barriers between blocks. If it has several launches, each launch runs one
+            rOperator.
         tables: int64 [launches, words], the schedule as the kernel reads it.
         proof: memory layout and accesses, from which a checker proves the schedule.
         shared_bytes: bytes of static shared memory per block.
@@ -56,7 +57,7 @@ class GpuImage:
         resources: the kernel's registers and memory, as the assembler reports them; None if only
             the driver determines them.
         summary: the schedule as text for users.
-        inouts: inputs, as ``inputN``, that the kernel updates in place.
+        inouts: names (``inputN``) of the inputs that the kernel updates in place.
         modules: external code that rKernels call; it is linked into the kernel.
     """
 

@@ -5,20 +5,20 @@ order. The positions of ``starts`` and ``totals`` depend only on the number of v
 kernel code works for programs of any length::
 
     starts   [num_veus]  position of the first record of each vEU
-    totals   [num_veus]  number of rTasks that each vEU executes per run of the program
-    records  run:      rKernel, first rTask, count, arguments, publish
+    totals   [num_veus]  number of rTasks that each vEU executes in a launch
+    records  run:      rKernel, first rTask, count of rTasks, arguments, publish
              barrier:  -1, n, (vEU, steps) * n
              end:      -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
-Positions are indices into the array; so is the field ``arguments`` of a run record. The kernel
-always fetches ``RUN_WORDS`` words per record, so the array is zero-padded if it would end within
-the last fetch.
+A position is an index into the array. The field ``arguments`` of a run record is the position of
+the rOperator's arguments. The kernel always fetches ``RUN_WORDS`` words per record, so the array is
+zero-padded if it would end within the last fetch.
 
 The field ``publish`` is the value that the vEU stores in its step counter after the run record, as
-a number of steps since the start of the launch; 0 means no store. A record publishes if a barrier
-waits for one of its rTasks. The last run record of each vEU also publishes by default: the next
-launch derives the number of completed program runs from that counter.
+a number of steps since the start of the launch; 0 means no store. A run record publishes if a
+barrier waits for one of its rTasks. By default, the last run record of each vEU publishes too,
+because the next launch derives the number of completed program runs from the step counter.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class PlacedRun:
 
     Attributes:
         position: index of the record's first word.
-        record: the run.
-        steps: number of rTasks that the vEU has completed in this launch after the run.
+        record: the run record.
+        steps: number of rTasks that the vEU has completed in this launch at the end of the run
+            record.
         publish: whether the vEU then sets its step counter to ``steps``.
     """
 
@@ -83,7 +84,7 @@ Placed = PlacedRun | PlacedBarrier
 
 @dataclass(frozen=True)
 class GpuTable:
-    """The schedule of a launch in the form that a persistent kernel reads.
+    """The schedule of a launch, as the integers that a persistent kernel reads.
 
     Attributes:
         words: int64, the whole table.
@@ -102,9 +103,10 @@ def encode_for_gpu(
     Args:
         program: the program of the launch.
         launch: the launch.
-        buffers: the kernel's buffers; arguments refer to them by their indices here.
-        counts_runs: whether each vEU's last run record also sets its step counter if no vEU waits
-            for it; the next launch needs that to know the number of completed program runs.
+        buffers: the kernel's buffers; the table identifies a buffer by its index in ``buffers``.
+        counts_runs: whether the last run record of each vEU sets the step counter even if no vEU
+            waits for this record. The next launch needs the counter to know the number of completed
+            program runs.
     """
     veus = place_records(launch, counts_runs=counts_runs)
     arguments = _Arguments(program, {buffer: number for number, buffer in enumerate(buffers)})
@@ -178,9 +180,9 @@ def _words(placed: Placed, arguments: _Arguments, base: int) -> Sequence[int]:
 
 
 class _Arguments:
-    """Collector of the operators' argument lists, for the end of the table.
+    """Collects the rOperators' argument lists, which are stored at the end of the table.
 
-    Operators with equal argument lists share one entry.
+    Equal argument lists are stored once.
     """
 
     def __init__(self, program: Program, numbers: dict[Buffer, int]) -> None:

@@ -1,8 +1,8 @@
 """Defines host programs: the host's steps between the compiled parts of a model.
 
 A model whose control flow, shapes or sizes depend on data is not a single program of static shapes.
-The host runs its parts, evaluates operators that determine shapes, selects branches and repeats
-loop bodies (RAMMER, section on dynamic graphs).
+The host runs the model's parts, evaluates operators that determine shapes, selects branches and
+repeats loop bodies (RAMMER, section on dynamic graphs).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a part of the model, that is, of a compiled piece with its own inputs and outputs.
+    """A call of a part of a model; a part is compiled separately, with its own inputs and outputs.
 
     Attributes:
         part: index of the part among the model's parts.
-        operands: names of the values for the part's inputs, in order; for a branch or loop body
-            only the values that it captures, which follow the inputs that the loop supplies.
+        operands: names of the values for the part's inputs, in order. A loop body also has inputs
+            that the loop supplies; they come first, and ``operands`` has only the captured values
+            after them.
         shapes: shapes of all inputs at the first call; None if the compiler does not know them.
     """
 
@@ -37,15 +38,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Compute:
-    """A step that runs a part and assigns its outputs to named values.
+    """A step that runs a part and assigns the part's outputs to named values.
 
     Attributes:
         call: the call of the part.
         results: names of the values.
-        padding: how data-dependent sizes are padded to reduce the number of compiled sizes; None
-            if each size is compiled separately.
-        obstacle: the reason why sizes cannot be padded, for messages; empty if sizes are padded or
-            static.
+        padding: how data-dependent sizes are padded, so that fewer sizes are compiled; None if each
+            size is compiled separately.
+        obstacle: the reason why data-dependent sizes cannot be padded, for messages; empty if they
+            are padded, or if all sizes are static.
     """
 
     call: Call
@@ -80,7 +81,7 @@ class Choose:
     Attributes:
         name: name of the node.
         condition: name of a value with a single element.
-        branches: the call for a true and the call for a false condition.
+        branches: two calls: the first for a true condition, the second for a false condition.
         results: names of the values; empty for unused results.
     """
 
@@ -92,12 +93,12 @@ class Choose:
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor that a Scan iterates over: each iteration reads its next slice along an axis.
+    """A tensor of which each iteration of a Scan reads the next slice along an axis.
 
     Attributes:
         value: name of the tensor.
         axis: the axis.
-        is_reversed: whether iterations start from the last slice.
+        is_reversed: whether the first iteration reads the last slice.
     """
 
     value: str
@@ -107,15 +108,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Stack:
-    """A result to which each loop iteration appends a slice along an axis.
+    """A result of a loop, to which each iteration appends a slice along an axis.
 
     Attributes:
         value: name of the result; empty if unused.
         axis: the axis.
         is_reversed: whether the slice of the last iteration comes first.
         dtype: dtype of the result.
-        element: shape of a slice, with 0 for unknown sizes; it gives the result its shape if the
-            loop has no iterations.
+        element: shape of a slice, with 0 for unknown sizes. It determines the shape of the result
+            if the loop has no iterations.
     """
 
     value: str
@@ -129,9 +130,9 @@ class Stack:
 class Repeat:
     """A step that repeats a body, with the semantics of ONNX's Loop and Scan.
 
-    The body's inputs are the iteration number and the condition (scalars, only in a Loop), the
-    states, a slice of each source, and the captured values. Its outputs are the condition (only in
-    a Loop), the states, and a slice for each stack.
+    The body's inputs are, in this order: the iteration number and the condition (scalars, only in a
+    Loop), the loop-carried states, a slice of each source, and the captured values. The body's
+    outputs are: the condition (only in a Loop), the states, and a slice for each stack.
 
     Attributes:
         name: name of the node.
@@ -139,7 +140,7 @@ class Repeat:
         count: name of the maximum number of iterations; empty if unlimited.
         condition: name of the initial condition; empty if always true.
         states: names of the initial values of the loop-carried states.
-        sources: tensors that a Scan iterates over.
+        sources: tensors of which each iteration of a Scan reads a slice.
         body: call of the repeated part.
         results: names of the final states; empty for unused states.
         stacks: results that collect a slice from each iteration.
@@ -185,12 +186,14 @@ def results_of(step: Step) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """The host's steps, in order; they communicate through named values.
+    """The steps that the host executes for a model, in order.
+
+    A step reads values that earlier steps have computed, by name.
 
     Attributes:
         inputs: names of the inputs.
         outputs: names of the outputs.
-        steps: each computes values that later steps read.
+        steps: the steps.
         constants: constant values by name.
     """
 

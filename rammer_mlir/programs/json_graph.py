@@ -74,8 +74,8 @@ class Graph:
 
     Attributes:
         name: name in messages.
-        inputs: inputs, weights included, in the order in which an engine gets the buffers.
-        outputs: outputs, whose buffers follow those of the inputs.
+        inputs: inputs, weights included, in the order in which an engine gets their buffers.
+        outputs: outputs; an engine gets their buffers after the buffers of the inputs.
         constants: small constants.
         nodes: operators in topological order.
     """

@@ -22,7 +22,8 @@ class ModuleOption:
     """An option of a code generator or an engine.
 
     Attributes:
-        name: name without the prefix ``OWNER.`` that the command line requires.
+        name: name of the option, such as ``threads``. On the command line, the owner's name and a
+            dot precede it, as in ``openvino.threads``.
         default: default value, whose type is the option's type.
         help: help text without a full stop.
         choices: the allowed texts; any text if empty.
@@ -39,7 +40,12 @@ class ModuleOption:
     most: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise an OptionError if the name or the type of the default value is invalid."""
+        """Check the name and the default value.
+
+        Raises:
+            OptionError: if the name is invalid, or the default value has an unsupported type or is
+                not an allowed value.
+        """
         name: object = vars(self)["name"]
         if not isinstance(name, str) or not PLAIN_NAME.fullmatch(name):
             raise OptionError(
@@ -69,9 +75,9 @@ class ModuleOption:
         return ", or ".join((kind, *self.words))
 
     def read(self, value: object) -> Value:
-        """Return a value converted to the option's type, or unchanged if its text is in ``words``.
+        """Convert a value to the option's type; return a text of ``words`` unchanged.
 
-        ``value`` is of the option's type or its text.
+        ``value`` has the option's type, or is a text that represents such a value.
 
         Raises:
             ValueError: if the option does not allow the value.
@@ -99,7 +105,10 @@ class ModuleOption:
 
 
 def text_of(value: object) -> str:
-    """Return an option's value as in artifacts and pass options, such as ``true`` or ``2``."""
+    """Return the text of an option's value, such as ``true`` or ``2``.
+
+    Artifacts and the options of passes contain such texts.
+    """
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -115,8 +124,9 @@ def complete(declared: Iterable[ModuleOption], given: Mapping[str, str]) -> dict
 def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
     """Return the values of the options of ``owner``, a code generator or engine, by option name.
 
-    ``given`` has the options of all owners, by names with prefixes. For the owner ``iree``,
-    ``{"iree.seconds": "60", "openvino.threads": "2"}`` gives ``{"seconds": "60"}``.
+    ``given`` has the options of all owners; an owner's name and a dot precede the option's name.
+    For the owner ``iree``, ``{"iree.seconds": "60", "openvino.threads": "2"}`` gives ``{"seconds":
+    "60"}``.
     """
     pairs = ((name.partition("."), value) for name, value in given.items())
     return {rest: value for (first, _, rest), value in pairs if first == owner}

@@ -1,4 +1,4 @@
-"""Represents external code that is part of a program as data."""
+"""Represents, as data, the external code that a program calls."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class Requirement:
     Attributes:
         package: name of the distribution for ``pip install``.
         version: the only suitable version; empty if any version is suitable.
-        library: suffix of the path of a file in the package whose functions the code calls; ``*``
-            matches any text; empty if the code calls none.
-        extra: the extra of this project that installs the package; empty if none does.
+        library: pattern for the end of a file's path in the package, where ``*`` matches any text.
+            The file is the library that the external code calls; empty if the code calls no library
+            of the package.
+        extra: the extra of this project that installs the package; empty if no extra does.
     """
 
     package: str
@@ -56,7 +57,7 @@ class CodeModule:
         engine: name of the engine; empty for linked code.
         content: the graph or binary for the engine; empty for linked code.
         needs: packages that the external code requires at run time.
-        kernels: numbers of the rKernels that this module implements.
+        kernels: indices of the rKernels that this module implements.
         operations: number of arithmetic operations of the module in one run of the program.
         options: values that users gave for the engine's options, as (name, text).
     """
@@ -73,12 +74,12 @@ class CodeModule:
 
 @dataclass(frozen=True)
 class ModuleEntry:
-    """A stateful function of a module; its state is created before the first run.
+    """A stateful function of a module; the function's state is created before the first run.
 
     Attributes:
         module: name of the module.
         symbol: name of the function in the module.
-        kernel: number of the rKernel that the function implements.
+        kernel: index of the rKernel that the function implements.
     """
 
     module: str

@@ -1,7 +1,7 @@
 """Defines the interface between generated code and the runtime.
 
-Code generators take symbols, offsets and strides from this module, and the runtime lays out memory
-by the same definitions, so the two sides always agree.
+Code generators take symbols, offsets and strides from this module. The runtime lays out memory by
+the same definitions, so generated code and runtime always agree.
 """
 
 from __future__ import annotations
@@ -56,10 +56,13 @@ It is absent if there are none.
 class ModuleWord(IntEnum):
     """Indices of the 64-bit words in a row of the table of stateful functions.
 
-    The program contains OPEN, RUN and CLOSE, the addresses of the linked functions that open,
-    execute and close the stateful function. If an engine executes it, RUN is the address of the
-    function ``RUN_CALLS``, and OPEN and CLOSE are 0. Before a run, the runtime sets FUNCTION, the
-    address that rKernels call, and STATE, the first argument of these calls.
+    The program contains OPEN, RUN and CLOSE. The runtime sets FUNCTION and STATE before a run.
+
+    - FUNCTION: the address that rKernels call.
+    - STATE: the first argument of these calls.
+    - OPEN, RUN, CLOSE: addresses of the linked functions that open, execute and close the stateful
+      function. If an engine executes the stateful function, RUN is the address of the function
+      ``RUN_CALLS``, and OPEN and CLOSE are 0.
     """
 
     FUNCTION = 0
@@ -95,11 +98,12 @@ Functions with fewer parameters ignore the rest (C calling convention).
 class ContextWord(IntEnum):
     """Indices of the 64-bit words in the context, which is an argument of a CPU's entry function.
 
-    POINTERS is the address of the pointer table, and STEPS the address of the step counters (a
-    cache line each). RUN is the number of the run, from 1. TRACES is the address of an array with
-    the address of each vEU's trace buffer; it is 0 without tracing. SPINS is the number of polls of
-    a step counter before a waiting vEU yields. RECORDS, ARGUMENTS, STARTS and TOTALS are the
-    addresses of the arrays of ``CpuTable``.
+    - POINTERS: address of the pointer table.
+    - STEPS: address of the vEUs' step counters, a cache line each.
+    - RUN: the run's number, counted from 1.
+    - TRACES: address of an array with the address of each vEU's trace buffer; 0 without tracing.
+    - SPINS: how often a waiting vEU polls a step counter before it yields.
+    - RECORDS, ARGUMENTS, STARTS, TOTALS: addresses of the arrays of ``CpuTable``.
     """
 
     POINTERS = 0
@@ -287,20 +291,26 @@ watchdog's buffer. The step counters and the watchdog's buffer are zeroed once.
 def argument_name(base: Base, index: int = 0) -> str:
     """Return the name of the kernel argument for a buffer.
 
-    The name is ``inputN`` or ``outputN`` with N = ``index``, the number of the input or output. For
-    other buffers it is ``base``: all constants are in one buffer, all intermediates in one arena.
+    For an input or output, the name is ``inputN`` or ``outputN``, where N is ``index``, the index
+    among the inputs or outputs. For constants and the arena, which are one buffer each, the name is
+    ``base``.
     """
     return f"{base}{index}" if base in ("input", "output") else base
 
 
 class WatchWord(IntEnum):
-    """Indices of the first words of the watchdog's buffer.
+    """Indices of the first 64-bit words of the watchdog's buffer.
 
-    CLAIMS counts the threads whose wait timed out. The first such thread writes the other words:
-    VEU, the waiting vEU; AWAITED, the vEU that it waits for; EXPECTED and SEEN, the expected and
-    the actual value of the awaited step counter, counted from the first run; POSITION, the position
-    of the barrier in the task table; and RUN, the number of the run, from 0. After ``WATCH_HEADER``
-    words, the buffer has a word for each vEU: 1 if the watchdog stopped it, else 0.
+    - CLAIMS: number of threads whose wait timed out. The first such thread writes the words below.
+    - VEU: the waiting vEU.
+    - AWAITED: the vEU that it waits for.
+    - EXPECTED, SEEN: expected and actual value of the awaited step counter, counted from the first
+      run.
+    - POSITION: position of the barrier in the task table.
+    - RUN: the run's number, counted from 0.
+
+    After ``WATCH_HEADER`` words, the buffer has a word for each vEU: 1 if the watchdog stopped the
+    vEU, else 0.
     """
 
     CLAIMS = 0

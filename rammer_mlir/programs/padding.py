@@ -1,7 +1,8 @@
 """Describes how to pad data-dependent sizes, so that a few compiled sizes serve all sizes.
 
-If the rows of a part's inputs do not influence each other, the part can compute more rows than the
-data has: its inputs are padded, and its outputs are sliced to the true sizes.
+A row is a slice along an axis of data-dependent size. If a part computes each row independently of
+other rows, it can compute more rows than the data has: its inputs are padded, and its outputs are
+sliced to the true sizes, that is, the sizes without padding.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class PaddedInput:
 
     Attributes:
         name: name of the input.
-        axes: (axis, group) pairs of the padded axes, possibly none. Groups are numbers; all axes of
-            a group must have the same size.
-        is_last: whether padding elements are the padded size - 1 (the index of a padding row)
-            instead of 0.
-        is_index: whether the elements are indices; padding is not used if one is negative.
+        axes: (axis, group) pairs of the padded axes, possibly none. The integer ``group``
+            identifies axes that must have the same size before padding.
+        is_last: whether the input is padded with the padded size - 1, which is the index of a
+            padding row, instead of 0.
+        is_index: whether the elements are indices; no input is padded if an index is negative.
     """
 
     name: str
@@ -46,8 +47,8 @@ class PaddedOutput:
     """An output, and its axes of data-dependent size.
 
     Attributes:
-        axes: (axis, group, factor) triples; the size of the axis is ``factor`` times the size of
-            the inputs' axes in the group.
+        axes: (axis, group, factor) triples. The size of ``axis`` is ``factor`` times the size of
+            the input axes in ``group``.
     """
 
     axes: tuple[tuple[int, int, int], ...]
@@ -55,9 +56,10 @@ class PaddedOutput:
 
 @dataclass(frozen=True)
 class Padding:
-    """How to pad the inputs of a part, and how to slice its outputs to their true sizes.
+    """How to pad the inputs of a part, and how to slice the part's outputs to their true sizes.
 
-    All padded axes are padded to the same size. Axes in a group have equal true sizes.
+    A true size is a size without padding. Axes in a group have equal true sizes. All padded axes
+    are padded to the same size.
 
     Attributes:
         inputs: the inputs to pad, and the index inputs that must have no negative elements.
@@ -72,10 +74,10 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the true size of each group of axes, by group number.
+        """Return the true size of each group of axes, by group; the true size is without padding.
 
-        ``feeds`` are arrays by input name. Return None if they must not be padded because an index
-        is negative or the axes of a group have different sizes.
+        ``feeds`` are arrays by input name. Return None if the inputs must not be padded, because an
+        index is negative, or axes of a group have different sizes.
         """
         found: dict[int, int] = {}
         for each in self.inputs:
@@ -90,7 +92,8 @@ class Padding:
     def needed(self, sizes: Mapping[int, int]) -> int:
         """Return the smallest size to which all axes can be padded.
 
-        It is the greatest of ``sizes`` (the true sizes by group number), plus 1 if ``has_spare``.
+        This is the greatest of ``sizes`` (the sizes without padding, by group), plus 1 if
+        ``has_spare``.
         """
         return max(sizes.values()) + self.has_spare
 
@@ -133,7 +136,10 @@ class Padding:
         return found.pop() if len(found) == 1 else None
 
     def shapes(self, shapes: Mapping[str, Sequence[Any]], size: int) -> dict[str, Shape]:
-        """Return ``shapes``, shapes by input name, with all padded axes of size ``size``."""
+        """Return a copy of ``shapes`` in which all padded axes have the size ``size``.
+
+        ``shapes`` are shapes by input name.
+        """
         found = {name: list(shape) for name, shape in shapes.items()}
         for each in self.inputs:
             for axis, _ in each.axes:
@@ -141,7 +147,10 @@ class Padding:
         return {name: tuple(shape) for name, shape in found.items()}
 
     def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
-        """Return ``feeds``, arrays by input name, with the padded axes extended to ``size``."""
+        """Return a copy of ``feeds`` in which the padded axes are extended to ``size``.
+
+        ``feeds`` are arrays by input name.
+        """
         found = dict(feeds)
         for each in self.inputs:
             if each.axes:
@@ -151,7 +160,7 @@ class Padding:
     def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
         """Return the outputs without the rows that were computed from padding.
 
-        ``outputs`` are in the part's order; ``sizes`` are the true sizes by group number.
+        ``outputs`` are in the part's order; ``sizes`` are the sizes without padding, by group.
         """
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):

@@ -1,9 +1,9 @@
 """Describes a program's memory layout and accesses, for a checker that proves its schedule.
 
-This is the compiler's statement of the bytes that each rTask reads and writes, as offsets from the
-pointers that its rKernel receives. From this statement, the records and the task table, a checker
-that shares no code with the compiler proves that the schedule computes the same as the rOperators
-executed sequentially (``docs/program.md``).
+The compiler states which bytes each rTask reads and writes, as offsets from the pointers that the
+rTask's rKernel receives. A checker that shares no code with the compiler reads this statement, the
+records and the task table. It proves that the schedule has the same results as executing the
+rOperators one after another (``docs/program.md``).
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class KernelAccesses:
     Attributes:
         num_rtasks: number of rTasks of each rOperator with this rKernel.
         reads: elements that the rTasks read.
-        writes: elements that the rTasks write; only one rTask writes each element.
+        writes: elements that the rTasks write; each element is written by only one rTask.
         updates: elements that rTasks read and write by atomic operations; several rTasks may update
-            the same element. rOperators that update the same value do so in program order.
+            the same element. rOperators that update the same tensor do so in program order.
         is_exclusive: whether an rTask of this rKernel must run alone on the device.
     """
 
@@ -98,5 +98,5 @@ class Proof:
 
     @property
     def exclusive(self) -> frozenset[int]:
-        """The numbers of the rKernels whose rTasks must run alone on the device."""
+        """The indices of the rKernels whose rTasks must run alone on the device."""
         return frozenset(n for n, kernel in enumerate(self.kernels) if kernel.is_exclusive)

@@ -1,8 +1,8 @@
 """Represents a program as typed records: the runs and barriers of each vEU in each launch.
 
 The compiler, artifacts, timelines and messages all use these records, which ``docs/program.md``
-specifies. Each target encodes them as a table of integers for its code (``cpu_table``,
-``gpu_table``); only that code and the checker read these integers.
+specifies. For each target, the records are encoded as a table of integers (``cpu_table``,
+``gpu_table``). Only the generated code and the checker read this table.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Base = Literal["input", "output", "constant", "arena"]
 class Slot:
     """The memory that an rKernel's argument points to: ``offset`` bytes into a buffer.
 
-    ``index`` is the number of the input or output in the signature; it is 0 for constants and the
-    arena, which are one buffer each.
+    For an input or output, ``index`` is its index in the signature. For constants and the arena,
+    which are one buffer each, ``index`` is 0.
     """
 
     base: Base
@@ -68,7 +68,8 @@ class RunRecord:
 class BarrierRecord:
     """A wait for other vEUs.
 
-    ``waits`` has pairs (vEU, steps): the vEU must have completed ``steps`` rTasks of this launch.
+    ``waits`` has pairs (vEU, steps): the wait ends when each vEU named there has completed
+    ``steps`` rTasks of this launch.
     """
 
     waits: tuple[tuple[int, int], ...]
@@ -107,7 +108,7 @@ class Launch:
 
     @cached_property
     def awaited(self) -> tuple[frozenset[int], ...]:
-        """Return, for each vEU, the values of its step counter for which barriers wait."""
+        """Return, for each vEU, the values that other vEUs wait for in the vEU's step counter."""
         found: list[set[int]] = [set() for _ in self.veus]
         for record in self.records():
             if isinstance(record, BarrierRecord):
@@ -128,8 +129,8 @@ class Program:
     Attributes:
         kernels: the rKernels; operators refer to them by index.
         operators: the rOperators in a valid sequential order.
-        launches: a launch for each rOperator of a GPU program without a persistent kernel; else a
-            single launch.
+        launches: a single launch, or, for a GPU program without a persistent kernel, a launch for
+            each rOperator.
     """
 
     kernels: tuple[KernelSymbol, ...]

@@ -1,8 +1,8 @@
-"""Checks that all blocks of a persistent kernel are on the device at once.
+"""Checks that all blocks of a persistent kernel can be resident on the device at the same time.
 
 Blocks wait for each other, so a block that queues for a multiprocessor would cause a deadlock. A
-launch checks the actual device; compilation checks the most common board with the target's chip,
-and reports how many vEUs would fit.
+launch checks the actual device. Compilation checks the most common device with the target's chip,
+and reports how many vEUs this device can have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Multiprocessors:
 class KernelResources:
     """Resources that a kernel uses, as the assembler reports them.
 
-    Registers are per thread, shared memory is per block; stack and spills are bytes per thread.
+    Registers are counted per thread. Shared memory is in bytes per block; stack and spills are in
+    bytes per thread.
     """
 
     registers: int
@@ -58,7 +59,7 @@ class BlockNeeds:
 
 
 def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
-    """Return the number of blocks that are resident on the whole device at once."""
+    """Return the number of blocks that can be resident on the whole device at the same time."""
     unit = device.register_unit
     per_warp = -(-block.registers * device.warp // unit) * unit
     warps = -(-block.threads // device.warp)
@@ -71,7 +72,7 @@ def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
 
 
 def check_residency(name: str, num_veus: int, device: Multiprocessors, block: BlockNeeds) -> None:
-    """Check that all blocks of a program can be resident on a device at once.
+    """Check that all blocks of a program can be resident on a device at the same time.
 
     Args:
         name: the program's target, for the message.
@@ -80,7 +81,8 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
         block: resources of a block.
 
     Raises:
-        TargetError: if they cannot; the message has the greatest possible number of vEUs.
+        TargetError: if not all blocks can be resident; the message has the greatest possible number
+            of vEUs.
     """
     require_resident(name, num_veus, resident_blocks(device, block), block)
 
@@ -91,7 +93,7 @@ def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> 
     ``name`` is the program's target and ``block`` the resources of a block, for the message.
 
     Raises:
-        TargetError: if it has more; the message has the required and the possible number.
+        TargetError: if the program has more vEUs; the message has both numbers.
     """
     if num_veus > most:
         advice = "compile for fewer vEUs (--veus)" if most else "compile for another chip"

@@ -1,7 +1,7 @@
-"""Compiles PyTorch modules by ``compile``, and functions by ``torch.compile``'s backend ``rammer``.
+"""Compiles PyTorch modules by ``compile``, and provides the ``torch.compile`` backend ``rammer``.
 
-``compile`` returns a callable on tensors. torch finds the backend by its entry point if this
-package is installed.
+``compile`` returns a callable on tensors. If this package is installed, torch finds the backend by
+the entry point that the package declares.
 """
 
 from __future__ import annotations

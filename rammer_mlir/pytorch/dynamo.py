@@ -1,8 +1,9 @@
 """Implements the ``rammer`` backend of ``torch.compile``.
 
-torch finds it by its entry point, ``torch_dynamo_backends``. torch divides a function into graphs;
-each is compiled at its first run, once for each combination of input shapes, with parameters and
-buffers as constants. A graph that cannot be compiled is run by torch, after one warning.
+torch finds the backend by the entry point ``torch_dynamo_backends``. torch divides a function into
+graphs. The backend compiles a graph at its first run with each combination of input shapes;
+parameters and buffers become constants. If a graph cannot be compiled, the backend warns once, and
+torch runs the graph.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ _Signature = tuple[object, ...]
 
 
 def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
-    """Return a callable that runs a graph, compiled at its first call for each input shape.
+    """Return a callable that runs a graph, and compiles it at the first call with each input shape.
 
     Args:
         graph: a ``torch.fx.GraphModule``.
-        example_inputs: its inputs, some of which are parameters and buffers.
-        given: ``options=`` of ``torch.compile``: options of ``rammer_mlir.compile``,
-            ``specializations`` (greatest number of shapes in memory) and ``strict`` (raise an error
-            for a graph that cannot be compiled, instead of running it by torch).
+        example_inputs: the graph's inputs, including parameters and buffers.
+        given: the value of ``options=`` of ``torch.compile``: options of ``rammer_mlir.compile``,
+            and two more options. ``specializations`` is the greatest number of combinations of
+            shapes in memory. ``strict=True`` raises an error for a graph that cannot be compiled,
+            instead of running the graph by torch.
 
     Raises:
         OptionError: if an option is unknown.
@@ -48,7 +50,11 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Raise OptionError for unknown or invalid options among ``options`` of ``torch.compile``."""
+    """Check ``options``, the options that a user gave to ``torch.compile``.
+
+    Raises:
+        OptionError: if an option is unknown or invalid.
+    """
     from rammer_mlir.compiler.options import check_options
 
     outer = ("target", "executor", "emulate", "check", "device", "cache")
@@ -57,7 +63,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 class _CompiledGraph:
-    """Runs a graph as compiled code, or by torch if that is impossible."""
+    """Runs a graph as compiled code, or by torch if the graph cannot be compiled."""
 
     def __init__(self, graph: Any, options: dict[str, Any], kept: int, *, strict: bool) -> None:
         self._graph, self._options, self._kept, self._strict = graph, options, kept, strict
@@ -67,9 +73,10 @@ class _CompiledGraph:
         self._told: set[str] = set()
 
     def __call__(self, *args: Any) -> Any:
-        """Run on the graph's inputs, by torch if it cannot be compiled; return the graph's results.
+        """Run the graph on ``args``, the graph's inputs; return the graph's results.
 
-        With the option ``strict``, raise a RammerError instead of running by torch.
+        torch runs the graph if it cannot be compiled, or if gradients are needed. With the option
+        ``strict``, these cases raise a RammerError instead.
         """
         torch = pytorch()
         if torch.is_grad_enabled() and self._needs_gradients(args):
@@ -83,7 +90,7 @@ class _CompiledGraph:
     def _specialization(self, args: Sequence[Any]) -> _Specialization | None:
         """Return the specialization for inputs ``args``, compiled if necessary.
 
-        Return None if it cannot be compiled, so that torch must run the graph; with the option
+        If the graph cannot be compiled, return None, so that torch runs the graph. With the option
         ``strict``, raise the compiler's error instead.
         """
         if self._inputs is None:
@@ -122,7 +129,11 @@ class _CompiledGraph:
 
 
 def _signature_of(value: Any) -> object:
-    """Return the specialization key of an input: shape, dtype and device, or a number's value."""
+    """Return an input's share of the specialization key.
+
+    The share of a tensor is its shape, dtype and device; the share of another value is its type and
+    the value.
+    """
     if isinstance(value, pytorch().Tensor):
         return (tuple(value.shape), value.dtype, value.device.type)
     return (type(value).__name__, value)
@@ -137,7 +148,7 @@ def _is_weight(value: object) -> bool:
 
 
 class _Specialization:
-    """A graph compiled for a combination of input shapes, with its weights as constants."""
+    """A graph compiled for a combination of input shapes, with the graph's weights as constants."""
 
     def __init__(self, model: TorchModel, weights: Sequence[tuple[int, Any]], tensors: list[int]):
         self._model, self._tensors = model, tensors
@@ -157,8 +168,8 @@ class _Specialization:
     def is_current(self, args: Sequence[Any]) -> bool:
         """Whether the weights still have the values with which the graph was compiled.
 
-        That is so if each weight has the same memory as at compilation and has not been written
-        since. ``args`` are the graph's inputs in the current call, including the weights.
+        Each weight must be at the same memory address as at compilation, and must not have been
+        written since. ``args`` are the graph's inputs in the current call, including the weights.
         """
         return self._addresses == [
             args[at].data_ptr() for at in self._positions
@@ -181,17 +192,21 @@ def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _S
 
 
 class _Frozen:
-    """Makes ``module``, a torch module that runs a graph with some arguments as constants.
+    """Wraps a graph as a torch module, with some of the graph's arguments as constants.
 
-    ``args`` are the values of all arguments of the graph. Those at the positions ``inputs`` stay
-    inputs of the module, the others become constants.
+    The attribute ``module`` is the torch module.
+
+    Args:
+        graph: the graph.
+        args: the values of all arguments of the graph.
+        inputs: indices of the arguments that remain inputs; the other arguments become constants.
     """
 
     def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
         torch = pytorch()
 
         class Module(torch.nn.Module):
-            """A module that runs the graph; its buffers and numbers are the constant arguments."""
+            """A module that runs the graph; it stores the constant arguments."""
 
             def __init__(self) -> None:
                 super().__init__()
@@ -206,7 +221,7 @@ class _Frozen:
                         self.numbers[at] = value
 
             def forward(self, *tensors: Any) -> Any:
-                """Run the graph on its arguments that are not constant; return its results."""
+                """Run the graph on ``tensors``, the arguments that are not constant."""
                 given = dict(zip(inputs, tensors, strict=True))
                 return self.graph_of_torch(
                     *[

@@ -25,15 +25,15 @@ def compile(
 
     Args:
         model: a ``torch.nn.Module`` in evaluation mode, or a ``torch.export.ExportedProgram``; not
-            modified. Its weights are read now, and for a model with open dimensions again at each
-            compilation of a specialization.
+            modified. This call reads the model's weights. If the model has open dimensions, each
+            later compilation of a specialization reads them again.
         inputs: example inputs of a module: a tuple of positional arguments, or a dict of named
             arguments.
         dynamic_shapes: open dimensions, as in ``torch.export.export``.
         options: options of ``rammer_mlir.compile``.
 
     Raises:
-        RammerError: as ``rammer_mlir.compile`` does.
+        RammerError: for the same reasons as ``rammer_mlir.compile``.
     """
     program = convert(model, inputs, dynamic_shapes)
     made = rammer_mlir.compile(cast("Any", program.source), **options)
@@ -49,7 +49,10 @@ class TorchModel:
     """
 
     def __init__(self, model: RunnableModel, interface: Interface) -> None:
-        """Wrap a compiled model on named arrays; ``interface`` maps a call's tensors to names."""
+        """Wrap ``model``, which takes and returns arrays by name, as a callable on tensors.
+
+        ``interface`` has the names of the tensors in the structure of arguments and results.
+        """
         self._model, self._interface = model, interface
         self._names: tuple[str, ...] = tuple(next(iter(self._keywords(interface.in_spec)), ()))
         self._is_flat = takes_only_tensors(interface)
@@ -71,8 +74,8 @@ class TorchModel:
 
         Raises:
             InputError: if the arguments do not match the example inputs' structure.
-            RammerError: if the tensors' shapes or dtypes do not match, or the model cannot be
-                compiled for them.
+            RammerError: if the tensors' shapes or dtypes do not match the model's inputs, or the
+                model cannot be compiled for these shapes.
         """
         return self.restored(self._model.run(self.feeds(args, kwargs)))
 
@@ -83,7 +86,7 @@ class TorchModel:
             The flattened results.
 
         Raises:
-            RammerError: as a call does.
+            RammerError: for the same reasons as ``__call__``.
         """
         return self._leaves_of(self._model.run(self._feeds(leaves)))
 
@@ -93,8 +96,9 @@ class TorchModel:
         ``args`` are the positional and ``kwargs`` the keyword arguments.
 
         Raises:
-            InputError: if their structure, or a constant, differs from the example inputs.
-            ShapeError: if a size is outside of the range that the program is valid for.
+            InputError: if the structure of the arguments, or a constant argument, differs from the
+                example inputs.
+            ShapeError: if a size is outside of the range for which the exported program is valid.
         """
         tensor = pytorch().Tensor
         if self._is_flat and not kwargs and len(args) == len(self._interface.inputs):
@@ -143,11 +147,15 @@ class TorchModel:
         return pytorch().view_as_complex(found) if is_pairs else found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model; ``rammer_mlir.load`` returns the model on named arrays."""
+        """Save the model as an artifact.
+
+        ``rammer_mlir.load`` returns a model that takes and returns arrays by name instead of
+        tensors.
+        """
         self._model.save(path)
 
     def close(self) -> None:
-        """End the threads; the model cannot run afterwards."""
+        """End the model's threads; the model cannot run afterwards."""
         self._model.close()
 
     def __enter__(self) -> Self:
@@ -177,17 +185,17 @@ class TorchModel:
 
     @staticmethod
     def _keywords(spec: Any) -> list[list[str]]:
-        """Return the names of a call's keyword arguments, in a list of at most one list.
+        """Return a list that contains the list of a call's keyword argument names.
 
         ``spec`` is torch's structure (TreeSpec) of positional and keyword arguments: ``f(x,
-        scale=s)`` gives ``[["scale"]]``. The result is empty if ``spec`` is another structure.
+        scale=s)`` gives ``[["scale"]]``. If ``spec`` is another structure, the result is empty.
         """
         children = spec.children() if callable(getattr(spec, "children", None)) else []
         return [list(children[1].context)] if len(children) == 2 else []
 
 
 def _shown(spec: Any) -> str:
-    """Return a structure as text, such as ``((*,), {'mask': *})``."""
+    """Return torch's structure (TreeSpec) as text, such as ``((*,), {'mask': *})``."""
     pytree = pytorch().utils._pytree
     marks = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
     return str(marks).replace("'*'", "*")

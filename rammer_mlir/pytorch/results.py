@@ -13,11 +13,11 @@ from rammer_mlir.programs.signature import Signature
 def check_results(found: Signature | OpenSignature, expected: Mapping[str, ResultType]) -> None:
     """Check the shapes and dtypes of a compiled model's outputs.
 
-    ``torch.onnx`` converts some operators wrongly. ``expected`` has the types of the exported
-    program's results, by name; open dimensions are not compared.
+    The check is necessary because ``torch.onnx`` converts some operators wrongly. ``expected`` has
+    the types of the exported program's results, by name; open dimensions are not compared.
 
     Raises:
-        UnsupportedError: naming the first output of another shape or dtype.
+        UnsupportedError: names the first output whose shape or dtype is not the expected one.
     """
     for output in found.outputs:
         wanted = expected.get(output.name)

@@ -1,7 +1,7 @@
 """Flattens and rebuilds nested arguments and results faster than torch's general functions.
 
-torch's functions handle any registered type; on positional tensors, tuples and lists that takes
-longer than a run of a small model.
+torch's functions handle any registered type. Even for positional tensors, tuples and lists, a call
+of these functions takes longer than a run of a small model.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def takes_only_tensors(interface: Interface) -> bool:
 
 
 def restorer(spec: Any) -> Callable[[Iterator[Any]], Any]:
-    """Return a function that builds the structure ``spec``, a TreeSpec of torch.
+    """Return a function that builds the structure ``spec``, a TreeSpec of torch, from its leaves.
 
-    Its argument is an iterator over at least as many leaves as the structure has, in order.
+    The returned function takes an iterator over the leaves, in order. The iterator may have more
+    leaves than the structure.
     """
     if spec.is_leaf():
         return next

@@ -1,4 +1,4 @@
-"""Converts between torch tensors and NumPy arrays that share memory."""
+"""Converts torch tensors to NumPy arrays and back, with shared memory where that is possible."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NARROW = {
 
 
 def array_of(name: str, value: object) -> Any:
-    """Return a tensor as an array; they share memory if the tensor is row-major in CPU memory.
+    """Return a tensor as an array, which shares memory with a row-major tensor on the CPU.
 
-    ``value`` may also be a number or an array, which is converted. ``name`` is the input's name in
-    messages.
+    Other tensors are copied. ``value`` may also be a number or an array, which is converted.
+    ``name`` is the input's name in messages.
 
     Raises:
-        InputError: if the tensor is on another device, or has no dense form.
+        InputError: if the tensor is on another device, or is not dense.
     """
     torch = pytorch()
     if not isinstance(value, torch.Tensor):
@@ -67,7 +67,7 @@ def real_pairs(value: object) -> object:
 
 
 def _numpy_of(tensor: Any) -> Any:
-    """Return the NumPy array that torch makes of a tensor without a copy; None if torch refuses.
+    """Return a NumPy array that shares the tensor's memory; None if torch refuses the conversion.
 
     Torch refuses tensors that need a gradient, are on another device or sparse, have a lazy
     conjugation or negation, or have an element type that NumPy lacks.
@@ -79,7 +79,7 @@ def _numpy_of(tensor: Any) -> Any:
 
 
 def tensor_of(array: NDArray[np.generic]) -> Any:
-    """Return an array as a tensor on the same memory."""
+    """Return a tensor that shares the memory of ``array``."""
     torch = pytorch()
     found = np.asarray(array)
     # Asking for a type's name takes longer than the conversion; only types of packages need it.

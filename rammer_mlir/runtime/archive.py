@@ -98,8 +98,8 @@ def map_member(
 def _first_byte(file: IO[bytes], entry: zipfile.ZipInfo) -> int:
     """Return the byte offset of a member's data in the file.
 
-    It is computed from the member's local header, since the archive's central directory does not
-    have the length of that header's extra fields.
+    The offset follows from the member's local header. The archive's central directory does not have
+    the length of the local header's extra fields.
     """
     file.seek(entry.header_offset + _LENGTHS)
     name_length, extra_length = struct.unpack("<HH", file.read(4))

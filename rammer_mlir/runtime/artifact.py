@@ -2,8 +2,8 @@
 
 The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
 CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.
-Each is aligned to 64 bytes, so that large constants can be memory-mapped. The manifest's seal
-covers all members.
+Each member is aligned to 64 bytes, so that large constants can be memory-mapped. The manifest has a
+seal: a hash that covers all members.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class _CodeKind:
-    """How artifacts with one kind of code are checked and read.
+    """How an artifact is checked and read; there is an instance for CPU code and one for GPU code.
 
     Attributes:
         check: called with the path and the manifest; raises ``ArtifactError`` if this machine
@@ -92,7 +92,9 @@ class Artifact:
 
 
 def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -> None:
-    """Write a compiled program; ``sign`` computes the signature, None for no signature.
+    """Write a compiled program as an artifact.
+
+    ``sign`` computes the signature of the file; None for an unsigned file.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -102,10 +104,11 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
 
 
 def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
-    """Return the file of an artifact in two parts: the file without weights, and the weights.
+    """Return the content of an artifact's file without the weights, and the weights.
 
-    A caller can thus store the weights elsewhere, without a copy; ``read_split`` joins both parts.
-    The weights are returned as a sequence of pieces, whose concatenation is ``constants.bin``.
+    A caller can thus store the weights elsewhere, without a copy; ``read_split`` joins both again.
+    The weights are returned as a sequence of byte strings; their concatenation is
+    ``constants.bin``.
     """
     manifest, members = _whole(artifact)
     weights = members.pop(CONSTANTS)
@@ -115,11 +118,15 @@ def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
 
 
 def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
-    """Return an artifact from the two parts into which ``split_artifact`` has split its file.
+    """Return the artifact that ``split_artifact`` has split.
 
-    ``content`` is the file without weights, and ``weights`` are all weights, concatenated. ``path``
-    is only used in messages. A caller that stores the parts verifies them as a whole; here, each
-    member's checksum and the seal are verified, but not bytes between the members.
+    Each member's checksum and the seal are verified. Bytes between the members are not verified
+    here; a caller that stores the two byte strings has to verify them as a whole.
+
+    Args:
+        path: name of the artifact in messages.
+        content: content of the file without the weights.
+        weights: all weights, concatenated.
 
     Raises:
         ArtifactError: if the content is corrupt, or compiled for another machine.
@@ -129,9 +136,9 @@ def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
 
 
 def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest of an artifact's file, and its other members, keyed by name.
+    """Return the manifest of an artifact, without the seal, and the other members by name.
 
-    The manifest has no seal yet; the members include the weights.
+    The members include the weights.
     """
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
@@ -147,12 +154,15 @@ def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
 def entry_of(
     artifact: Artifact, folder: str, weights: Weights
 ) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return the manifest entry and the members (by name) of one program in a file of several.
+    """Describe one program of a file with several programs: its manifest entry and its members.
 
     Args:
         artifact: the program.
-        folder: prefix of the names of its members.
-        weights: the weights of all programs; the weights of this program are added to it.
+        folder: prefix of the names of the program's members.
+        weights: collects the weights of all programs of the file; this program's weights are added.
+
+    Returns:
+        The JSON object for the manifest, and the members by name, without the weights.
     """
     manifest, own = _described(artifact)
     members = {f"{folder}{name}": pieces for name, pieces in own.items()}
@@ -164,7 +174,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return a program's manifest entries, and its members by name, without the weights."""
+    """Return a program's keys of the manifest, and its members by name, without the weights."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
@@ -196,7 +206,7 @@ def write_members(
 
 
 def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
-    """Return the manifest, with the seal of all members added, followed by ``members``."""
+    """Return all members by name: the manifest with the seal of all members, and ``members``."""
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
@@ -223,7 +233,7 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
         mapped: memory-map large constants instead of reading them.
 
     Raises:
-        ArtifactError: if the file is missing, not an artifact, corrupt, changed, of another
+        ArtifactError: if the file is missing, not an artifact, corrupt, changed, of another format
             version, or compiled for another machine.
     """
     with open_archive(path, mapped=mapped) as archive:
@@ -234,7 +244,8 @@ def read_program(archive: Archive) -> Artifact:
     """Return the program, with its fallback if any, in an archive of a single program.
 
     Raises:
-        ArtifactError: if the file is of another version, changed, or compiled for another machine.
+        ArtifactError: if the file was changed, was compiled for another machine, or has another
+            format version.
     """
     has_fallback = archive.manifest["version"] == FALLBACK_VERSION
     archive.require_version(FALLBACK_VERSION if has_fallback else VERSION)
@@ -249,7 +260,10 @@ def read_program(archive: Archive) -> Artifact:
 def open_archive(
     path: Path, *, mapped: bool = True, verify: Verifier | None = None
 ) -> Generator[Archive]:
-    """Open an artifact of any version; errors during reading report a damaged file.
+    """Open an artifact of any format version.
+
+    Errors of reading in the ``with`` block become an ArtifactError, which says that the file is
+    damaged.
 
     Args:
         path: the file.
@@ -272,7 +286,7 @@ def open_archive(
 
 
 def _opened(path: Path, *, whole: bool) -> IO[bytes]:
-    """Open a file for reading; ``whole`` reads it into memory first.
+    """Open a file for reading; if ``whole``, read the file into memory first.
 
     Content in memory cannot change after its signature is checked.
     """
@@ -281,7 +295,10 @@ def _opened(path: Path, *, whole: bool) -> IO[bytes]:
 
 @contextmanager
 def _problems_named(path: Path) -> Generator[None]:
-    """Convert errors of reading a file in the ``with`` block to an ArtifactError with its path."""
+    """Return a context that converts errors of reading a file to an ArtifactError.
+
+    The message of the ArtifactError has the file's path.
+    """
     try:
         yield
     except OSError as error:
@@ -315,8 +332,8 @@ class Archive:
     Attributes:
         path: the path, for messages.
         file: the open archive.
-        manifest: the content of its manifest.
-        constants: returns the weights of all its programs as bytes (uint8).
+        manifest: the content of the archive's manifest.
+        constants: returns the weights of all programs in the archive, as bytes (uint8).
     """
 
     path: Path
@@ -333,7 +350,7 @@ class Archive:
             )
 
     def check_machine(self, manifest: Mapping[str, Any]) -> None:
-        """Raise ArtifactError if this machine cannot run the program of a manifest."""
+        """Raise ArtifactError if this machine cannot run the program that a manifest describes."""
         _CODE_KINDS[manifest["code"]].check(self.path, manifest)
 
     def check_seal(self) -> None:
@@ -352,7 +369,8 @@ class Archive:
         Args:
             manifest: the program's manifest entries.
             constants: the program's weights.
-            folder: prefix of its members' names; empty in a file of a single program.
+            folder: prefix of the names of the program's members; empty in a file of a single
+                program.
         """
 
         def read(name: str) -> bytes:

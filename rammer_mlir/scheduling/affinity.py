@@ -1,11 +1,11 @@
 """Places rTasks by cache affinity: on the vEU whose cache holds the constants that they read.
 
-The algorithm is greedy: the rTask that can start earliest is placed next (the ETF heuristic of
-Hwang et al., 1989), and loading constants that a vEU's cache lacks counts as a delay. As long as
-rTasks are ready that read the same constants as the vEU's last rTask, they start earliest and are
-chosen; the vEU changes to other constants only when none is left. In an unrolled recurrent network,
-one vEU thus processes all time steps of a layer while others process the previous or the next
-layer; or several vEUs share the steps of a layer, and fill the gaps between them with rTasks of the
+The algorithm is greedy: it places the rTask that can start earliest next (the ETF heuristic of
+Hwang et al., 1989), and counts the loading of constants that a vEU's cache lacks as a delay. Ready
+rTasks that read the same constants as the vEU's last rTask have no such delay, so they are chosen
+first; the vEU changes to other constants only when no such rTask is ready. In an unrolled recurrent
+network, one vEU thus processes all time steps of a layer while other vEUs process the previous or
+the next layer; or several vEUs share the time steps of a layer, and fill gaps with rTasks of the
 next layer.
 """
 
@@ -38,12 +38,17 @@ All rTasks that it depends on are placed.
 def plans_by_affinity(
     graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
 ) -> Iterator[Plan]:
-    """Yield a plan of a single rProgram for each of four choices of rKernels.
+    """Yield plans of a single rProgram, one for each of four choices of rKernels.
 
-    The choices are the given rKernels (an index per operator), the fastest, those whose constants
-    stay in a vEU's cache, and short rKernels, whose rTasks fill the gaps in which a vEU would
-    otherwise wait. Equal choices are tried once. ``shared`` has the time of each rTask with its
-    constants in the vEU's cache, and without.
+    The choices are:
+
+    - ``kernels``, the index of an rKernel for each operator;
+    - for each operator, the fastest rKernel;
+    - for each operator, the rKernel that is fastest if its constants stay in a vEU's cache;
+    - for each operator, a short rKernel, whose rTasks fill gaps in which a vEU would wait.
+
+    A choice that equals an earlier one is skipped. ``shared`` has the time of each rTask with
+    the constants that it reads in the vEU's cache, and without.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
@@ -56,10 +61,10 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the index of an operator's rKernel with the longest rTask that still counts as short.
+    """Return the index of the operator's slowest rKernel whose rTasks are short.
 
-    An rTask is short if it takes at most ``_GAP`` times the time of a barrier. If none is short,
-    return the index of the rKernel with the shortest rTask.
+    An rTask is short if it takes at most ``_GAP`` times the time of a barrier. If no rKernel has
+    short rTasks, return the index of the rKernel with the shortest rTasks.
     """
     seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
     short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
@@ -69,12 +74,12 @@ def _short(operator: ROperator, device: Device) -> int:
 def place_by_affinity(
     table: TaskTable, device: Device, shared: SharedConstants, turn: float = 0.0
 ) -> Placement:
-    """Return the placement of all rTasks by earliest start.
+    """Return the placement of all rTasks: for each vEU, its rTasks in order.
 
-    The rTask that can start earliest is placed next, on the vEU where it does. A vEU idles up to
-    ``turn`` seconds for rTasks that read the constants in its cache, before it runs rTasks that
-    read other constants. ``shared`` has the time of each rTask with its constants in the vEU's
-    cache, and without.
+    The rTask that can start earliest is always placed next, on the vEU that allows this start. A
+    vEU idles up to ``turn`` seconds for rTasks that read the constants in its cache, before it
+    executes rTasks that read other constants. ``shared`` has the time of each rTask with the
+    constants that it reads in the vEU's cache, and without.
     """
     return _Placing(table, device, shared, turn).placement()
 
@@ -135,8 +140,8 @@ class _Placing:
     def _offer(self, task: int) -> None:
         """Mark an rTask as ready: its sources, the rTasks that it depends on, are all placed.
 
-        The rTask is added to a heap, which has the ready rTasks of equal cost in the order of the
-        times at which their last sources end.
+        Ready rTasks of equal cost are in one heap, ordered by the time at which the last source
+        ends.
         """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))

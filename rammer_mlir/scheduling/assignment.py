@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.graph import Int64Array
 def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
     """Return the vEU of each rTask, distributed evenly: each vEU gets rTasks with consecutive ids.
 
-    The numbers of rTasks of two vEUs differ by at most one.
+    The rTask counts of two vEUs differ by at most one.
     """
     return np.arange(num_rtasks, dtype=np.int64) * num_veus // max(num_rtasks, num_veus)
 
@@ -22,17 +22,18 @@ def spread_evenly(num_rtasks: int, num_veus: int) -> Int64Array:
 def earliest(
     needs: Needs, available: FloatArray, seconds: float, barrier_seconds: float
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator, chosen for the earliest execution of all rTasks.
+    """Return the vEU of each rTask of an operator, so that the last of these rTasks ends early.
 
-    The next rTask always goes to the vEU that is free first. Then each vEU gets rTasks with
-    consecutive ids, so that readers of neighbouring rTasks in the next operator tend to run on the
-    same vEU and need no barrier.
+    The rTask count of each vEU is found by list scheduling: each further rTask goes to the vEU that
+    is free first. Then the vEUs get rTasks with consecutive ids according to these counts. Readers
+    of neighbouring rTasks in the next operator thus tend to run on the same vEU, and need no
+    barrier.
 
     Args:
         needs: the rTasks that each rTask waits for.
         available: the time at which each vEU is free, in seconds from the launch.
-        seconds: the time of a single rTask of the operator; all take the same time.
-        barrier_seconds: the time of a barrier.
+        seconds: the seconds of one rTask of the operator; all its rTasks take the same time.
+        barrier_seconds: the seconds of a barrier.
     """
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:
@@ -55,20 +56,21 @@ def earliest_by_rtask(
     seconds: float,
     barrier_seconds: float,
 ) -> Int64Array:
-    """Return the vEU of each rTask of an operator, chosen for the earliest start of each rTask.
+    """Return the vEU of each rTask of an operator, so that each rTask starts as early as possible.
 
-    In ascending order of ids, an rTask goes to the vEU where it starts first; of equally good vEUs,
-    to the one that was free last. A vEU waits for a barrier if the rTask needs an rTask of another
-    vEU that it does not know to be complete. Neighbouring rTasks may be placed on different vEUs,
-    so this suits devices whose vEUs have no caches between rTasks; ``earliest`` is for the others.
+    The rTasks are assigned in ascending order of ids. If several vEUs allow the same start of an
+    rTask, the vEU with the least idle time before this start is chosen. A barrier delays the start
+    if the rTask needs an rTask of another vEU that its own vEU does not know to be complete.
+    Neighbouring rTasks may be placed on different vEUs, so this function suits devices whose vEUs
+    have no caches between rTasks; ``earliest`` suits devices with such caches.
 
     Args:
         needs: the rTasks that each rTask waits for.
         available: the time at which each vEU is free, in seconds from the launch.
-        known: [num_veus, num_veus]: for each vEU, the number of rTasks of every vEU that it knows
-            to be complete.
-        seconds: the time of a single rTask of the operator; all take the same time.
-        barrier_seconds: the time of a barrier.
+        known: [num_veus, num_veus]: ``known[v, w]`` is the number of rTasks of vEU w that vEU v
+            knows to be complete.
+        seconds: the seconds of one rTask of the operator; all its rTasks take the same time.
+        barrier_seconds: the seconds of a barrier.
     """
     free, known = available.copy(), known.copy()
     veus = np.zeros(len(needs.steps), dtype=np.int64)
@@ -83,7 +85,7 @@ def earliest_by_rtask(
 
 
 def _cuts(rows: Int64Array) -> list[int]:
-    """Return the start of each run of equal consecutive rows, and the number of rows."""
+    """Return the start index of each sequence of equal consecutive rows, then ``len(rows)``."""
     if not len(rows):
         return [0]
     changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
@@ -97,15 +99,17 @@ def _starts(
     known: Int64Array,
     barrier_seconds: float,
 ) -> tuple[FloatArray, Int64Array]:
-    """Return the time at which each vEU can start an rTask, and the vEUs whose rTasks it requires.
+    """Return the time at which each vEU can start an rTask, and the vEUs that the rTask depends on.
 
     Args:
-        steps: [num_veus]: number of rTasks of each vEU that the rTask requires to be complete.
-        ready: [num_veus]: the time at which these are complete, in seconds.
+        steps: [num_veus]: ``steps[w]`` is the number of rTasks of vEU w that must be complete
+            before the rTask starts.
+        ready: [num_veus]: ``ready[w]`` is the time at which these rTasks of vEU w are complete, in
+            seconds.
         free: [num_veus]: the time at which each vEU is free, in seconds.
-        known: [num_veus, num_veus]: for each vEU, the number of rTasks of every vEU that it knows
-            to be complete.
-        barrier_seconds: the time of a barrier.
+        known: [num_veus, num_veus]: ``known[v, w]`` is the number of rTasks of vEU w that vEU v
+            knows to be complete.
+        barrier_seconds: the seconds of a barrier.
     """
     sources = steps.nonzero()[0]
     if not len(sources):
@@ -117,10 +121,13 @@ def _starts(
 
 
 def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: float) -> list[int]:
-    """Return the vEU of each of ``num_rtasks`` rTasks with equal requirements; update ``free``.
+    """Return the vEU of each of ``num_rtasks`` rTasks that depend on the same rTasks.
 
-    ``starts`` has the time at which each vEU can start its first of these rTasks, ``free`` the time
-    at which it is free; ``seconds`` is the time of an rTask.
+    Args:
+        starts: the time at which each vEU can start its first of these rTasks, in seconds.
+        free: the time at which each vEU is free, in seconds; updated.
+        num_rtasks: the number of rTasks to assign.
+        seconds: the seconds of one of these rTasks.
     """
     if num_rtasks == 1:
         first = np.flatnonzero(starts == starts.min())
@@ -139,11 +146,11 @@ def _by_start(starts: FloatArray, free: FloatArray, num_rtasks: int, seconds: fl
 
 
 def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
-    """Return the time in seconds at which each vEU may start rTasks that read some results.
+    """Return the time in seconds at which the producers of an operator allow each vEU to start.
 
-    The rTasks that write the results, the producers, are already placed. A vEU that reads results
-    of other vEUs also waits for a barrier. ``latest`` has for each vEU the end in seconds of its
-    last producer; 0 if it runs none.
+    Producers are the rTasks, placed already, that the operator's rTasks read from. A vEU waits for
+    a barrier if another vEU runs producers. ``latest`` has the end of each vEU's last producer in
+    seconds; 0 for a vEU without producers.
     """
     owner = int(latest.argmax())
     others = latest.copy()

@@ -1,9 +1,9 @@
 """Builds an rProgram by the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
 
-Both operate on many rTasks of an operator at once. Waits that vector clocks show to be implied are
-not recorded, so a finished program has the fewest waits. With ``mark`` and ``reset``, a policy can
-append a wave (operators of equal depth in the graph) on trial and undo that, in time proportional
-to the size of the wave.
+``append`` and ``needs`` process many rTasks of an operator in one call. Waits that vector clocks
+show to be implied are not recorded, so a finished program has the fewest waits. With ``mark`` and
+``reset``, a policy can append a wave (operators of equal depth in the graph) on trial and remove it
+again, in time proportional to the size of the wave.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Placed:
-    """The placement of an operator's rTasks: the vEU of each, and its order on that vEU.
+    """The placement of an operator's rTasks: the vEU of each rTask, and its index on that vEU.
 
-    The vEU is -1 while an rTask is not placed.
+    ``orders`` has the index of each rTask among all rTasks of its vEU, from 0. The vEU of an rTask
+    that is not placed is -1.
     """
 
     veus: Int64Array
@@ -42,7 +43,7 @@ class Needs:
     """The rTasks of each vEU that must be complete before the rTasks of an operator start.
 
     rTask t of the operator may start when the first ``steps[t, v]`` rTasks of each vEU v are
-    complete; ``ready[t, v]`` is the predicted time at which they are.
+    complete. ``ready[t, v]`` is the predicted time at which these rTasks of vEU v are complete.
     """
 
     steps: Int64Array
@@ -61,7 +62,8 @@ class Mark:
         available: the time in seconds at which each vEU is free.
         clocks: the saved state of the vector clocks (``Clocks.mark``).
         appended: the number of calls of ``append``.
-        requested: the number of waits that ``append`` was asked for, implied waits included.
+        requested: the number of waits that dependencies require, before redundant waits are
+            dropped.
     """
 
     items: list[int]
@@ -75,7 +77,8 @@ class Mark:
 class Context:
     """The graph, the device and the chosen rKernels, shared by all rPrograms of a plan.
 
-    ``kernels`` has for each operator the number of the chosen rKernel among its candidates.
+    ``kernels`` has for each operator the index of the chosen rKernel among the operator's
+    candidates.
     """
 
     graph: TaskGraph
@@ -174,9 +177,10 @@ class ProgramBuilder:
         return np.array(self._clocks.done, dtype=np.int64)
 
     def known(self) -> Int64Array:
-        """Return for each vEU how many rTasks of every vEU it knows to be complete.
+        """Return how many rTasks of each vEU every vEU knows to be complete: [num_veus, num_veus].
 
-        The array is [num_veus, num_veus]; a vEU's entry for itself is not maintained.
+        Row v, column w has the number of rTasks of vEU w that vEU v knows to be complete. The
+        diagonal is not maintained.
         """
         return self._clocks.all_now()
 
@@ -184,7 +188,7 @@ class ProgramBuilder:
         """Return the rTasks of this program that each rTask of an operator depends on (``Wait``).
 
         Raises:
-            ScheduleError: if a producer was appended only in part and needed rTasks are missing.
+            ScheduleError: if only a part of the rTasks that the operator depends on is appended.
         """
         num_veus = self._context.device.num_veus
         shape = (self._context.kernel(operator).num_rtasks, num_veus)
@@ -244,8 +248,8 @@ class ProgramBuilder:
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
         """Append rTasks to a vEU, with a barrier before each rTask that needs one.
 
-        ``goals`` is a cache of the barriers' goals, which are the same for every vEU. A key is the
-        array of the required number of rTasks of each vEU, as bytes.
+        ``goals`` memoizes the goal of a barrier (``Goal``), which does not depend on the vEU. The
+        key has the bytes of the array of the number of rTasks that each vEU must have completed.
         """
         steps, ready = work.steps, work.ready
         start = 0
@@ -328,8 +332,9 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
     """Return the rows of ``steps`` for which a vEU may need a barrier, ascending.
 
     ``steps[t, w]`` is the number of rTasks of vEU w that must be complete before the vEU's rTask of
-    row t. Row t is returned if, for some other vEU w, ``steps[t, w]`` exceeds both its values in
-    all earlier rows and ``known[w]``, the number of rTasks that ``veu`` knows to be complete.
+    row t. ``known[w]`` is the number of rTasks of vEU w that ``veu`` knows to be complete. Row t is
+    returned if, for some vEU w other than ``veu``, ``steps[t, w]`` is greater than ``known[w]`` and
+    than ``steps[s, w]`` of all earlier rows s.
     """
     asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
     more = np.empty(asked.shape, dtype=bool)
@@ -342,7 +347,8 @@ def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
 def finish_plan(builders: Sequence[ProgramBuilder]) -> tuple[tuple[RProgram, ...], float, int]:
     """Return the finished programs, their predicted seconds, and the number of requested waits.
 
-    Seconds and waits are sums over all programs; waits include those that others imply.
+    Seconds and waits are sums over all programs. Requested waits are those that dependencies
+    require, including redundant waits, which the programs do not contain.
     """
     return (
         tuple(builder.finish() for builder in builders),

@@ -1,9 +1,10 @@
 """Models the vEUs' caches for constants that several operators read.
 
-The cells of an unrolled recurrent layer read the same weights in each time step. Whether a cell
-finds them in its vEU's cache depends on the rTasks that ran there earlier, and so on the schedule.
-The cost of all other rTasks is independent of their vEU and order. The module ``reuse`` has the
-model that is independent of the schedule: it assumes the order of the graph.
+The cells of an unrolled recurrent layer read the same weights in each time step. Whether these
+weights are in a vEU's cache when a cell starts depends on the rTasks that the vEU executed before,
+and so on the schedule. The cost of an rTask that reads no such constants depends neither on its vEU
+nor on its position. In contrast, the cache model of the module ``reuse`` is independent of the
+schedule: it assumes that operators run in graph order.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 class TaskCost:
     """The times of an rTask with and without its shared constants in the vEU's cache.
 
-    Shared constants are those that several operators read.
+    Shared constants are constants that several operators read.
 
     Attributes:
-        working_set: the number of the set of boxes of shared constants that the rTask reads.
-        hot: its time in seconds if these boxes are in the vEU's cache.
-        cold: its time in seconds if they are not.
+        working_set: the number of the rTask's working set, the boxes of shared constants that the
+            rTask reads.
+        hot: seconds of the rTask if its working set is in the vEU's cache.
+        cold: seconds of the rTask if its working set is not in the vEU's cache.
     """
 
     working_set: int
@@ -41,9 +43,10 @@ class TaskCost:
 
 
 class SharedConstants:
-    """The constants that several operators read, divided into working sets of rTasks.
+    """The constants that several operators read, and the working set of each rTask.
 
-    The working set of an rTask is the set of boxes of these constants that it reads.
+    The working set of an rTask is the set of boxes of these constants that the rTask reads. rTasks
+    that read the same boxes have the same working set.
     """
 
     def __init__(self, graph: TaskGraph, device: Device) -> None:
@@ -66,7 +69,7 @@ class SharedConstants:
     def matter(self) -> bool:
         """Whether the order of rTasks affects which shared constants stay in the vEUs' caches.
 
-        It does if vEUs have caches that cannot hold all shared constants.
+        True if a vEU has a cache, and the cache cannot hold all shared constants.
         """
         total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
         return 0 < self._device.cache_bytes < total
@@ -86,11 +89,10 @@ class SharedConstants:
         return self._found[key]
 
     def best_kept(self, number: int) -> int:
-        """Return the index of the rKernel of operator ``number`` with the least total time.
+        """Return the index of the rKernel of operator ``number`` with the least sum of rTask times.
 
-        The working set of an rTask is assumed to be in the vEU's cache, because rTasks with the
-        same working set run consecutively. Only a working set that the cache cannot hold is loaded
-        by each rTask.
+        rTasks with the same working set are assumed to run consecutively on a vEU, so that only the
+        first of them loads it. Every rTask loads a working set that is larger than the cache.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 
@@ -146,10 +148,10 @@ Other data may evict constants from the rest.
 
 
 class Cache:
-    """A model of a vEU's cache: the distance of each working set in it.
+    """A model of a vEU's cache with LRU replacement, based on the distance of each working set.
 
-    The distance of a working set is the bytes of all working sets used since its last use, its own
-    included.
+    The distance of a working set is the bytes of all distinct working sets that the vEU has used
+    since the last use of this working set; this working set counts too.
     """
 
     def __init__(self, shared: SharedConstants, capacity: int) -> None:
@@ -159,10 +161,11 @@ class Cache:
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return the seconds by which an rTask is expected to wait until its working set is loaded.
+        """Return the expected seconds by which loading its working set delays an rTask.
 
-        The working set is the set of shared constants that it reads. The delay is 0 if the cache
-        surely holds all of them. ``cost`` is the cost of the rTask.
+        The working set of an rTask is the set of shared constants that the rTask reads. The delay
+        is 0 if the model is sure that the cache holds the whole working set. ``cost`` is the cost
+        of the rTask.
         """
         if cost.working_set == NOTHING:
             return 0.0
@@ -180,7 +183,10 @@ class Cache:
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def is_near(self, cost: TaskCost) -> bool:
-        """Whether the cache surely holds an rTask's working set."""
+        """Whether the distance of an rTask's working set is at most ``_SURE`` times the capacity.
+
+        The model is then sure that the cache holds the working set.
+        """
         return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:

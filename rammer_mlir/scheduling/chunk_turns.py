@@ -2,10 +2,10 @@
 
 A chain is a sequence of operators that is divided into independent chunks. Policies run any ready
 operator: all chunks would begin before one of them ends, and their intermediates would be evicted
-from the caches between two operators. Here the buffers of a chunk take over the memory of an
-earlier chunk's buffers, as under a memory limit (``memory_limit``), so that only a few chunks are
-in progress at a time. If the chunks of a chain occupy all vEUs equally, each vEU computes whole
-chunks, and their intermediates stay in its cache.
+from the caches between two operators. This module therefore lets the buffers of a chunk take over
+the memory of an earlier chunk's buffers, as under a memory limit (``memory_limit``), so that only a
+few chunks are in progress at a time. If the chunks of a chain can be distributed evenly to the
+vEUs, each vEU computes whole chunks, and their intermediates stay in its cache.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ def in_turns(
 
     The buffers of a chunk take over the memory of an earlier chunk (anti-dependencies), so that at
     most ``num_veus`` chunks of a chain are in progress at a time. If each vEU computes whole
-    chunks, ``ROperator.home`` is this vEU.
+    chunks, the home of an operator (``ROperator.home``) is the vEU that computes the operator's
+    chunk.
 
     Args:
         graph: the graph.
         chunks: the chunk of each operator that belongs to a chunk, by the operator's number.
         num_veus: the number of vEUs of the device.
-        homes: whether the policy keeps homes; without, all vEUs share each chunk.
+        homes: whether the policy places operators on their homes. If not, no homes are set, and all
+            vEUs share each chunk.
     """
     if not chunks:
         return graph
@@ -65,11 +67,12 @@ def in_turns(
 
 @dataclass(frozen=True)
 class _Turn:
-    """The condition for the start of a chunk, and the vEU that computes it.
+    """The condition for the start of a chunk, and the vEU that computes the chunk.
 
     Attributes:
-        after: the chunk of the chain that has to end before; None if there is none.
-        home: the vEU that computes the chunk; None if all vEUs share it.
+        after: the number of the chunk of the same chain that must end before this chunk starts;
+            None if the chunk can start at any time.
+        home: the vEU that computes the chunk; None if all vEUs share the chunk.
     """
 
     after: int | None
@@ -78,26 +81,30 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of the chunks of a chain; ``ends`` are the numbers of these chunks, ascending."""
+    """The turns of the chunks of one chain.
+
+    ``ends`` has the numbers of the chunks that have a turn, ascending; ``turns`` has their turns.
+    """
 
     ends: Sequence[int]
     turns: Sequence[_Turn]
 
     def of(self, number: int) -> _Turn:
-        """Return the turn of chunk ``number``; an unconditional turn if it follows all ``ends``.
+        """Return the turn of chunk ``number``.
 
-        A chunk that is not in ``ends`` prepares operands of the next chunk, and has the turn of
-        that chunk.
+        A chunk that is not in ``ends`` prepares operands of the next chunk in ``ends``, and has the
+        turn of that chunk. A chunk after the last chunk in ``ends`` has neither condition nor home.
         """
         place = bisect_left(self.ends, number)
         return self.turns[place] if place < len(self.ends) else _Turn(None, None)
 
 
 def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
-    """Return the turns of the chunks ``ends`` of a chain.
+    """Return the turns of the chunks of a chain, given their numbers ``ends``.
 
-    If each vEU computes whole chunks, these are consecutive, because consecutive chunks share
-    operands, such as the keys of a head.
+    With ``homes`` and enough chunks for all vEUs, each vEU computes a range of consecutive chunks,
+    because consecutive chunks share operands, such as the keys of a head. Otherwise all vEUs share
+    each chunk.
     """
     share = -(-len(ends) // num_veus)
     at_home = homes and num_veus > 1 and len(ends) >= _EVEN * share * num_veus
@@ -113,9 +120,10 @@ def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
 def _last(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return the own buffers that the last operator of each chunk touches, by chunk.
+    """Return, for each chunk, the own buffers that the chunk's last operator touches.
 
-    ``own`` has the own buffers of each chunk. A chunk without such buffers is left out.
+    The own buffers of a chunk, given by ``own``, are the intermediates that only operators of this
+    chunk touch. A chunk whose last operator touches no own buffer is left out.
     """
     ends = {chunk: number for number, chunk in chunks.items()}
     found: dict[Chunk, tuple[int, ...]] = {}
@@ -145,9 +153,11 @@ def _own_buffers(graph: TaskGraph, chunks: Mapping[int, Chunk]) -> dict[Chunk, t
 def _begun(
     graph: TaskGraph, chunks: Mapping[int, Chunk], own: Mapping[Chunk, tuple[int, ...]]
 ) -> dict[Chunk, tuple[int, ...]]:
-    """Return, by chunk, its own buffers that are written before any of its own buffers is read.
+    """Return, for each chunk, the own buffers that it writes before it reads any own buffer.
 
-    The operators that write the chunk's other buffers depend on the writers of these.
+    The own buffers of a chunk, given by ``own``, are the intermediates that only operators of this
+    chunk touch. The chunk's other own buffers are written later, by operators that depend on the
+    writers of the returned buffers.
     """
     written: defaultdict[Chunk, set[int]] = defaultdict(set)
     found: defaultdict[Chunk, list[int]] = defaultdict(list)

@@ -1,7 +1,8 @@
 """Tracks, by vector clocks, which rTasks each vEU knows to be complete on every other vEU.
 
-A vEU's clock has, for each vEU, the number of its rTasks that are known to be complete. It changes
-only at barriers, so a copy is stored per barrier and looked up by order.
+The clock of vEU v has, for each vEU w, the number of rTasks of w that v knows to be complete. A
+clock changes only at barriers. So a copy is stored for each barrier, and the clock at the start of
+an rTask is found by the rTask's index on its vEU.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ class Goal:
     """A state to wait for, and the smallest set of waits that reaches it.
 
     Attributes:
-        required: [num_veus]: number of rTasks of each vEU that must be complete.
-        direct: [num_veus]: whether the requirement on this vEU needs a wait, because it does not
-            follow from the requirement on another vEU.
-        clock: [num_veus]: number of rTasks of each vEU that are complete when all requirements are
-            met.
+        required: [num_veus]: ``required[w]`` is the number of rTasks of vEU w that must be
+            complete.
+        direct: [num_veus]: ``direct[w]`` is whether a wait for vEU w is needed, because the waits
+            for the other vEUs do not imply it.
+        clock: [num_veus]: ``clock[w]`` is the number of rTasks of vEU w that are known to be
+            complete when all requirements are met.
     """
 
     required: Int64Array
@@ -39,16 +41,16 @@ class Clocks:
     """The clocks of all vEUs of an rProgram under construction."""
 
     def __init__(self, num_veus: int) -> None:
-        """Start with no rTask complete and none known."""
+        """Start with empty vEUs: no rTask is complete on any vEU, and all clocks are zero."""
         zero = np.zeros(num_veus, dtype=np.int32)
         self.done = [0] * num_veus
         self._since = [[0] for _ in range(num_veus)]
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return the clock of a vEU: the rTasks of the other vEUs that it knows to be complete.
+        """Return the clock of vEU ``veu``: how many rTasks of each vEU it knows to be complete.
 
-        The entry for the vEU itself is not maintained.
+        The entry for ``veu`` itself is not maintained.
         """
         return self._known[veu][-1]
 
@@ -57,10 +59,10 @@ class Clocks:
         return np.array([known[-1] for known in self._known], dtype=np.int64)
 
     def after(self, veu: int, order: int) -> Clock:
-        """Return the clock of a vEU that has waited for rTask ``order`` of vEU ``veu`` only.
+        """Return the clock of a vEU that has waited only for rTask number ``order`` of vEU ``veu``.
 
-        The clock has that rTask, and all rTasks that ``veu`` knew to be complete when that rTask
-        started.
+        ``order`` counts the rTasks of ``veu`` from 0. The clock counts the rTasks of ``veu`` up to
+        that rTask, and all rTasks that ``veu`` knew to be complete when that rTask started.
         """
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
@@ -96,8 +98,8 @@ class Clocks:
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
         """Update the clock of a vEU that waits for a goal; return the waits of its barrier.
 
-        A wait is a pair (w, order): the barrier waits until vEU w has completed its rTask of that
-        order, counted from zero. Waits for rTasks that ``veu`` already knows to be complete are
+        A wait is a pair (w, order): the barrier waits until vEU w has completed its rTask number
+        ``order``, counted from 0. Waits for rTasks that ``veu`` already knows to be complete are
         left out; the result may be empty.
         """
         known = self.now(veu)

@@ -25,15 +25,20 @@ BarrierMode = Literal["wave", "operator", "tile"]
 def with_barriers(graph: TaskGraph, plan: Plan, device: Device, mode: BarrierMode) -> Plan:
     """Return a plan of one rProgram with the same rTasks on each vEU and coarser waits.
 
+    The modes are:
+
+    - ``wave``: an rTask waits for all rTasks of earlier waves. A wave has the operators of equal
+      depth in the graph. All vEUs execute the waves in order.
+    - ``operator``: an rTask waits for all rTasks of the operators whose results its operator reads.
+    - ``tile``: an rTask waits for the rTasks that write the elements that it reads.
+
+    Redundant waits are dropped in each mode.
+
     Args:
         graph: the task graph of the plan.
         plan: gives the vEU, order and rKernel of each rTask; several rPrograms become a single one.
         device: the device for which the time is predicted.
-        mode: the rTasks that each rTask waits for. ``wave``: all rTasks of earlier waves (a wave
-            has the operators of equal depth in the graph), which all vEUs execute in order;
-            ``operator``: all rTasks of the operators whose results its operator reads; ``tile``:
-            the rTasks that write the elements that it reads. Redundant waits are dropped in each
-            mode.
+        mode: the rTasks that each rTask waits for.
 
     Raises:
         OptionError: if there is no such mode.

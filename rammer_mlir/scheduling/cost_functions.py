@@ -1,7 +1,7 @@
 """Registers cost functions: user-supplied models that predict the seconds of an rTask.
 
-A cost function takes an rKernel and a device and returns the seconds that an rTask computes alone,
-or None to use the device's own model. The result counts like a measurement
+A cost function takes an rKernel and a device. It returns the seconds of an rTask while no other vEU
+is busy, or None to use the device's own model. The result is used like a measurement
 (``costs.rtask_seconds``): the device's cost of starting an rTask is added, and vEUs still share the
 device's bandwidth.
 """
@@ -53,7 +53,7 @@ def register_costs(name: str, function: CostFunction) -> None:
         register_costs("by-bytes", by_bytes)
 
     Raises:
-        OptionError: if it is not a function, or the name is registered already or reserved.
+        OptionError: if ``function`` is not a function, or the name is registered or reserved.
     """
     COST_FUNCTIONS.register(name, function)
 
@@ -65,7 +65,8 @@ def seconds_by(name: str, kernel: RKernel, device: Device) -> float | None:
 
     Raises:
         OptionError: if there is no cost function of this name.
-        ScheduleError: if it fails, or its result is neither None nor a time.
+        ScheduleError: if the function raises an exception, or returns neither None nor positive,
+            finite seconds.
     """
     function = COST_FUNCTIONS.get(name)
     try:

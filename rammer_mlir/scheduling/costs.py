@@ -1,8 +1,8 @@
 """Computes times and resources of rTasks, measured or modelled (RAMMER 3.3, profiler's queries).
 
-The time of an rTask is ``rtask_seconds``, its resource use is ``resources``. The time of an
-rProgram is ``simulator.simulate`` when finished, ``ProgramBuilder.seconds`` while under
-construction.
+``rtask_seconds`` returns the time of an rTask, ``resources`` its resource use. The time of a
+finished plan is computed by ``simulator.simulate``, the time of an rProgram under construction by
+``ProgramBuilder.seconds``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Resources:
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
     """Return the seconds of one rTask on a vEU: measured, or modelled if there is no measurement.
 
-    The model is the larger of arithmetic time and memory traffic time. An operator's rTasks run
-    concurrently, so the vEUs that run them share the memory bandwidth; measured times, which are of
-    an rTask alone, are also corrected for this. Data that the vEU's cache still holds causes no
-    traffic. An exclusive rTask, which runs alone on the device, computes at the rate of all vEUs
-    together.
+    The modelled time is the larger of arithmetic time and memory traffic time. An operator's rTasks
+    run concurrently, so the vEUs that run them share the memory bandwidth. An rTask is measured
+    while no other rTask runs, so a measured time is raised to the memory traffic time at the shared
+    bandwidth, if that is longer. Data that the vEU's cache still holds causes no traffic. An
+    exclusive rTask, which runs alone on the device, computes at the rate of all vEUs together.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
@@ -106,7 +106,7 @@ def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> flo
 def far_part(distance: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weight of ``MeasuredSeconds.far`` at a reuse distance in bytes, from 0 to 1.
 
-    The rest of the weight is that of ``MeasuredSeconds.cold``. The weight rises linearly from
+    The weight of ``MeasuredSeconds.cold`` is 1 minus this weight. The weight rises linearly from
     ``COLD_BYTES`` to ``FAR_BYTES``, because a cache that other programs share loses data gradually.
     """
     return np.clip((distance - COLD_BYTES) / (FAR_BYTES - COLD_BYTES), 0.0, 1.0)

@@ -1,9 +1,12 @@
 """Finds the dependencies between rTasks, that is, the rTasks that each rTask waits for.
 
-An rTask waits for the rTasks that write the elements that it reads. For buffers that rKernels
-update in place, it also waits for the latest earlier operators that read or write the elements. For
-a buffer that takes over the memory of other buffers, it also waits for the earlier operators that
-touch these buffers.
+An rTask waits for:
+
+- the rTasks that write the elements that it reads;
+- if it accesses a buffer that rKernels update in place, the latest earlier operators that read or
+  write the same elements;
+- if it writes a buffer that takes over the memory of other buffers, the earlier operators that
+  touch these other buffers.
 """
 
 from __future__ import annotations
@@ -37,10 +40,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class _Writers:
-    """The operands that write a buffer, sorted by the first element that they write.
+    """The operands that write a buffer, sorted by the first element that each of them writes.
 
-    ``reach[i]`` is the last element that any of the first ``i + 1`` operands writes, so that the
-    writers of a range of the buffer can be found by bisection.
+    ``low[i]`` is the first element that operand i writes. ``reach[i]`` is the last element that any
+    of the operands 0 to i writes, so that the writers of a range of the buffer can be found by
+    bisection.
     """
 
     low: Sequence[int]
@@ -158,10 +162,10 @@ class Dependencies:
     def _edges_of_memory(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
         """Yield the dependencies of operator ``consumer`` that exist only because memory is reused.
 
-        They exist if the consumer writes a buffer that takes over the memory of earlier buffers
-        (``Buffer.after``): all its rTasks wait for all rTasks of the earlier operators that touch
-        those buffers. Operators for which another of these operators already waits are left out.
-        Operator o has rKernel ``kernels[o]``.
+        If the consumer writes a buffer that takes over the memory of earlier buffers
+        (``Buffer.after``), all rTasks of the consumer wait for all rTasks of the earlier operators
+        that touch those buffers. An earlier operator is left out if another of the earlier
+        operators waits for it. Operator o has rKernel ``kernels[o]``.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -180,10 +184,11 @@ class Dependencies:
             yield Edge(producer, _all_pairs(kernel.num_rtasks, chosen.num_rtasks))
 
     def _last_users(self, buffer: int, consumer: int, kernels: Sequence[int]) -> Iterator[int]:
-        """Yield the operators before ``consumer`` that touch a buffer, without implied writers.
+        """Yield the operators that touch a buffer and that ``consumer`` has to wait for.
 
-        A writer is implied if a later one of these operators reads the whole buffer, and so waits
-        for it.
+        All are before ``consumer`` in graph order. An operator that only writes is left out if a
+        later operator before ``consumer`` reads the whole buffer, because that reader waits for the
+        writer.
         """
         users = [user for user in self._users[buffer] if user < consumer]
         readers = [user for user in users if self._reads_whole(user, buffer, kernels)]

@@ -10,30 +10,33 @@ from rammer_mlir.errors import OptionError
 
 @dataclass(frozen=True)
 class Device:
-    """A set of identical virtual execution units.
+    """A set of identical virtual execution units (vEUs), with costs in seconds.
 
     Attributes:
         name: the name of the device description.
         num_veus: number of vEUs.
         flops_per_second: scalar operations per second of a vEU.
-        bytes_per_second: bytes per second of a vEU that has the memory to itself.
-        total_bytes_per_second: bytes per second of all vEUs together.
+        bytes_per_second: memory bandwidth of a vEU, in bytes per second, while all other vEUs are
+            idle.
+        total_bytes_per_second: memory bandwidth of all vEUs together, in bytes per second.
         rtask_seconds: fixed cost of starting an rTask.
-        barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
+        barrier_seconds: cost of a barrier whose waits are already satisfied.
         launch_seconds: cost of starting an rProgram.
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
-            ran; 0 if it is not lower than ``launch_seconds``.
+            ran; 0 if not lower than ``launch_seconds``.
         matrix_rates: pairs of an element type and the operations per second of a vEU by matrix
             instructions on elements of this type.
         cache_bytes: bytes that a vEU's own cache retains between rTasks; 0 if it has no cache.
-        cache_kept_bytes, cache_lost_bytes: limits on the bytes of other data that a vEU uses
-            between two uses of the same data: up to ``cache_kept_bytes``, the data is certainly
-            still in the vEU's cache; from ``cache_lost_bytes`` on, it is certainly evicted. 0 if
-            not measured: then both limits are ``cache_bytes``.
-        max_threads: most threads of an rTask.
-        max_shared_memory: most bytes of block-local memory of an rTask.
-        is_bulk_synchronous: vEUs only synchronise all together, between rPrograms, each time for
-            ``barrier_seconds``; all data of an rTask has to be in block-local memory.
+        cache_kept_bytes: if a vEU uses at most this many bytes of other data between two uses of
+            the same data, the data is still in the vEU's cache; 0 if not measured, which stands for
+            ``cache_bytes``.
+        cache_lost_bytes: if a vEU uses at least this many bytes of other data between two uses of
+            the same data, the data is evicted; 0 if not measured, which stands for ``cache_bytes``.
+        max_threads: maximum number of threads of an rTask.
+        max_shared_memory: maximum bytes of block-local memory of an rTask.
+        is_bulk_synchronous: whether the only synchronisation is of all vEUs, between two rPrograms,
+            at a cost of ``barrier_seconds``; all data of an rTask then has to be in block-local
+            memory.
     """
 
     name: str
@@ -75,10 +78,11 @@ class Device:
                 raise OptionError(self._senseless(field, "a finite number of at least 0"))
 
     def rate(self, matrix_element: str) -> float:
-        """Return the operations per second of a vEU on an rKernel.
+        """Return the operations per second of a vEU that executes an rKernel.
 
-        ``matrix_element`` is the rKernel's field of this name. The rate is that of matrix
-        instructions on this type if it is known, otherwise ``flops_per_second``.
+        ``matrix_element`` is the rKernel's attribute ``RKernel.matrix_element``. If the device has
+        a rate of matrix instructions for this element type, the result is that rate, otherwise
+        ``flops_per_second``.
         """
         if not matrix_element:
             return self.flops_per_second

@@ -1,8 +1,8 @@
 """Plans graphs in which some rTasks need the whole device for themselves (exclusive rTasks).
 
-A policy places rTasks concurrently, so it never sees an exclusive rTask: the graph is cut there.
-The policy plans each set of operators between two cuts. Each exclusive rTask gets a separate
-rProgram, which begins when all earlier rPrograms have ended.
+A policy places rTasks concurrently, so the graph that a policy plans has no exclusive rTask. The
+graph is cut at exclusive operators, and the policy plans each set of operators between two cuts.
+Each exclusive rTask gets a separate rProgram, which begins when all earlier rPrograms have ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Segment:
 
 
 def has_exclusive(graph: TaskGraph) -> bool:
-    """Whether any operator has an exclusive candidate rKernel: its rTask must run alone."""
+    """Whether any operator has an exclusive candidate: an rKernel whose rTask must run alone."""
     return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
 
 
@@ -43,14 +43,14 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
     """Return a plan in which each exclusive rTask is alone in an rProgram.
 
     Args:
-        graph: the graph; if an operator has both exclusive candidates and others, only those of the
-            faster kind are considered.
+        graph: the graph. If an operator has exclusive and other candidates, only the faster of
+            these two kinds is considered.
         device: the device that the plan is for.
-        schedule: called with a graph of the operators between two cuts at exclusive operators;
-            returns the plan of a policy for them.
+        schedule: plans a graph by a policy. It is called for the operators between each two cuts at
+            exclusive operators.
 
     Raises:
-        ScheduleError: if the policy raises it.
+        ScheduleError: if ``schedule`` raises it.
     """
     decided = replace(graph, operators=tuple(_decided(o, device) for o in graph.operators))
     programs: list[RProgram] = []
@@ -72,9 +72,9 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 def segments(graph: TaskGraph) -> list[Segment]:
     """Cut a graph into the fewest segments; return them in the order of execution.
 
-    The candidates of each operator are either all exclusive or all not exclusive. The number of an
-    operator's segment, from 0, is the largest number of exclusive operators on a path to the
-    operator.
+    The candidates of each operator must be either all exclusive or all not exclusive. Operators are
+    in the same segment if the largest count of exclusive operators on a path to the operator is
+    equal; segments are ordered by this count.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)
@@ -93,10 +93,11 @@ def segments(graph: TaskGraph) -> list[Segment]:
 
 
 def _decided(operator: ROperator, device: Device) -> ROperator:
-    """Return the operator with candidate rKernels of one kind only: exclusive or not.
+    """Return the operator with candidate rKernels of one kind only: exclusive or not exclusive.
 
-    If the fastest candidate, including the launches that it adds, is exclusive, only the fastest
-    exclusive candidate is kept; otherwise all candidates that are not exclusive are kept.
+    The time of an exclusive candidate includes two additional launches: of its own rProgram, and of
+    the next rProgram. If the fastest candidate is exclusive, only this candidate is kept; otherwise
+    all candidates that are not exclusive are kept.
     """
     exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
     others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)

@@ -9,13 +9,13 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 
 
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
-    """Yield (vEU, run or barrier) in an order in which barriers follow the rTasks they wait for.
+    """Yield (vEU, run or barrier) in an order in which each barrier follows the rTasks to wait for.
 
-    Runs are not split. Step counters only grow, so executing any run or barrier that is not blocked
-    reaches the end exactly if no wait can block forever.
+    Runs are not split. Any order that always continues with a run or barrier that is not blocked
+    reaches the end, unless waits block each other, because step counters only grow.
 
     Raises:
-        ScheduleError: if some waits block each other, naming them.
+        ScheduleError: if some waits block each other; the message names these waits.
     """
     position = [0] * program.num_veus
     done = [0] * program.num_veus

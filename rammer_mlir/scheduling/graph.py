@@ -33,7 +33,7 @@ class Boxes:
 class Access:
     """A use of an argument of an rKernel: the box of its elements that each rTask touches.
 
-    ``argument`` is the number of the argument; 0 is the first buffer, after the rTask's id.
+    ``argument`` is the index of the argument among the rKernel's buffer arguments.
     """
 
     argument: int
@@ -53,8 +53,8 @@ class MeasuredSeconds:
     """Measured seconds of an rTask, averaged over all rTasks of an rOperator.
 
     Attributes:
-        hot: seconds if its data is in a core's own second-level cache, though not in the first
-            level.
+        hot: seconds if the rTask's data is in the core's own second-level cache, but not in its
+            first-level cache.
         cold: seconds after ``COLD_BYTES`` of other data were touched.
         far: seconds after ``FAR_BYTES`` of other data were touched.
     """
@@ -66,12 +66,12 @@ class MeasuredSeconds:
 
 @dataclass(frozen=True)
 class Reuse:
-    """A part of the memory that an rOperator touches, with its reuse distance.
+    """A part of the memory that an rOperator touches, with the part's reuse distance.
 
     Attributes:
-        distance: bytes that the program touches from one use of this memory to the next, this
-            memory included.
-        num_bytes: size of this part, for all rTasks together.
+        distance: bytes that the program touches from one use of this part to the next use,
+            including the part.
+        num_bytes: size of the part in bytes, for all rTasks together.
     """
 
     distance: int
@@ -93,16 +93,19 @@ class RKernel:
             share elements (atomics), and operators that update the same buffer do so in graph
             order.
         flops_per_rtask: scalar operations of a full rTask.
-        matrix_element: element type on which matrix instructions compute most of them; empty if
-            none do.
+        matrix_element: element type of the matrix instructions that compute most of these
+            operations; empty if the rKernel has no matrix instructions.
         bytes_per_rtask: bytes that a full rTask reads and writes.
-        threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
-            synchronisations of an rTask.
-        measured: time of an rTask; None if not measured.
-        reuse: reuse distances of its memory in a program that runs repeatedly; empty if unknown.
-        module: name of the external code that implements it; empty for code of the compiler.
-        is_exclusive: whether its only rTask uses the whole device: no other rTask may run at the
-            same time.
+        threads: threads of an rTask.
+        shared_memory: bytes of block-local memory of an rTask.
+        barriers: block-level synchronisations of an rTask.
+        measured: seconds of an rTask; None if not measured.
+        reuse: reuse distances of the memory that the rKernel touches, in a program that runs
+            repeatedly; empty if unknown.
+        module: name of the external code that implements the rKernel; empty for code of the
+            compiler.
+        is_exclusive: whether the rKernel has a single rTask, which uses the whole device: no other
+            rTask may run at the same time.
     """
 
     name: str
@@ -130,10 +133,11 @@ class Buffer:
 
     Attributes:
         name: for messages.
-        num_elements, element_bytes: its size.
-        kind: whether it is an input, output, constant, intermediate or ``inout``.
-        after: numbers of buffers whose memory it takes over: it is written only when all operators
-            that precede the writer and touch one of these buffers have ended.
+        num_elements: size of the buffer in elements.
+        element_bytes: size of an element in bytes.
+        kind: whether the buffer is an input, output, constant, intermediate or ``inout``.
+        after: numbers of the buffers whose memory this buffer takes over. A writer of this buffer
+            waits for all earlier operators that touch one of those buffers.
     """
 
     name: str
@@ -163,9 +167,10 @@ class ROperator:
     Attributes:
         name: the name of the operator in the model.
         kernels: the candidate rKernels.
-        operands: the views of its operands.
-        home: the vEU that should run all its rTasks, since their data is in its cache; None if any
-            vEU may run them. Policies that ignore it give correct plans, which take longer.
+        operands: for each operand, the buffer and the element where the operand starts.
+        home: the vEU that should run all rTasks of the operator, since their data is in its cache;
+            None if any vEU may run them. A policy that ignores homes makes correct plans, which
+            take longer.
     """
 
     name: str

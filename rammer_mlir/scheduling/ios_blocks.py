@@ -20,15 +20,16 @@ Block = tuple[int, int]
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return the units: each is an operator, with the fills of padding that join it, if any.
+    """Return the units: each is an operator, together with the fill operators that join it.
 
-    A fill joins the latest other operator that all of the fill's readers read, or else its only
-    reader. In neither case does the unit depend on more operators than the joined operator does.
-    Without such an operator, the fill is a unit of its own.
+    A fill operator only initialises a buffer, such as the padding of an image, and reads nothing.
+    It joins the last operator, other than a fill, that all readers of the fill read from. If there
+    is none and the fill has a single reader, it joins this reader. The unit then depends on no more
+    operators than the joined operator does. Any other fill is a separate unit.
 
     Args:
         sources: for each operator, the operators that it reads from.
-        fills: operators that read nothing, such as fills of the padding of an image.
+        fills: the fill operators.
     """
     readers = _readers(sources)
     units = {number: [number] for number in range(len(sources))}
@@ -69,10 +70,10 @@ def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[
 
 
 def crossing_values(sources: Sources) -> list[int]:
-    """Return for each boundary between consecutive operators the number of values live across it.
+    """Return, for each operator except the last, the number of values live after the operator.
 
-    Results with the same readers after the boundary, such as parts of a concatenation, count as a
-    single value.
+    A value is live if an operator after this one reads it. Values that the same later operators
+    read, such as parts of a concatenation, count as a single value.
     """
     # Random 64-bit names: xors of different sets of readers are different, almost surely.
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
@@ -97,10 +98,11 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Return the blocks of units, cut at boundaries across which a single value is live.
+    """Cut a sequence of units into blocks, after each unit whose result is the only live value.
 
-    The value has to be the result of the unit just before the boundary: an older value has readers
-    on both sides of the boundary, which may run concurrently.
+    The sequence is not cut where the only live value is the result of an earlier unit: that value
+    has readers on both sides, which may run concurrently. ``sources`` has the numbers of the units
+    that each unit reads from.
     """
     crossing = crossing_values(sources)
     read = {source for found in sources for source in found}
@@ -126,13 +128,13 @@ def cut_long(sources: Sources, longest: int) -> list[Block]:
 
 
 def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list[int]:
-    """Return the boundaries at which to cut a range of units into smaller ranges.
+    """Return the units before which to cut a range of units into smaller ranges.
 
-    They are boundaries across which the fewest values are live, at least ``longest // 4`` units
-    away from each other and from the ends of the range.
+    The cuts are where the fewest values are live, at least ``longest // 4`` units away from each
+    other and from the ends of the range.
 
     Args:
-        crossing: number of live values at each boundary between consecutive units.
+        crossing: for each unit except the last, the number of values live after the unit.
         first: first unit of the range to cut.
         end: last unit of the range plus one.
         longest: maximum number of units of a block.
@@ -171,8 +173,8 @@ def width(sources: Sources) -> int:
 def most_transitions(sources: Sources) -> float:
     """Return IOS's upper bound on the number of transitions of a block (IOS section 4.2).
 
-    A transition is a pair of a set of units and an ending of it, a subset that can be the last
-    stage of the set.
+    A transition consists of a set of units and one of the set's endings. An ending is a subset that
+    can be the last stage of a schedule of the set.
     """
     wide = width(sources)
     length = len(sources) / wide + 2

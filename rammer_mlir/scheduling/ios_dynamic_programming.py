@@ -1,9 +1,12 @@
 """Finds the best stages by dynamic programming over endings, as IOS does (IOS section 4).
 
-It is meant for graphs of up to some tens of units. A unit is an operator, or several operators that
-are placed as a whole. Sets of units are bit masks. An ending of a set is a subset that no edge
-leaves: a possible last stage of a schedule of the set. The connected components of a stage are its
-groups.
+- A unit is an operator, or several operators that are placed as a whole.
+- A set of units is a bit mask: bit i stands for unit i.
+- An ending of a set is a subset that no edge leaves, so that it can be the last stage of a schedule
+  of the set.
+- A group is a connected component of a stage.
+
+The search is meant for graphs of up to some tens of units.
 """
 
 from __future__ import annotations
@@ -26,15 +29,18 @@ Stages = tuple[Mask, ...]
 
 
 class SearchLimitError(Exception):
-    """The error that ends a search when it would exceed the allowed number of transitions.
+    """Raised when a search would exceed the allowed number of transitions.
 
-    The scheduler catches it, and searches smaller parts.
+    A transition is a pair of a set of units and a possible last stage of this set. The scheduler
+    catches the error, and searches smaller blocks of units.
     """
 
 
 @dataclass(frozen=True)
 class Pruning:
     """The limits of IOS section 4.3 on a stage.
+
+    A group is a connected component of a stage.
 
     Attributes:
         group_size: maximum number of units of a group (IOS's r).
@@ -46,7 +52,11 @@ class Pruning:
 
 
 class StageTimes(Protocol):
-    """The interface of a prediction of the times of stages; all times are non-negative seconds."""
+    """An interface that predicts the times of stages and groups; times are non-negative seconds.
+
+    A stage is a set of units that run at the same time. A group is a connected component of a
+    stage.
+    """
 
     def group(self, units: Mask) -> tuple[float, float]:
         """Return two times of a group in seconds: its critical path, and its work per vEU.
@@ -80,15 +90,17 @@ class StageTimes(Protocol):
 class EndingSearch:
     """The search for the fastest stages of a graph of units, numbered in a topological order.
 
-    Of stages of equal time, the stage with the fewest units is preferred: within a stage waits are
-    per tile, and may cost more than the single barrier that was counted.
+    An ending of a set of units is a possible last stage of a schedule of the set. Of endings of
+    equal time, the one with the fewest units is preferred: the prediction counts a single barrier
+    per stage, but within a stage, waits are per tile and may cost more.
 
     Attributes:
-        readers: for each unit, the mask of the units that read its result.
-        times: gives the seconds of a stage.
-        pruning: limits on endings; ``None`` searches everything.
-        max_transitions: maximum number of pairs of a set and an ending of it.
-        transitions: number of pairs that were examined.
+        readers: for each unit, the mask of the units that read the unit's result.
+        times: predicts the seconds of a stage.
+        pruning: limits on the endings; None to search all endings.
+        max_transitions: maximum number of transitions; a transition is a pair of a set of units and
+            one of the set's endings.
+        transitions: number of transitions found so far.
     """
 
     readers: Sequence[Mask]
@@ -102,7 +114,7 @@ class EndingSearch:
         """Return the seconds of the best schedule, and the masks of its stages in execution order.
 
         Raises:
-            SearchLimitError: if more transitions are needed than allowed.
+            SearchLimitError: if the search needs more than ``max_transitions`` transitions.
         """
         rest = (1 << len(self.readers)) - 1
         seconds = self._cost(rest)
@@ -140,11 +152,16 @@ class EndingSearch:
         return best
 
     def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
-        """Return all endings of the set ``rest`` of units, the most promising first.
+        """Return all endings of the set ``rest`` of units, by ascending lower bound.
 
-        Each entry has a lower bound in seconds on the set's schedule, by which entries are sorted,
-        a lower bound on the stages before the ending, and the ending. Raise SearchLimitError if
-        the search exceeds ``max_transitions``.
+        An entry of the result has:
+
+        - a lower bound on the seconds of a schedule of the set with this ending;
+        - a lower bound on the seconds of the stages before the ending;
+        - the mask of the ending.
+
+        Raises:
+            SearchLimitError: if the search exceeds ``max_transitions``.
         """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:
@@ -193,8 +210,9 @@ class EndingSearch:
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
     """Return the connected endings of the set ``rest`` with at most ``most`` units.
 
-    An ending is a subset whose readers within ``rest`` all belong to it (IOS section 4). Bit i of a
-    mask stands for unit i; ``readers`` has the readers of each unit.
+    An ending is a subset that contains, for each of its units, all readers of the unit within
+    ``rest`` (IOS section 4). Bit i of a mask stands for unit i; ``readers`` has the readers of each
+    unit.
     """
     closed = {0}
     frontier = closed
@@ -238,9 +256,10 @@ def _members(mask: Mask) -> Iterator[int]:
 
 
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
-    """Return the endings whose groups each have a single first operator that reaches all others.
+    """Return the endings whose groups each have an operator from which all others are reachable.
 
-    These are the stages that IOS's authors search: disjoint sets of an operator and its successors.
+    A group is a connected component of an ending. These endings are the stages that IOS's authors
+    search: unions of disjoint sets of an operator and its successors.
     """
     behind: dict[int, Mask] = {}
     for number in reversed(members(rest)):
@@ -262,10 +281,10 @@ def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
 
 
 def count(readers: Sequence[Mask]) -> tuple[int, int]:
-    """Return the numbers of transitions and of schedules of a graph without pruning (IOS Table 1).
+    """Count the transitions and the schedules of a graph without pruning (IOS Table 1).
 
-    A transition is a pair of a set that can remain and a rooted ending of it; a schedule is a path
-    of transitions from all operators to the empty set.
+    A transition is a pair of a set of operators that can remain and a rooted ending of the set
+    (``rooted_endings``). A schedule is a path of transitions from all operators to the empty set.
     """
     transitions = 0
     schedules: dict[Mask, int] = {0: 1}

@@ -20,16 +20,20 @@ class Lifetimes:
     """The lifetime of each buffer of a plan, in the happens-before order of its rTasks.
 
     Two buffers may share memory if all uses of one certainly end before any use of the other
-    starts. The exact test compares ``end`` of one buffer with ``start`` of the other
-    (``disjoint``). A faster, conservative test is ``last[a] < horizon[b]``: then every use of a
-    ends before any use of b. Numbers of rTasks count all programs of the plan; positions are those
-    of runs in one possible order of execution.
+    starts. There are two tests:
+
+    - The exact test (``disjoint``) compares ``end`` of one buffer with ``start`` of the other.
+    - A faster, conservative test is ``last[a] < horizon[b]``: then every use of buffer a ends
+      before any use of buffer b.
+
+    rTasks are counted over all programs of the plan. A position is the index of a run in one
+    possible execution order of all runs.
 
     Attributes:
         start: [num_buffers, num_veus]: number of rTasks of each vEU that are complete, in any
             execution, when an rTask that touches the buffer starts.
         end: [num_buffers, num_veus]: number of rTasks of each vEU up to its last rTask that touches
-            the buffer; 0 where the vEU does not touch it.
+            the buffer; 0 where the vEU does not touch the buffer.
         horizon: [num_buffers]: position of the first run that may still execute when an rTask that
             touches the buffer starts.
         last: [num_buffers]: position of the last run that touches the buffer.

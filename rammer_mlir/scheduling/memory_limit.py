@@ -1,9 +1,9 @@
 """Changes a graph so that all of its schedules respect a memory limit.
 
-A policy runs any ready operator, and so keeps more values alive than the graph's order does. Here
-intermediates get offsets in graph order, and a buffer may take over the memory of earlier buffers.
-Its writer then waits for all uses of the buffers that occupied this memory earlier
-(anti-dependencies), so that the offsets hold in any schedule.
+A policy runs any ready operator, and so keeps more values alive than execution in graph order does.
+This module assigns offsets to intermediates in graph order, and lets a buffer take over the memory
+of earlier buffers. The buffer's writer then waits for all uses of the buffers that occupied this
+memory earlier (anti-dependencies), so that the offsets hold in any schedule.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rammer_mlir.scheduling.packing import pack
 
 
 class MemoryLimitError(ScheduleError):
-    """The error that intermediates do not fit into the memory limit.
+    """Raised if the intermediates do not fit into the memory limit.
 
-    ``needed`` is a number of bytes that is enough for them.
+    ``needed`` is a memory size in bytes into which the intermediates fit.
     """
 
     def __init__(self, limit: int, needed: int) -> None:
-        """Make the message from the limit and the needed memory, both in bytes."""
+        """Make the error's message from the limit and the needed memory, both in bytes."""
         self.needed = needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
@@ -47,7 +47,7 @@ class _Block:
 
 @dataclass(frozen=True)
 class Limited:
-    """A graph whose anti-dependencies permit sharing memory.
+    """A graph with anti-dependencies by which intermediates can share memory in any schedule.
 
     ``offsets`` has the byte offset of each intermediate by the buffer's number.
     """
@@ -57,7 +57,7 @@ class Limited:
 
 
 def limited(graph: TaskGraph, limit: int) -> Limited:
-    """Return the graph with the anti-dependencies that let its intermediates fit into a limit.
+    """Add the anti-dependencies to a graph that let its intermediates fit into a memory limit.
 
     Buffers are placed cyclically in the available memory (next fit), so that an operator waits for
     buffers that were last used long ago.
@@ -65,6 +65,9 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
     Args:
         graph: the graph.
         limit: the maximum size of the intermediates' memory in bytes.
+
+    Returns:
+        The changed graph, and the byte offset of each intermediate.
 
     Raises:
         MemoryLimitError: if the intermediates do not fit even in sequential graph order.
@@ -164,10 +167,9 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
 
 
 def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, tuple[int, ...]]:
-    """Return, for each buffer, the buffers whose memory it takes over.
+    """Return, for each buffer, the buffers whose memory it takes over, by buffer number.
 
-    These are the last earlier buffers in each byte of its memory. Keys and values are buffer
-    numbers.
+    For each byte of the buffer's memory, this is the latest earlier buffer that contains the byte.
 
     Args:
         blocks: the interval of memory of each buffer, in the order of the buffers' first use.

@@ -15,9 +15,9 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 def minimize(plan: Plan) -> Plan:
     """Return the plan with the fewest waits that keep the same happens-before order.
 
-    Happens-before is a partial order, so this set of waits is unique: a wait is dropped exactly if
-    another path through earlier or simultaneous waits leads to the same rTask. Consecutive barriers
-    are merged, and trailing barriers are removed.
+    This set of waits is unique, because happens-before is a partial order. A wait is dropped
+    exactly if earlier waits and other waits of the same barrier imply that its rTask is complete.
+    Consecutive barriers are merged, and barriers at the end of a vEU's list are removed.
 
     Raises:
         ScheduleError: if a wait of the plan can block forever.
@@ -47,10 +47,10 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Append a run to a vEU's items, or merge it into the last item where that is possible.
+    """Append a run to a vEU's items; extend the last item instead if the run continues it.
 
-    It is possible if the last item is a run of the same operator that ends just before the first
-    rTask of ``run``.
+    The run continues the last item if the last item is a run of the same operator that ends just
+    before the first rTask of ``run``.
     """
     last = items[-1] if items else None
     if (

@@ -2,9 +2,9 @@
 
 The boxes are in the same buffer. An element's number is written in a mixed radix, which the strides
 of both boxes determine. A box then has an interval of values for each digit, and two boxes overlap
-if their intervals overlap for every digit. The result is exact where the strides nest and no box
-wraps, as with views, reshapes and padding. Otherwise it is a superset: a box that wraps counts as
-all values of the digit.
+if their intervals overlap for every digit. The result is exact if each stride is a multiple of the
+next smaller stride and no digit of a box overflows into the next digit, as with views, reshapes and
+padding. Otherwise the result is a superset: a digit that overflows counts as all its values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Assigns disjoint addresses to conflicting blocks of memory (dynamic storage allocation).
+"""Assigns addresses to blocks of memory so that conflicting blocks are disjoint.
 
-First, blocks are placed in several greedy orders, each block in the smallest gap that fits. Then
-hill climbing improves the best order by moving blocks at the top of memory to earlier positions.
-The problem is NP-hard (Garey and Johnson, SR2), so both are heuristics. The search ends when the
-memory is as large as a set of blocks that all conflict with each other, which is optimal.
+The problem is dynamic storage allocation. Two blocks conflict if they must not share memory. First,
+blocks are placed in several greedy orders, each block in the smallest gap that fits. Then hill
+climbing improves the best order by moving blocks that end at the highest address to earlier
+positions of the order. The problem is NP-hard (Garey and Johnson, SR2), so greedy placement and
+hill climbing are heuristics. The search ends when the memory is as large as a set of blocks that
+all conflict with each other, which is optimal.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ def pack(
 
     Args:
         sizes: bytes of each block.
-        conflicts: the other blocks that each block conflicts with, a symmetric relation.
-        least: a lower bound on the memory in bytes: the search stops when it is reached.
+        conflicts: for each block, the blocks that must not share memory with it; a symmetric
+            relation.
+        least: a lower bound on the memory in bytes; the search ends when the memory is not larger.
         work: budget for improving the first placement, in comparisons of two blocks.
     """
     degree = {block: len(conflicts[block]) for block in sizes}
@@ -50,10 +53,11 @@ def pack(
 
 
 def clique_bytes(sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]) -> int:
-    """Return the most bytes of a clique: blocks that all conflict with each other.
+    """Return the bytes of a large clique: a set of blocks that all conflict with each other.
 
-    Memory cannot be smaller than a clique. One clique is grown from each block, by the largest
-    block that conflicts with all its blocks: a larger clique may exist.
+    The memory cannot be smaller than a clique. From each block a clique is grown: the largest block
+    that conflicts with all blocks of the clique is added repeatedly. The result is the size of the
+    largest of these cliques; larger cliques may exist.
     """
     order = sorted(sizes, key=lambda block: (-sizes[block], block))
     rank = {block: index for index, block in enumerate(order)}
@@ -96,7 +100,7 @@ class _Blocks:
     conflicts: Mapping[int, Sequence[int]]
 
     def offsets(self, placement: _Placement) -> dict[int, int]:
-        """Return the first byte of each block."""
+        """Return the byte offset of each block in a placement."""
         return {block: end - self.sizes[block] for block, end in placement.ends.items()}
 
     def placed(
@@ -106,9 +110,10 @@ class _Blocks:
 
         Args:
             order: all blocks.
-            ends: the known ends of the first blocks of the order.
-            most: the memory in bytes from which on the placement is of no interest; if the memory
-                exceeds it, some blocks have no place.
+            ends: for the first blocks of the order, the known byte after each block's last byte;
+                None to place all blocks.
+            most: the largest useful size of the memory in bytes. If the memory becomes larger,
+                placing ends, and the result lacks the remaining blocks.
         """
         found, sizes, conflicts = dict(ends or {}), self.sizes, self.conflicts
         top = max(found.values(), default=0)
@@ -126,9 +131,9 @@ class _Blocks:
 def _climb(blocks: _Blocks, start: _Placement, attempts: int, least: int) -> _Placement:
     """Return the best placement found by hill climbing over the order of blocks.
 
-    Each of ``attempts`` moves puts a block that ends at the top of memory before a conflicting
-    block in the order, and is kept if the memory does not grow. Memory of at most ``least`` bytes
-    ends the search.
+    A move takes a block that ends at the highest address, and puts it before a conflicting block in
+    the order. The move is kept if the memory does not grow. There are at most ``attempts`` moves;
+    the search ends when the memory has at most ``least`` bytes.
     """
     # A fixed seed makes offsets repeatable.
     best, chance = start, random.Random(0)

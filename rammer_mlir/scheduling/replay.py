@@ -1,15 +1,15 @@
 """Simulates the contents of the caches when a plan runs repeatedly, to predict its rTasks' times.
 
-The memory plan exists at this point, so the addresses of buffers are known: intermediates share
-the arena, so an rTask mostly writes to memory that was recently read or written. A first execution
-of the plan fills the caches; the times are those of a second execution. Memory is divided into
-equal blocks of at least 1024 bytes. Each vEU's own cache is modelled by the reuse distances of
-these blocks (Mattson et al., 1970).
+The memory plan exists at this point, so the addresses of buffers are known: intermediates share the
+arena, so an rTask mostly writes to memory that was recently read or written. A first execution of
+the plan fills the caches; the times are those of a second execution. Memory is divided into equal
+blocks of at least 1024 bytes. Each vEU's own cache is modelled by the reuse distances of these
+blocks (Mattson et al., 1970).
 
-A set-associative cache with arbitrary physical addresses does not lose all data at the same
-reuse distance: some cache sets overflow earlier than others. Between two reuse distances, both
-from the device's description, the lost share grows linearly from 0 to 1. A vEU's cache also loses
-the data that another vEU has written since the first vEU last used the data.
+A set-associative cache with arbitrary physical addresses does not lose all data at the same reuse
+distance: some cache sets overflow earlier than others. Between two reuse distances, both from the
+device's description, the lost share grows linearly from 0 to 1. A vEU's cache also loses the data
+that another vEU has written since the first vEU last used the data.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _MOST_BLOCKS = 1 << 16
 
 @dataclass(frozen=True)
 class _Part:
-    """The blocks ``begin .. end - 1`` of memory that rTasks touch through an operand.
+    """The memory blocks ``begin .. end - 1`` that the rTasks of a run touch for one operand.
 
-    ``density`` is the mean number of bytes touched in each block, ``is_written`` tells whether the
-    operand is written.
+    A memory block is the unit of the cache model, at least 1024 bytes. ``density`` is the mean
+    number of bytes touched in each memory block; ``is_written`` tells whether the operand is
+    written.
     """
 
     begin: int
@@ -198,11 +199,11 @@ class _Memory:
 
 
 def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
-    """Return the range of elements of each argument that some rTasks touch.
+    """Return for each touched argument the range of elements that rTasks touch.
 
-    The rTasks are ``first .. first + count - 1``. A range is a tuple: the number of the argument,
-    the first element, the last element plus one, the number of touched elements, and whether they
-    are written.
+    The rTasks are ``first .. first + count - 1``. A range is a tuple: the index of the argument,
+    the first touched element, the last touched element plus one, the count of touched elements, and
+    whether an rTask writes to the argument.
     """
     found: dict[int, tuple[int, int, int, int, bool]] = {}
     for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
@@ -219,10 +220,10 @@ def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int
 
 
 def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
-    """Return the first element that rTasks touch, the last plus one, and the number of elements.
+    """Return the first touched element, the last touched element plus one, and a count of elements.
 
-    The number is summed over ``rtasks``, so elements of several rTasks count repeatedly. Return
-    None if they touch no element.
+    ``rtasks`` selects the rTasks. An element counts once for each rTask that touches it. Return
+    None if the rTasks touch no element.
     """
     sizes: Int64Array = access.boxes.sizes[rtasks]
     reach = span(access.boxes)[rtasks]
@@ -235,10 +236,12 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """A model of a vEU's cache: when each block was last touched, and the bytes since then.
+    """A model of a vEU's cache, by the bytes touched since the last use of each memory block.
 
-    Time is counted in moments: each run of rTasks on this vEU is a moment. ``_time`` has the
-    position of each moment in the execution order of the runs of all vEUs.
+    Each run of rTasks on this vEU is a moment; moments are numbered from zero. ``_last`` has for
+    each memory block the moment of its last use, ``_bytes_at`` for each moment the bytes that were
+    last used at that moment. ``_time`` has for each moment the position of its run among the runs
+    of all vEUs, in execution order.
     """
 
     def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
@@ -251,12 +254,14 @@ class _VeuCache:
         self._lost = max(device.cache_lost_bytes or device.cache_bytes, self._kept + 1)
 
     def lost(self, part: _Part, written: Int64Array) -> NDArray[np.float64]:
-        """Return for each block the share, from 0 to 1, that the cache has lost.
+        """Return the lost share of each memory block of ``part``, from 0 to 1.
+
+        A block that this vEU has not touched yet counts as lost.
 
         Args:
-            part: the blocks.
-            written: the time of the last write to each block by any vEU, as a position among the
-                runs of all vEUs; -1 if there was none.
+            part: the memory blocks.
+            written: for each memory block the last run, on any vEU, that wrote to the block, as a
+                position among the runs of all vEUs; -1 if no run wrote to the block.
         """
         last = self._last[part.begin : part.end]
         moments, where = np.unique(last, return_inverse=True)

@@ -92,10 +92,10 @@ def _elements(kernel: RKernel) -> list[tuple[int, int]]:
 
 
 def _num_elements(access: Access) -> int:
-    """Return an estimate of the number of elements that an access touches.
+    """Return an estimate of the count of elements that the boxes of an access contain together.
 
-    It is the minimum of the sum of the boxes' sizes and the length of the range that contains all
-    boxes.
+    The estimate is the smaller of two counts: the sum of the sizes of the boxes, and the length of
+    the range of elements that contains all boxes.
     """
     boxes = access.boxes
     if not len(boxes.offsets):
@@ -106,10 +106,10 @@ def _num_elements(access: Access) -> int:
 
 
 def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield each operator's number and the reuse distances of its buffers, in a repeated run.
+    """Yield each operator's index and the reuse distances of its buffers, in bytes by buffer.
 
-    Reuse distances are bytes by buffer. ``footprints`` has for each operator the number of bytes
-    that it touches, by buffer.
+    The distances are those of a run that follows an earlier run. ``footprints`` has for each
+    operator the count of bytes that the operator touches, by buffer.
     """
     uses = _Uses(2 * sum(map(len, footprints)) + 1)
     for run in range(2):
@@ -125,10 +125,10 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The bytes touched since the last use of each buffer.
+    """The last use of each buffer, to compute the bytes touched since then.
 
-    A Fenwick tree has the bytes of the last uses in order of time. ``length`` is the maximum number
-    of uses.
+    Uses are numbered by time. A Fenwick tree over these numbers stores the bytes of each buffer at
+    its last use, so a suffix sum is a reuse distance. ``length`` is the maximum count of uses.
     """
 
     length: int

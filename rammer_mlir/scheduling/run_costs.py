@@ -23,7 +23,7 @@ class RunCosts(Protocol):
 
 
 class ModelCosts:
-    """The times of rTasks by the cost model, equal on every vEU and at any time of a run."""
+    """The times of rTasks by the cost model, equal for all rTasks of an operator."""
 
     def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
         """Predict for each operator the time of one rTask of the rKernel that the plan chose."""
@@ -38,10 +38,10 @@ class ModelCosts:
 
 
 class SharedConstantCosts:
-    """The times of rTasks, given the shared constants that are in each vEU's cache.
+    """The times of rTasks, by the shared constants that each vEU's simulated cache contains.
 
-    A shared constant is read by several operators. The contents of the caches follow from the
-    rTasks that ran on the vEU before.
+    A shared constant is a constant that several operators read, such as a weight. A vEU's cache
+    contains shared constants that earlier rTasks on the same vEU read.
     """
 
     def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
@@ -53,7 +53,8 @@ class SharedConstantCosts:
     def of(self, veu: int, run: Run) -> float:
         """Return the mean seconds of the rTasks of a run on vEU ``veu``.
 
-        Their shared constants are in the simulated cache of the vEU afterwards.
+        The call also puts the shared constants that these rTasks read into the simulated cache of
+        the vEU.
         """
         cache, total = self._caches[veu], 0.0
         costs = self._shared.costs(run.operator, self._kernels[run.operator])

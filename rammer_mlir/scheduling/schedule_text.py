@@ -13,7 +13,8 @@ _HEAD = ("vEU", "order", "start us", "end us", "what", "rTasks", "rKernel")
 def schedule_table(graph: TaskGraph, plan: Plan, device: Device) -> str:
     """Return a text with a table for each rProgram of a plan, with predicted times in microseconds.
 
-    The column ``order`` numbers a vEU's rTasks, as barriers refer to them; a barrier has no order.
+    The column ``order`` has the position of each rTask among the rTasks of its vEU, from zero. The
+    barriers in the table refer to rTasks by vEU and order. A barrier itself has no order.
 
     Raises:
         ScheduleError: if a wait blocks forever.

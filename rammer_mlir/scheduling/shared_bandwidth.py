@@ -1,9 +1,9 @@
 """Simulates a plan on a device whose running rTasks share the memory bandwidth.
 
-This is an event simulation: rTasks that load at the same time get equal shares of the bandwidth,
-each at most the bandwidth of a single vEU. In contrast, ``simulator.simulate`` fixes an rTask's
-share of the bandwidth by its own rOperator, independent of other running rTasks, and need not
-process rTasks in the order of time.
+This is a discrete event simulation. At each moment, all rTasks that load data get the same share of
+the device's bandwidth, at most the bandwidth of a single vEU. In contrast, ``simulator.simulate``
+gives an rTask a fixed share, which depends on the rTask's own rOperator and not on the rTasks that
+run at the same time; so it need not process rTasks in the order of time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from rammer_mlir.scheduling.simulator import Event, Simulation
 
 @dataclass(frozen=True)
 class Work:
-    """The work of an rTask: computation, and data to load from memory at the same time.
+    """The work of an rTask: a computation and a load from memory, which overlap.
 
     ``seconds`` is the time of the computation, which other rTasks do not affect. ``num_bytes`` is
-    the data to load.
+    the count of bytes to load.
     """
 
     seconds: float
@@ -35,7 +35,8 @@ class Work:
 def work_of(kernel: RKernel, device: Device) -> Work:
     """Return the work of one rTask of an rKernel.
 
-    A measured or exclusive rTask has only seconds, and 0 bytes to load.
+    For a measured rKernel, ``seconds`` already includes the time of its loads, so ``num_bytes`` is
+    0. The same is true for an exclusive rKernel, which runs alone on the device.
     """
     if kernel.measured is not None or kernel.is_exclusive:
         return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
@@ -106,7 +107,8 @@ class _Execution:
         works: the work of an rTask of each operator.
         now: current time in seconds.
         queue: heap of (time in seconds, vEU, type of event).
-        sleepers: for each (vEU, order) the vEUs whose barriers wait for that rTask.
+        sleepers: for each rTask that barriers wait for, as (vEU, order), the vEUs of these
+            barriers.
         events: the runs and barriers that have ended.
     """
 
@@ -124,7 +126,7 @@ class _Execution:
     events: list[Event] = field(default_factory=list[Event])
 
     def run(self) -> list[Event]:
-        """Execute the rProgram and return its events; ``now`` is then the end of the last event."""
+        """Execute the rProgram, return its events, and set ``now`` to the end of the last event."""
         self.veus = [_Veu(begin=self.now) for _ in range(self.program.num_veus)]
         for veu in range(self.program.num_veus):
             self._begin(veu)

@@ -1,4 +1,4 @@
-"""Makes the plan of a graph as it is executed, for simulation without compilation."""
+"""Makes the plan that would be executed for a graph, for simulation without compilation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return a policy's plan as it is executed: without redundant waits.
+    """Return the plan of a policy without redundant waits, as the compiler would execute it.
 
-    On a bulk-synchronous device, the plan is divided into supersteps.
+    On a bulk-synchronous device, the plan is also divided into supersteps.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.

@@ -49,13 +49,16 @@ class Simulation:
 
 @dataclass
 class _Timeline:
-    """The progress of a vEU in a simulation; the rTasks of a run end at equal intervals.
+    """The progress of a vEU in a simulation.
+
+    All rTasks of a run are assumed to take the same time.
 
     Attributes:
-        now: the time in seconds at which the vEU is free.
-        done: number of its rTasks that have run.
-        first, begin, step: for each run the order of its first rTask, its start in seconds, and the
-            seconds of an rTask.
+        now: the time in seconds at which the last simulated run or barrier of the vEU ends.
+        done: count of rTasks in the simulated runs of the vEU.
+        first: for each simulated run, the order of its first rTask on the vEU.
+        begin: for each simulated run, its start in seconds.
+        step: for each simulated run, the seconds of one rTask.
     """
 
     now: float
@@ -109,7 +112,8 @@ def simulate(
 def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants) -> Plan:
     """Return the plan with ``predicted_seconds`` that account for shared constants in caches.
 
-    If the order of rTasks does not affect the caches, the plan is returned unchanged.
+    The plan is returned unchanged if the vEUs have no caches, or caches that can hold all shared
+    constants: then the order of the rTasks does not affect the contents of the caches.
     """
     if not shared.matter:
         return plan

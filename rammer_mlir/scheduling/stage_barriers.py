@@ -36,7 +36,10 @@ def with_stage_barriers(
 
 
 def placement_of(plan: Plan, table: TaskTable) -> Placement:
-    """Return the rTasks of each vEU in the order of a plan."""
+    """Return for each vEU its rTasks in the order of the plan, as indices into ``table``.
+
+    The rTasks of several rPrograms are appended one rProgram after another.
+    """
     num_veus = max(program.num_veus for program in plan.programs)
     found: list[list[int]] = [[] for _ in range(num_veus)]
     for program in plan.programs:
@@ -50,10 +53,10 @@ def placement_of(plan: Plan, table: TaskTable) -> Placement:
 def _awaited(
     placement: Placement, table: TaskTable, stage_of: Sequence[int]
 ) -> list[Collection[int]]:
-    """Return the rTasks that each rTask waits for.
+    """Return for each rTask the rTasks that it waits for.
 
-    These are the last rTask of earlier stages on each vEU, and the rTasks of the same stage that it
-    reads from. ``stage_of`` has the stage of each operator.
+    An rTask waits for the rTasks of its own stage that it reads from. It also waits, on each vEU,
+    for the last rTask of all earlier stages. ``stage_of`` has the stage of each operator.
     """
     needed: list[Collection[int]] = [()] * len(table.operators)
     num_stages = max(stage_of) + 1

@@ -47,14 +47,15 @@ class SearchCounts:
     A block is a contiguous range of units that is searched separately.
 
     Attributes:
-        units: number of units of all blocks.
-        blocks: number of blocks whose stages were found.
-        distinct: number of blocks that are not copies of other blocks.
-        cut: number of blocks that were cut, because searching them whole needs too many
-            transitions.
-        states, transitions: numbers of states (sets of units for which the best schedule was
-            computed) and of transitions (pairs of such a set and a last stage of it) of all
-            distinct blocks (IOS section 4.2).
+        units: count of units of all blocks.
+        blocks: count of blocks whose stages were found.
+        distinct: count of searched blocks, without blocks that are copies of a searched block.
+        cut: count of blocks that were cut in parts, because a search of the whole block would
+            exceed the limit on transitions.
+        states: count of sets of units for which the best schedule was computed, in all distinct
+            blocks (IOS section 4.2).
+        transitions: count of pairs of a state and a subset of it that was tried as the last stage,
+            in all distinct blocks (IOS section 4.2).
     """
 
     units: int = 0
@@ -83,13 +84,14 @@ class StageSearch:
         times: called with a list of units; returns an object that predicts the times of stages,
             which are sets of these units.
         pruning: limits on the stages that are searched.
-        max_transitions: maximum number of transitions of a block. If the bound on the transitions
-            is higher, or more than LONGEST units are between two boundaries with a single live
-            value, chains of operators become units if ``joins_chains``. A block that still needs
+        max_transitions: maximum count of transitions of a block, which is the range of units
+            between two cuts where a single value is live. A block is too large if the bound on its
+            transitions is higher, or if it has more than LONGEST units. In a block that is too
+            large, chains of operators become units if ``joins_chains``. A block that still needs
             more transitions is cut into parts.
         joins_chains: whether an operator and the only reader of its result may be in the same unit.
-        is_worth: called with the units of a block; returns whether the block is searched. If not,
-            each unit is a stage.
+        is_worth: called with the units of a block; returns whether the block is searched. In a
+            block that is not searched, each unit is a stage.
         counts: counts of the search so far.
     """
 
@@ -119,7 +121,10 @@ class StageSearch:
         return found
 
     def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
-        """Yield the best stages of a segment: the units between two cuts at a single live value."""
+        """Yield the best stages of a segment, the units between two cuts.
+
+        The units of the whole graph were cut where a single value is live.
+        """
         between = unit_sources(self.sources, units)
         is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions
         if is_long and self.joins_chains:
@@ -156,9 +161,10 @@ class StageSearch:
             yield from self._searched(part, unit_sources(self.sources, part))
 
     def _solve(self, units: Sequence[Sequence[int]], between: Sources) -> Solved | None:
-        """Return the indices in ``units`` of each stage; None if the search exceeds its limit.
+        """Return for each of the best stages the indices of its units in ``units``.
 
-        ``between`` has for each unit the units that it reads from.
+        Return None if the search exceeds the limit on transitions. ``between`` has for each unit
+        the units that it reads from.
         """
         readers = [0] * len(units)
         for number, found in enumerate(between):

@@ -17,7 +17,7 @@ Free = list[tuple[float, int]]
 
 @dataclass(frozen=True)
 class OperatorTimes:
-    """The quantities that determine a stage's time, for every operator of a graph.
+    """Predicts the time of stages from the rKernels and dependencies of a graph's operators.
 
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
@@ -31,9 +31,10 @@ class OperatorTimes:
     _rtask_seconds: dict[int, float] = field(default_factory=dict[int, float])
 
     def critical_path(self, operators: Sequence[int]) -> float:
-        """Return the seconds of the longest path of dependent operators.
+        """Return the seconds of the longest path of dependent operators among ``operators``.
 
-        Each operator has all vEUs to itself; a barrier separates dependent operators.
+        Each operator is assumed to have all vEUs to itself, with a barrier between dependent
+        operators.
         """
         ends: dict[int, float] = {}
         for number in sorted(operators):
@@ -47,11 +48,12 @@ class OperatorTimes:
         return seconds / self.device.num_veus
 
     def simulated(self, operators: Sequence[int]) -> float:
-        """Return the seconds of a stage whose operators share the vEUs, without its barrier.
+        """Return the seconds of a stage whose operators share the vEUs.
 
-        The operators are placed in order, each on the vEUs that are free first, and wait for whole
-        operators. This approximates a placement of separate rTasks, at about a hundredth of its
-        cost.
+        The barrier between stages is not included. The operators are placed in ascending order. The
+        rTasks of an operator go to the vEUs that are free first, and start when all operators that
+        it reads from have ended. This approximates a placement rTask by rTask, and takes about a
+        hundredth of its compile time.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}
@@ -76,7 +78,9 @@ class OperatorTimes:
 
 @dataclass(frozen=True)
 class ConcurrentTimes:
-    """Times of stages whose groups run concurrently, after a barrier; sets of units are masks.
+    """Predicts the times of stages; the groups of a stage run concurrently, after a barrier.
+
+    A set of units, such as a group or a stage, is a bit mask of indices of units.
 
     Attributes:
         units: the operators of each unit.
@@ -95,10 +99,10 @@ class ConcurrentTimes:
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return two times of the group ``units``, in seconds.
+        """Return the critical path and the work of a group, in seconds.
 
-        They are its critical path, and the time of all its rTasks divided by the number of vEUs.
-        ``units`` is the bit mask of the group's units.
+        The work is the time of all rTasks of the group divided by the count of vEUs. ``units`` is
+        the bit mask of the group's units.
         """
         if units not in self._groups:
             operators = self.operators(units)
@@ -109,10 +113,14 @@ class ConcurrentTimes:
         return self._groups[units]
 
     def bound(self, units: Mask, longest: float, work: float) -> float:
-        """Return a lower bound on a stage's seconds: the larger of ``longest`` and ``work``.
+        """Return a lower bound on a stage's seconds, including the barrier before the stage.
 
-        ``longest`` is the longest critical path of the stage's groups, in seconds. ``work`` is the
-        seconds of all rTasks of the stage together, divided by the number of vEUs.
+        The bound is the time of the barrier plus the larger of ``longest`` and ``work``.
+
+        Args:
+            units: the bit mask of the stage's units; not used.
+            longest: the longest critical path of the stage's groups, in seconds.
+            work: the seconds of all rTasks of the stage together, divided by the count of vEUs.
         """
         del units
         return self.times.device.barrier_seconds + max(longest, work)
@@ -128,20 +136,21 @@ class ConcurrentTimes:
         return self._stages[units]
 
     def least(self, unit: int) -> float:
-        """Return a unit's work in seconds divided by the number of vEUs.
+        """Return a unit's work in seconds divided by the count of vEUs.
 
-        It is a lower bound on the time that the unit adds to the stages.
+        The total time of all stages is at least the sum of these seconds over all units.
         """
         return self.times.work(self.units[unit])
 
 
 def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[Free, float]:
-    """Return the times at which vEUs are free after some equal rTasks, and the last rTask's end.
+    """Place equal rTasks on the vEUs that are free first; return the new ``free`` and the last end.
+
+    The last end is the time in seconds at which the last of the rTasks ends.
 
     Args:
-        free: pairs of a time in seconds and the number of vEUs that are free from then on, before
-            the rTasks; the result has such pairs too.
-        num_rtasks: number of rTasks, distributed evenly; the first vEUs get the remainder.
+        free: pairs of a time in seconds and the count of vEUs that become free at that time.
+        num_rtasks: count of rTasks, distributed evenly; the first vEUs get the remainder.
         seconds: time of each rTask.
         ready: earliest start of the rTasks, in seconds.
     """

@@ -22,9 +22,10 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    Each rTask is in the earliest superstep that is not before that of the previous rTask of its
-    vEU, and is after those of all rTasks of other vEUs that it reads from. An exclusive rTask is
-    alone in its superstep.
+    An rTask goes to the earliest superstep that satisfies two conditions. It is not before the
+    superstep of the previous rTask on the same vEU. It is later than the supersteps of all rTasks
+    on other vEUs that the rTask reads from. An exclusive rTask gets a superstep without other
+    rTasks.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)
@@ -78,11 +79,13 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:
-    """Return the plan on ``num_veus`` vEUs, each of which does the work of several vEUs in turn.
+    """Return the plan on at most ``num_veus`` vEUs, for a machine with fewer threads than vEUs.
+
+    Each of the new vEUs executes the lists of several old vEUs, one list after another.
 
     Raises:
-        ScheduleError: if vEUs wait for each other within an rProgram: executed in sequence, they
-            could wait forever.
+        ScheduleError: if an rProgram has waits between vEUs: a wait for an rTask that is later on
+            the same new vEU would block forever.
     """
     for number, program in enumerate(plan.programs):
         if program.num_waits:

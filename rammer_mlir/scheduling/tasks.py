@@ -43,7 +43,8 @@ class TaskTable:
     def bottom_levels(self, delay: float = 0.0) -> list[float]:
         """Return the seconds of the longest path from each rTask's start to the program's end.
 
-        Every edge of a path takes ``delay`` seconds.
+        A path follows dependencies from rTask to rTask. Each dependency on a path adds ``delay``
+        seconds.
         """
         levels = [0.0] * len(self.seconds)
         for task in reversed(range(len(levels))):
@@ -53,7 +54,7 @@ class TaskTable:
 
 
 def task_table(graph: TaskGraph, device: Device, kernels: Sequence[int]) -> TaskTable:
-    """Return the rTasks of a graph; operator o has rKernel ``kernels[o]``."""
+    """Return the table of the rTasks of a graph, in which operator o has rKernel ``kernels[o]``."""
     chosen = [o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True)]
     base = [0, *accumulate(kernel.num_rtasks for kernel in chosen)]
     sources: list[set[int]] = [set() for _ in range(base[-1])]
@@ -89,20 +90,22 @@ def plan_of(
     placement: Placement,
     awaited: Sequence[Collection[int]] | None = None,
 ) -> Plan:
-    """Return a plan of one rProgram for a placement, with the fewest waits that imply ``awaited``.
+    """Return a plan of one rProgram for a placement, without redundant waits.
 
-    Its ``predicted_seconds`` are simulated.
+    The waits order each rTask after the rTasks that ``awaited`` has for it. The plan's
+    ``predicted_seconds`` come from a simulation.
 
     Args:
         graph: the graph of the plan.
         device: the device that the plan is for.
         table: the graph's rTasks.
-        placement: the rTasks of each vEU.
-        awaited: for each rTask the rTasks that a barrier before it waits for; if None, those that
-            it reads from.
+        placement: the rTasks of each vEU, in order.
+        awaited: for each rTask the rTasks that a barrier before it waits for; None stands for the
+            rTasks that it reads from.
 
     Raises:
-        ScheduleError: if the orders of the vEUs contradict the dependencies (a wait would block).
+        ScheduleError: if the orders of the vEUs contradict the dependencies, so that a wait would
+            block forever.
     """
     needed = table.sources if awaited is None else awaited
     place = {task: (v, i) for v, tasks in enumerate(placement) for i, task in enumerate(tasks)}

@@ -1,7 +1,8 @@
 """Finds the latest uses of each element of buffers that operators update in place.
 
-The writer of an element waits for all of its earlier uses. Waiting for the latest writer therefore
-implies waiting for all uses before it, and a chain of updates has linearly many dependencies.
+An operator that writes an element waits for all earlier reads and writes of this element. A later
+operator therefore only waits for the latest writer: the earlier uses have ended by then. So the
+count of dependencies is linear in the length of a chain of updates, not quadratic.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ Interval = tuple[int, int]
 
 
 class _Places:
-    """An index of the uses of a buffer, for finding the uses of a range of its elements.
+    """An index that finds the uses of a buffer that overlap a range of its elements.
 
-    The hull of a use is the range from its first to its last element. The buffer is divided into
-    buckets of equal size, once for each power of two. Each use is in one or two buckets, of the
-    smallest size that is larger than its hull.
+    The hull of a use is the range from its first to its last element. For each power of two, from a
+    minimum on, the buffer is divided into buckets of this many elements. A use is stored for the
+    smallest bucket size that is not below the length of its hull, so its hull overlaps one or two
+    buckets of this size.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -37,9 +39,9 @@ class _Places:
         self._levels: dict[int, dict[int, list[int]]] = {}
 
     def add(self, number: int, hull: Interval) -> None:
-        """Append use ``number``, which touches elements of ``hull``.
+        """Append use ``number``, whose first and last element are ``hull``.
 
-        Numbers ascend from call to call.
+        Each call has a larger ``number`` than the previous call.
         """
         low, high = hull
         level = max(self._least, (high - low).bit_length())
@@ -48,9 +50,10 @@ class _Places:
             buckets.setdefault(bucket, []).append(number)
 
     def before(self, limit: int, part: Interval) -> Iterator[int]:
-        """Yield the numbers below ``limit`` of uses that may overlap ``part``, descending.
+        """Yield the numbers below ``limit`` of uses that may overlap ``part``, in descending order.
 
-        These are all uses whose hulls overlap ``part``, and other uses in the same buckets.
+        The result has every use whose hull overlaps ``part``. It also has uses in the same buckets
+        whose hulls do not overlap ``part``.
         """
         low, high = part
         near = [
@@ -68,9 +71,9 @@ def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
 
 
 class UpdatedBuffer:
-    """The operands that touch a buffer, in the graph's order, with the elements that they touch.
+    """The uses of a buffer by operands of operators, in the graph's order, with their elements.
 
-    Writes are also indexed separately: a read only has to wait for writes.
+    Writes also have an index of their own, because a read only has to wait for writes.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -106,12 +109,12 @@ class UpdatedBuffer:
     ) -> Iterator[tuple[int, int]]:
         """Yield the earlier uses of a range as (operator, argument) numbers, the latest first.
 
-        The search ends where later operators have written the whole range: their writes already
-        wait for all uses before them.
+        The search goes from later to earlier operators. It ends when the operators found so far
+        have written the whole range, because these operators wait for all uses before them.
 
         Args:
-            consumer: number of the operator that uses the range now; only uses by operators of
-                smaller number are yielded.
+            consumer: number of the operator that needs the uses; only uses by operators of smaller
+                number are yielded.
             part: the range of elements.
             written: called with an operator's number; returns the ranges in which this operator
                 writes every element.
@@ -142,10 +145,11 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the range of elements that boxes cover without a hole, as first and last element.
+    """Return the first and the last element of the range that boxes cover, if they cover all of it.
 
-    Return None if they leave a hole, the range has more than ``_MOST_ELEMENTS`` elements, or all
-    boxes are empty.
+    Return None in three cases: an element between these two is in no box; all boxes are empty; or
+    the range, or the count of contiguous intervals in boxes of one size, exceeds
+    ``_MOST_ELEMENTS``.
     """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():
@@ -167,10 +171,10 @@ def filled(boxes: Boxes) -> Interval | None:
 
 
 def _stretches(sizes: Sequence[int], strides: Sequence[int]) -> tuple[Int64Array, int]:
-    """Return the intervals of consecutive elements of which a box consists.
+    """Return the starts of the intervals of consecutive elements in a box, and the interval length.
 
-    All intervals have the same length, which is the second result. The first result has the first
-    element of each, counted from the start of the box.
+    The starts and the length are in elements; starts count from the first element of the box. All
+    intervals have the same length.
     """
     dense = [dim for dim, stride in enumerate(strides) if stride == 1]
     inner = max(dense, key=lambda dim: sizes[dim], default=-1)

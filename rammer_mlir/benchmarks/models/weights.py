@@ -22,7 +22,7 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
 
 
 def is_centred(shape: Sequence[int]) -> bool:
-    """Return whether each filter of a weight [outputs, inputs, taps...] is drawn with the sum zero.
+    """Return whether each filter of a weight [outputs, inputs, taps...] is drawn to sum to zero.
 
     Activations after a ReLU have a positive mean. A filter with another sum turns this mean into a
     constant, layer after layer, until the output hardly depends on the input (compare Qiao et al.,

@@ -63,8 +63,8 @@ class Partition:
     A reading is the recognised meaning of operations, such as "convolution with bias".
 
     Attributes:
-        operations: number of the model's operations. All operations of a reading count as one. Each
-            operation that the host executes between programs also counts as one.
+        operations: number of the model's operations. The operations of a reading count as one
+            together. An operation that the host evaluates between programs counts as one.
         readings: number of readings.
         macs: number of multiply-accumulate operations.
         taken: number of readings in regions that the code generator compiled.

@@ -205,7 +205,7 @@ def _spent_cells(spent: RunSeconds) -> list[str]:
 
 
 def beginning_table(results: Results) -> str:
-    """Return a Markdown table of the time to begin, with a row per model and code generator.
+    """Return a Markdown table of startup times, with a row per model and code generator.
 
     A row has the seconds of code generation, of compiling, of the first run, and of a later run.
     """

@@ -1,5 +1,10 @@
-"""Measure random operators and short chains of operators, of random sizes: ``--parts sweep``.
+"""Measure random operators and short chains of operators: ``--parts sweep``.
 
-``sizes`` draws numbers, ``families`` has the kinds of cases, ``cases`` draws a case by its seed,
-``measure`` times it in all contenders, and ``tables`` summarises.
+The files:
+
+- ``sizes`` draws random numbers.
+- ``families`` defines the kinds of cases.
+- ``cases`` draws a case from a seed.
+- ``measure`` times a case in all contenders.
+- ``tables`` summarises the times.
 """

@@ -1,4 +1,4 @@
-"""Draw a random case, a model of one or a few operators, from a seed."""
+"""Draw random cases from seeds; a case is a model of one or a few operators."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Case:
     """A random case: a model of one or a few operators, of random sizes.
 
     Attributes:
-        seed: the seed that it is drawn from.
-        family: name of its family.
+        seed: the seed from which the case is drawn.
+        family: name of the case's family, such as "softmax".
         title: operators, and the shapes of inputs, weights and result.
-        flops: multiplications and additions of its products and convolutions.
+        flops: multiplications and additions of the case's matrix products and convolutions.
         num_bytes: bytes of inputs, weights and result, each counted once.
     """
 
@@ -38,9 +38,10 @@ class Case:
 
 
 def draw(seed: int) -> tuple[Case, onnx.ModelProto]:
-    """Return case number ``seed`` and its model.
+    """Return the case of the seed ``seed``, and its model.
 
-    Families take turns; a case beyond ``MOST_FLOPS`` or ``MOST_BYTES`` is drawn again.
+    The seed modulo the number of families selects the family. A case with more than ``MOST_FLOPS``
+    or ``MOST_BYTES`` is drawn again.
     """
     names = list(FAMILIES)
     family = names[seed % len(names)]
@@ -71,9 +72,10 @@ def _bytes(model: onnx.ModelProto, result: Value) -> int:
 
 
 def _title(model: onnx.ModelProto, result: Value) -> str:
-    """Return a text with a case's operators, shapes and some attributes.
+    """Return a title with a case's operators, shapes and attributes.
 
-    The shapes are those of inputs, weights and result; the attributes are those in ``_SHOWN``.
+    The shapes are those of the inputs, the result, and the weights of more than one dimension. The
+    attributes are those in ``_SHOWN`` that have an element other than 0 and 1.
     """
     graph = model.graph
     shapes = [[d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.input]

@@ -1,7 +1,7 @@
 """Define the families of random cases: each function adds nodes and returns their result.
 
-Each function takes a graph builder ``g`` and an object ``s`` that draws random sizes. All tensors
-are f32, images are [N, C, H, W].
+Each function takes a graph builder ``g``, to which it adds nodes, and an object ``s`` that draws
+random sizes. All tensors are f32. Images are [N, C, H, W].
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def _activated(g: GraphBuilder, s: Sizes, x: Value) -> Value:
 
 
 def product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a matrix product of an input and constant weights; return its result.
+    """Add a matrix product of an input and constant weights; return the result.
 
-    Half of the cases are a Gemm with a bias, possibly with an activation; the others are a MatMul.
+    Half of the cases are a Gemm with a bias, of which half have an activation. The other half are a
+    MatMul.
     """
     rows, inner = s.size(1, 512), s.size(8, 4096)
     x = g.input("x", [rows, inner])
@@ -43,7 +44,7 @@ def product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def given_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a matrix product of two inputs, either of which may be transposed; return its result."""
+    """Add a matrix product of two inputs, each of which may be transposed; return the result."""
     rows, inner, columns = s.size(1, 1024), s.size(8, 2048), s.size(1, 1024)
     left, right = s.chance(0.3), s.chance(0.3)
     x = g.input("x", [inner, rows] if left else [rows, inner])
@@ -52,7 +53,7 @@ def given_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def batch_product(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a MatMul of two batches of matrices of drawn sizes; return its result."""
+    """Add a MatMul of two inputs of random sizes [batch, rows, columns]; return the result."""
     batch = s.one_of(1, 2, 3, 8, 12, 16, 32)
     rows, inner, columns = s.size(1, 256), s.size(8, 256), s.size(1, 256)
     x, y = g.input("x", [batch, rows, inner]), g.input("y", [batch, inner, columns])
@@ -60,7 +61,7 @@ def batch_product(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def attention(g: GraphBuilder, s: Sizes) -> Value:
-    """Add multi-head attention on queries, keys and values, all inputs; return its result."""
+    """Add multi-head attention; return the result. Queries, keys and values are inputs."""
     batch, heads, width = s.one_of(1, 1, 2), s.one_of(1, 4, 8, 12), s.one_of(32, 40, 64, 80, 128)
     queries, keys = s.size(1, 384), s.size(4, 384)
     q = g.input("q", [batch, heads, queries, width])
@@ -71,7 +72,10 @@ def attention(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def _image(g: GraphBuilder, s: Sizes, channels: int, most: int) -> Value:
-    """Declare an image [N, ``channels``, H, W] of at most ``most`` pixels a side; return it."""
+    """Add and return an input, an image [N, ``channels``, H, W] of random N, H and W.
+
+    H and W are at most ``most``, and smaller for larger N.
+    """
     batch = _batch(s)
     high = max(4, round(most / batch**0.5))
     height = s.size(3, high)
@@ -94,7 +98,10 @@ def _convolved(
 
 
 def convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a convolution of an image by kernels of 1 to 7, sometimes dilated; return its result."""
+    """Add a convolution of an image, sometimes dilated; return the result.
+
+    The filters have 1 to 7 pixels in height and width.
+    """
     channels, kernel = s.size(1, 512), s.one_of(1, 1, 3, 3, 3, 5, 7)
     x = _image(g, s, channels, 112 if channels < 64 else 56)
     dilation = s.one_of(1, 1, 1, 2, 4) if kernel > 1 else 1
@@ -102,7 +109,7 @@ def convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def grouped_convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a grouped convolution of an image, half of the cases depthwise; return its result."""
+    """Add a grouped convolution of an image; return the result. Half of the cases are depthwise."""
     if s.chance(0.5):
         groups = channels = s.size(3, 768)
         results = channels * s.one_of(1, 1, 1, 2)
@@ -114,7 +121,7 @@ def grouped_convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def transposed_convolution(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a transposed convolution of an image; return its result."""
+    """Add a transposed convolution of an image; return the result."""
     channels, results, stride = s.size(1, 256), s.size(1, 256), s.one_of(1, 2, 2, 4)
     x = _image(g, s, channels, 48)
     kernel = stride + s.between(0, 2)
@@ -124,7 +131,7 @@ def transposed_convolution(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a convolution over time of drawn sizes; return its result."""
+    """Add a 1D convolution, of an input [N, channels, length]; return the result."""
     channels, kernel, dilation = s.size(1, 512), s.one_of(1, 3, 3, 5, 9), s.one_of(1, 1, 2, 4)
     x = g.input("x", [_batch(s), channels, s.size(4, 1024)])
     weight = weights.filters(g.rng, [s.size(1, 512), channels, kernel], x.moments)
@@ -136,7 +143,10 @@ def convolution_1d(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def normalization(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a normalisation of rows, or of the pixels of each channel; return its result."""
+    """Add a layer normalization of rows or an instance normalization of an image.
+
+    Return the result.
+    """
     if s.chance(0.6):
         return g.layer_norm(g.input("x", [_batch(s), s.size(1, 512), s.size(8, 4096)]))
     channels = s.size(1, 256)
@@ -151,12 +161,12 @@ def _matrix(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def softmax(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a softmax along either axis of a matrix; return its result."""
+    """Add a softmax along the rows or the columns of a matrix; return the result."""
     return g.op("Softmax", _matrix(g, s), axis=s.one_of(-1, -1, -1, 0))
 
 
 def transposition(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a transposition of a tensor of rank 2 to 4; return its result."""
+    """Add a transposition of a tensor of rank 2 to 4; return the result."""
     rank = s.between(2, 4)
     most = {2: 1536, 3: 128, 4: 40}[rank]
     x = g.input("x", [s.size(2, most) for _ in range(rank)])
@@ -165,7 +175,10 @@ def transposition(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def pooling(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a pooling of an image, maximum or mean, by windows or globally; return its result."""
+    """Add a maximum or average pooling of an image; return the result.
+
+    A fifth of the cases are global poolings.
+    """
     x = _image(g, s, s.size(1, 512), 112)
     if s.chance(0.2):
         return g.op(s.named("GlobalAveragePool", "GlobalMaxPool"), x)
@@ -178,7 +191,10 @@ def pooling(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def resize(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a resize of an image to twice its size, or to any size; return its result."""
+    """Add a Resize of an image; return the result.
+
+    In half of the cases, height and width are doubled; in the others, they are random.
+    """
     x = _image(g, s, s.size(1, 128), 64)
     if s.chance(0.5):
         sizes = [2 * x.shape[2], 2 * x.shape[3]]
@@ -192,7 +208,10 @@ def resize(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def gather(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a gather of rows of a constant table, multiplied by an input; return the product."""
+    """Add a Gather of rows of a constant table, and multiply the rows by an input.
+
+    Return the product.
+    """
     rows, width = s.size(2, 4096), s.size(1, 1024)
     scale = g.input("x", [width])
     table = g.constant(weights.filters(g.rng, [rows, width], scale.moments), "table")
@@ -201,7 +220,7 @@ def gather(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def elementwise(g: GraphBuilder, s: Sizes) -> Value:
-    """Add one to four elementwise operations, some with broadcasting; return the result."""
+    """Add one to four elementwise operators, some with broadcasting; return the last result."""
     x = g.input("x", [_batch(s), s.size(1, 128), s.size(1, 128), s.size(1, 64)])
     found = x
     for number in range(s.between(1, 4)):
@@ -214,7 +233,7 @@ def elementwise(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def reduction(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a reduction of drawn axes of a tensor; return its result."""
+    """Add a reduction of a tensor over random axes; return the result."""
     x = g.input("x", [s.size(1, 64), s.size(1, 256), s.size(1, 256)])
     axes = [axis for axis in range(3) if s.chance(0.5)] or [s.between(0, 2)]
     kind = s.named("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2")
@@ -222,7 +241,7 @@ def reduction(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def movement(g: GraphBuilder, s: Sizes) -> Value:
-    """Add a slice of an image, padding, and a concatenation with an input; return the result."""
+    """Add a Slice of an image, pad it, and concatenate it with an input; return the result."""
     x = _image(g, s, s.size(2, 128), 64)
     axis = s.between(1, 3)
     end = max(1, x.shape[axis] - 1)
@@ -233,7 +252,7 @@ def movement(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
-    """Add layer norm, two linear layers with an activation, and a residual; return the result."""
+    """Add layer norm, linear layer, activation, linear layer and residual; return the result."""
     width = s.size(16, 1024)
     x = g.input("x", [s.size(1, 256), width])
     hidden = g.op(s.named("Relu", "Gelu"), g.linear(g.layer_norm(x), width * s.one_of(1, 2, 4)))
@@ -241,7 +260,10 @@ def feed_forward(g: GraphBuilder, s: Sizes) -> Value:
 
 
 def separable_block(g: GraphBuilder, s: Sizes) -> Value:
-    """Add an inverted residual: expansion, depthwise convolution, projection; return the result."""
+    """Add an inverted residual block (as in MobileNet); return the result.
+
+    It has an expansion, a depthwise convolution, a projection, and the residual.
+    """
     channels = s.size(3, 128)
     x = _image(g, s, channels, 56)
     wide = channels * s.one_of(2, 4, 6)

@@ -1,4 +1,4 @@
-"""Draw random sizes: multiples of powers of two, arbitrary numbers, or primes."""
+"""Draw random sizes: multiples of powers of two, primes, and arbitrary numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Sizes:
-    """A source of random sizes and choices of a case.
+    """A generator of the random sizes and choices from which a case is built.
 
     Args:
         rng: NumPy's generator of random numbers.
@@ -31,14 +31,15 @@ class Sizes:
         return names[int(self._rng.integers(len(names)))]
 
     def between(self, low: int, high: int) -> int:
-        """Return a number from ``low`` to ``high``, each equally likely."""
+        """Draw an integer from ``low`` to ``high`` inclusive, all equally likely."""
         return int(self._rng.integers(low, high + 1))
 
     def size(self, low: int, high: int) -> int:
-        """Return a random size from ``low`` to ``high``; its logarithm is uniformly distributed.
+        """Draw a size from ``low`` to ``high`` inclusive, with a uniformly distributed logarithm.
 
-        A third of the sizes are rounded down to a multiple of a power of two, the largest that is
-        at most a quarter of the size; a third are rounded down to a prime; a third stay as drawn.
+        A third of the sizes are then rounded down to a multiple of a power of two: of the largest
+        power that is at most a quarter of the size. A third are rounded down to a prime. A third
+        stay as drawn.
         """
         drawn = round(math.exp(self._rng.uniform(math.log(low), math.log(high))))
         kind = self.between(0, 2)
@@ -51,5 +52,5 @@ class Sizes:
 
 
 def is_prime(number: int) -> bool:
-    """Return whether a number above 1 has no divisor but 1 and itself."""
+    """Return whether ``number``, which is above 1, is a prime."""
     return all(number % divisor for divisor in range(2, math.isqrt(number) + 1))

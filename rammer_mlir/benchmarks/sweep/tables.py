@@ -1,4 +1,4 @@
-"""Make the sweep's tables: quantiles of latency ratios by family, and the worst cases."""
+"""Make the sweep's tables of latency ratios: quantiles by family, and the worst cases."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ RATIOS = (
 
 
 def floor(result: CaseResult, roofline: Roofline) -> float:
-    """Return a lower bound of the seconds of a case, by the processor's peak rates.
+    """Return a lower bound of the seconds of a case, from the processor's peak rates.
 
-    It is the largest of three times: of the arithmetic, of reading the data, and of a launch.
+    The bound is the largest of three times: of the arithmetic, of moving the data once, and of a
+    launch.
     """
     case = result.case
     memory = case.num_bytes / roofline.bandwidth(case.num_bytes)
@@ -31,10 +32,10 @@ def floor(result: CaseResult, roofline: Roofline) -> float:
 
 
 def text(results: Sequence[CaseResult], rooflines: Iterable[Roofline]) -> list[str]:
-    """Return the sweep's part of a report, as paragraphs.
+    """Return the sweep's section of a report, as a list of paragraphs.
 
-    These are the table of ratios by family, the table of the worst cases, and lists of the cases
-    with wrong results and of the contenders without a latency.
+    They have the table of latency ratios by family, the table of the worst cases, the list of the
+    cases with wrong results, and the list of the contenders without a latency.
     """
     limits = {roofline.threads: roofline for roofline in rooflines}
     parts = [RATIOS, summary_table(results, limits), "The worst cases", worst_table(results)]
@@ -51,11 +52,12 @@ def _name(result: CaseResult) -> str:
 
 
 def summary_table(results: Sequence[CaseResult], limits: dict[int, Roofline]) -> str:
-    """Return a Markdown table of ratios of all cases and of each family, by number of threads.
+    """Return a Markdown table of latency ratios, with a row per family and number of threads.
 
-    A ratio is the lowest median latency of another contender divided by ours; above 1, we are
-    faster. A row has the ratios' mean and quantiles. ``limits`` has the processor's peak rates by
-    number of threads, for the lower bound of the time.
+    A ratio is the lowest median latency of the other contenders, divided by ours. Above 1, ours is
+    the lowest. A row has the mean and quantiles of the ratios. It also has the median, over the
+    cases, of a lower bound of the time divided by our time. The first rows are for all families.
+    ``limits`` has the peak rates for the lower bound, keyed by the number of threads.
     """
     heading = ["family", "threads", "cases", "mean", "1 %", "10 %", "median", "90 %", "below 0.7",
                "worst", "floor reached"]  # fmt: skip
@@ -92,10 +94,10 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 
 
 def worst_table(results: Iterable[CaseResult]) -> str:
-    """Return a Markdown table of the ``WORST`` cases with the smallest ratios, worst first.
+    """Return a Markdown table of the ``WORST`` cases with the smallest latency ratios, worst first.
 
-    A ratio is the lowest median latency of another contender divided by ours. A row also has the
-    median latencies of all contenders in microseconds.
+    A ratio is the lowest median latency of the other contenders, divided by ours. A row also has
+    the median latencies of all contenders in microseconds.
     """
     measured = [(ratio, r) for r in results if (ratio := r.ratio) is not None]
     measured.sort(key=lambda pair: pair[0])

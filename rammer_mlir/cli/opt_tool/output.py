@@ -91,7 +91,7 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 
 
 def reproducible_text(module: ir.Module, name: str) -> str:
-    """Return a module as text with its locations, which MLIR can parse again.
+    """Return a module as text that has locations, and that MLIR can parse again.
 
     ``name`` is the name of the tool's input. It replaces the file name ``UNNAMED`` in locations.
     """

@@ -85,7 +85,7 @@ class Iree:
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether any operation of a region is not element-wise; the host fuses those."""
+        """Return False for a region of element-wise functions only, which the host fuses."""
         return has_main_operation(facts.readings)
 
     def prepare(self, regions: Sequence[Region]) -> None:

@@ -87,7 +87,7 @@ def _node_words(node: Node) -> list[int]:
 
 
 def _operand(node: Node, place: int, operand: Operand) -> list[int]:
-    """Return a primitive's operand of index ``place`` as the integers of C's ``struct operand``."""
+    """Return operand ``place`` of a primitive as the integers of C's ``struct operand``."""
     name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
     is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
     return [_SECOND if is_second else name, operand.value, operand.layout]

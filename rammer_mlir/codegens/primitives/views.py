@@ -48,10 +48,10 @@ class View:
         return View(tuple(dims), tuple(strides))
 
     def joined(self, dim: int) -> View:
-        """Return the view with dimension ``dim`` and the next collapsed into a single dimension.
+        """Return the view with dimensions ``dim`` and ``dim + 1`` collapsed into one dimension.
 
         Raises:
-            NotExpressibleError: if no single stride covers both.
+            NotExpressibleError: if the collapsed dimension has no single stride.
         """
         outer, inner = self.dims[dim : dim + 2]
         step, small = self.strides[dim : dim + 2]

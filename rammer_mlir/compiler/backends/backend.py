@@ -90,7 +90,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def default_veus(self) -> int:
-        """Number of vEUs if the user gives none."""
+        """Count of vEUs if the user does not give a count."""
 
     @abstractmethod
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
@@ -179,7 +179,7 @@ class Backend(ABC):
         """Check that the options are compatible with this target and with each other.
 
         Raises:
-            OptionError: if they are not; the message names the options.
+            OptionError: if options are not compatible; the message names these options.
         """
 
     def tools(self) -> str:
@@ -204,7 +204,7 @@ class Backend(ABC):
         """Check that this target has a stage ``name`` with these options.
 
         Raises:
-            OptionError: if it has none; the message lists the stages.
+            OptionError: if the target has no such stage; the message lists the stages.
         """
         offered = self.emits(options)
         if name in offered:

@@ -78,8 +78,8 @@ class CpuBackend(Backend):
     def load(self, code: Code, device: int = 0) -> Executable:
         """Load the object file of ``code`` into this process, and return the executable.
 
-        Code for a processor that this machine is not can only be saved: it is not loaded, and
-        saving links it to a shared library.
+        If the code is for a processor other than this machine's, it is not loaded. The executable
+        can then only be saved, which links the object file to a shared library.
         """
         image = code.image
         assert isinstance(image, CpuImage)

@@ -132,9 +132,9 @@ class ProgramLookup:
             self._keep_preparation()
 
     def _timed(self, found: Executable | None) -> Executable | None:
-        """Add the seconds before the lookup of the program to its statistics; return ``found``.
+        """Add the seconds before the program's lookup to the program's statistics.
 
-        ``found`` is the program, or None if it is not in the cache.
+        Return ``found``, the program, or None if the program is not in the cache.
         """
         if found is not None:
             spent = found.stats["seconds"]

@@ -110,7 +110,7 @@ class ProgramCache:
         return ProgramKey(graph, {**sections, **self.compiler})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
-        """Find the cached program of ``key``, and return it for the weights and names of ``model``.
+        """Find the cached program of ``key``; return it with the weights and names of ``model``.
 
         Return None if the cache has no valid program with this key.
         """
@@ -119,7 +119,7 @@ class ProgramCache:
         return self._find(key.digest, lambda kept: kept == form, new, key.parts)
 
     def find_by_digest(self, digest: str, form: str, replacement: Replacement) -> Executable | None:
-        """Find the cached program of a key, and return it for the weights and names of a new model.
+        """Find the cached program of a key; return it with the weights and names of a new model.
 
         Return None if the cache has no valid program with this key.
 
@@ -137,7 +137,7 @@ class ProgramCache:
         replacement: Replacement,
         parts: Parts | None = None,
     ) -> Executable | None:
-        """Find the cached program of a key, and return it for the weights and names of a new model.
+        """Find the cached program of a key; return it with the weights and names of a new model.
 
         Return None if there is no such program. A damaged entry is removed, and counts as missing.
 

@@ -30,7 +30,7 @@ NOT_FINITE = Range(nan, nan)
 
 @dataclass(frozen=True)
 class Calibration:
-    """A compiled f32 program that also outputs the values of its regions, with all samples.
+    """A compiled f32 program that also outputs the values of its regions, and all samples to run.
 
     Attributes:
         observer: contains the samples, and compiles programs.

@@ -65,7 +65,7 @@ class Quantization:
     def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
         """Quantize the regions that keep a signal-to-noise ratio of at least ``bound``.
 
-        Returns the decisions about all regions.
+        Return the decisions about all regions.
 
         Args:
             module: the program after the outlining of regions; modified.

@@ -148,9 +148,9 @@ def _end_group() -> None:
 
 
 def _await_copies(pending_groups: Word) -> None:
-    """Emit code that performs all pending copies of a lane that are due.
+    """Emit code that performs the pending copies of the running lane.
 
-    Copies of the newest ``pending_groups`` groups are not due.
+    Copies of the newest ``pending_groups`` groups stay pending.
     """
     lane = current()
 

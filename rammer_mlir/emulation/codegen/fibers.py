@@ -1,10 +1,10 @@
 """Switches between the lanes of a block as fibers, by assembly inside the module.
 
 Each lane runs on a separate stack. ``emulator_switch(save, stack)`` pushes the callee-saved
-registers, stores the stack pointer at ``save`` and resumes the execution suspended on ``stack``.
-Compared with ``swapcontext`` of the C library it saves the two system calls for the signal mask
-(about 300 ns against 2 ns) and depends on no process state. A new stack begins in
-``emulator_begin``, which calls ``emulator_lane`` with the lane's record.
+registers, stores the stack pointer at ``save`` and resumes the execution suspended on ``stack``. A
+switch takes about 2 ns. ``swapcontext`` of the C library takes about 300 ns, because two system
+calls change the signal mask. A new stack begins in ``emulator_begin``, which calls
+``emulator_lane`` with the lane's record.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _pointer() -> ir.Type:
 
 
 class Truth:
-    """An i1 value of the emitted code; ``&`` and ``|`` emit operations on it."""
+    """An i1 value of the emitted code; ``&`` and ``|`` of two truths emit operations."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value
@@ -51,7 +51,7 @@ class Truth:
 
 
 class Word:
-    """An i64 value of the emitted code, a number or an address; operators emit operations on it."""
+    """An i64 of the emitted code, a number or an address; operators on words emit operations."""
 
     def __init__(self, value: ir.Value) -> None:
         self.value = value

@@ -35,9 +35,9 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 
 
 def check_indices(module: ir.Module, sites: Sites) -> None:
-    """Insert a check of every index of loads and stores of memrefs against its dimension's size.
+    """Insert checks that the indices of memref loads and stores are less than the memref's sizes.
 
-    ``sites`` assigns numbers to the loads and stores, for fault messages.
+    ``sites`` assigns site indices to the loads and stores, for fault messages.
     """
     for operation in walk(module.operation):
         number = _MEMREFS.get(operation.name)
@@ -73,7 +73,10 @@ def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
 
 
 def granule_of(module: ir.Module) -> int:
-    """Return the size in bytes of the smallest element that a kernel accesses, at most 4."""
+    """Return the count of bytes per shadow cell: the size of the smallest accessed element.
+
+    The result is at most 4.
+    """
     sizes = [4]
     for operation in kernel_operations(module):
         if operation.name == "llvm.load":

@@ -29,12 +29,13 @@ _WARP = 32
 
 
 def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit one lane's computation of an ``nvgpu.mma.sync``, and return its fragment of the result.
+    """Emit one lane's computation of an ``nvgpu.mma.sync``; return the lane's part of the result.
 
     ``exchange`` emits the read of another lane's fragments.
 
     Raises:
-        UnsupportedError: unless factors are f16, bf16 or tf32 of a known shape, and sums are f32.
+        UnsupportedError: unless the factors are f16 or bf16 of shape [16, 8, 16] or tf32 of shape
+            [16, 8, 8], and sums are f32.
     """
     a, b, c = operation.operands
     shape = tuple(
@@ -63,7 +64,10 @@ def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 
 
 def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
-    """Emit the elements of rows ``row`` and ``row + 8`` of A as f32; return two lists, along k."""
+    """Emit and return the elements of rows ``row`` and ``row + 8`` of A as f32.
+
+    The result has two lists, one for each row, in the order of k.
+    """
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[ir.Value]]] = [[], []]
     for word in words:  # the first half of k, then the second
@@ -77,7 +81,7 @@ def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.V
 
 
 def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
-    """Emit the elements, along k, of column ``2 * pair + n`` of B as f32; ``n`` is 0 or 1."""
+    """Emit and return column ``2 * pair + n`` of B as f32, in the order of k; ``n`` is 0 or 1."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[ir.Value] = []
@@ -95,7 +99,10 @@ def _element_type(fragment: ir.Value) -> ir.Type:
 
 
 def _packed(fragment: ir.Value, first: int) -> ir.Value:
-    """Emit an i64 of the 32-bit registers ``first`` and ``first + 1`` of a lane's fragment."""
+    """Emit and return an i64 that packs two 32-bit registers of a lane's fragment.
+
+    The registers have the indices ``first`` and ``first + 1``.
+    """
     each = ir.VectorType(fragment.type).shape[1]
     kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]
@@ -117,7 +124,7 @@ def round_to_tf32(operation: ir.Operation) -> ir.Value:
     """Emit the rounding of an f32 to tf32, to nearest with ties away from zero; NaN stays NaN.
 
     Raises:
-        UnsupportedError: for other roundings.
+        UnsupportedError: if ``operation`` has another rounding mode.
     """
     if "rna" not in str(operation.attributes["rnd"]):
         raise UnsupportedError(
@@ -147,11 +154,12 @@ def _i32() -> ir.IntegerType:
 
 
 def load_matrices(operation: ir.Operation, exchange: Exchange, site: int) -> ir.Value:
-    """Emit a lane's loads of an ``nvgpu.ldmatrix``, and return its fragment.
+    """Emit a lane's loads of an ``nvgpu.ldmatrix``, and return the lane's fragment.
 
-    The matrices have 8 by 8 elements of 16 bits. Lane 8 j + i gives the address of row i of matrix
-    j, which other lanes read by ``exchange``. Of each matrix, a lane gets two adjacent elements of
-    a row, or, if transposed, of a column. ``site`` is the number of the operation for faults.
+    The matrices have 8 by 8 elements of 16 bits. Lane 8 j + i has the address of row i of matrix j;
+    ``exchange`` emits the read of another lane's address. From each matrix, a lane loads two
+    adjacent elements of a row or, if transposed, of a column. ``site`` is the site index for
+    faults.
     """
     source, *indices = operation.operands
     address, _ = address_of_element(source, indices, 2)

@@ -1,10 +1,10 @@
 """Emits the emulator's scheduler, which runs all lanes as fibers of a single thread.
 
-The lanes of all blocks take turns on the caller's thread, in a fixed order. Results are therefore
-deterministic, there may be more blocks than cores, and a deadlocked launch is detected instead of
-hanging. A lane yields at block barriers, at shuffles, before it polls an atomic location again, and
-after every atomic write. Races are found by the checks, not by chance interleavings (see
-``checks``).
+The scheduler runs the lanes of all blocks one after the other on the caller's thread, in a fixed
+order, and resumes a lane after it has yielded. Results are therefore deterministic, there may be
+more blocks than cores, and a deadlocked launch is detected instead of hanging. A lane yields at
+block barriers, at shuffles, before it polls an atomic location again, and after every atomic write.
+The race checks (``checks``) do not depend on the order in which lanes run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def current() -> Record:
 
 
 def lane_at(first: Word, number: Word | int) -> Record:
-    """Return the lane record ``number`` records after the one at ``first``; emit its address."""
+    """Emit the address of the lane record with index ``number``, and return the record.
+
+    ``first`` is the address of the record with index 0.
+    """
     return Record(first + word(number) * (8 * LANE_WORDS))
 
 
@@ -68,14 +71,14 @@ def _count_progress() -> None:
 
 
 def _leave() -> None:
-    """Emit a switch to the scheduler; the code after it runs when the lane is resumed."""
+    """Emit a switch to the scheduler; the code that follows runs when the lane is resumed."""
     perform("emulator_switch", current().at(Lane.STACK), world()[World.SCHEDULER_STACK])
 
 
 def _fault(
     kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
 ) -> None:
-    """Emit the body of ``emulator_fault``, which stops a launch. Arguments are as for ``fault``."""
+    """Emit the body of ``emulator_fault``, which stops a launch; arguments as for ``fault``."""
     launch, lane = world(), current()
     places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
               World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
@@ -94,12 +97,12 @@ def fault(
     other: Word | int = 0,
     other_site: Word | int = 0,
 ) -> None:
-    """Emit a call that stops the launch with a fault at the operation numbered ``site``.
+    """Emit a call that stops the launch with a fault at the operation with site index ``site``.
 
     ``address`` is the accessed address and ``base`` an address in the intended buffer. For a race,
-    ``other`` is the stamp of the other access, which identifies its block, lane and phase,
-    and ``other_site`` its operation. For a fault without an address, such as an index out of
-    bounds, the arguments are the numbers that the fault's message prints.
+    ``other`` is the stamp of the other access, and ``other_site`` the site index of the other
+    access. For a fault without an address, such as an index out of bounds, the arguments are
+    numbers that the fault's message prints.
     """
     perform("emulator_fault", int(kind), site, address, base, other, other_site)
 
@@ -128,9 +131,9 @@ def _barrier(site: Word) -> None:
 
 
 def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
-    """Emit the value 1 if all ``count`` lanes have ``status`` at the operation ``site``, else 0.
+    """Emit the value 1 if all of ``count`` lanes have ``status`` at the same operation, else 0.
 
-    ``first`` is the address of the first lane's record.
+    ``first`` is the address of the first lane's record, and ``site`` the operation's site index.
     """
     alike = Variable(1)
     with each(0, count) as number:
@@ -165,9 +168,9 @@ def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> 
 def _exchange(first: Word, count: Word) -> None:
     """Emit the exchange of values of a shuffle between ``count`` lanes.
 
-    ``first`` is the address of the first lane's record. The result of a lane is stored in its word
-    ``Lane.OFFSET``, as other lanes still read its word ``Lane.VALUE``; its word ``Lane.VALID``
-    becomes 1 if its source lane is in range, else 0.
+    ``first`` is the address of the first lane's record. A lane's result is stored in the word
+    ``Lane.OFFSET`` of the lane's record, because other lanes still read the word ``Lane.VALUE``.
+    The word ``Lane.VALID`` becomes 1 if the lane's source lane is in range, else 0.
     """
     with each(0, count) as number:
         lane = lane_at(first, number)
@@ -191,10 +194,12 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Emit a yield to other lanes before a repeated atomic read of the same address.
+    """Emit a yield to other lanes before an atomic read, if the lane polls.
 
-    The first read happens at once, before other lanes run, so that a kernel that wrongly relies on
-    an earlier write sees as few writes as possible.
+    A lane polls if it reads the same address as in its last atomic read. A lane that reads
+    alternating addresses yields too, after ``_OTHER_LOOKS`` reads. Before the first read of an
+    address, other lanes do not run, so that a kernel that wrongly relies on an earlier write sees
+    as few writes as possible.
     """
     lane = current()
     again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)
@@ -220,7 +225,7 @@ def _wait(address: Word, site: Word) -> None:
 
 
 def _lane(record: Word) -> None:
-    """Emit the body of the function that runs on a new stack and calls the kernel for a lane.
+    """Emit the body of ``emulator_lane``, which calls the kernel for a lane, on the lane's stack.
 
     ``record`` is the address of the lane's record.
     """
@@ -247,9 +252,9 @@ def _resume(record: Word) -> None:
 
 
 def _turn(block_number: Word) -> None:
-    """Emit a loop that resumes a block's lanes until each of them waits, polls or has ended.
+    """Emit a loop that resumes a block's lanes until every lane waits, polls or has ended.
 
-    Each polling lane is resumed once, for one poll.
+    A polling lane is resumed at most once, for one poll.
     """
     launch = world()
     threads = launch[World.THREADS]
@@ -281,7 +286,7 @@ def _turn(block_number: Word) -> None:
 
 
 def _begin_lanes(fibers: FiberCode) -> None:
-    """Emit the initialization of the first frame of every lane's stack."""
+    """Emit, for every lane, the initialization of the frame from which its stack is resumed."""
     launch = world()
     with each(0, launch[World.NUM_BLOCKS] * launch[World.THREADS]) as number:
         lane = lane_at(launch[World.LANES], number)
@@ -332,8 +337,8 @@ def _nothing(*_: Word) -> None:
 def emit_scheduler(fibers: FiberCode) -> None:
     """Emit the runtime's functions that run lanes, at the insertion point.
 
-    Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``; Python calls
-    ``emulator_launch``. The caller must define ``emulator_kernel`` and ``emulator_meet``.
+    Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``. Python starts a
+    launch by ``emulator_launch``. The caller must define ``emulator_kernel`` and ``emulator_meet``.
     """
     global_word(WORLD)
     global_word(LANE)
@@ -356,5 +361,5 @@ def emit_scheduler(fibers: FiberCode) -> None:
 
 
 def emit_unchecked() -> None:
-    """Emit an empty ``emulator_meet``, the function that barriers call, for unchecked kernels."""
+    """Emit an empty ``emulator_meet``, which barriers call, for kernels without checks."""
     define("emulator_meet", 2, _nothing)

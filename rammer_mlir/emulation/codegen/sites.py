@@ -1,4 +1,4 @@
-"""Numbers the operations of a kernel that can fault, to report a fault's location."""
+"""Assigns indices to the operations of a kernel that can fault, to report a fault's location."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
 
 
 class Sites:
-    """Assigns numbers to the operations that can fault.
+    """Assigns site indices to the operations that can fault.
 
-    Operations of equal names and locations are one site and share a number.
+    Operations with the same name and location are one site and have the same index.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[Site, int] = {}
 
     def add(self, operation: ir.Operation, number: int | None = None) -> int:
-        """Add an operation's site if it is new, and return the site's number.
+        """Add an operation's site if it is new, and return the site's index.
 
-        ``number`` distinguishes operations with equal names and locations, such as two barriers
+        ``number`` distinguishes operations with the same name and location, such as two barriers
         that come from the same source line.
 
         Raises:
@@ -38,14 +38,14 @@ class Sites:
         return self._numbers.setdefault(site, len(self._numbers))
 
     def all(self) -> tuple[Site, ...]:
-        """Return the sites in the order of their numbers."""
+        """Return the sites in the order of their indices."""
         return tuple(self._numbers)
 
 
 def location_names(operation: ir.Operation) -> str:
     """Return the names in an operation's location (an operator, an rKernel) as text.
 
-    Without names, return its files and lines.
+    Without names, return the files and lines in the location.
     """
     found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
     names = [name for name, line, _ in found if not line]

@@ -29,10 +29,10 @@ _COPY = "emulator_copy"
 
 
 def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
-    """Insert a call that records each load, store and asynchronous copy; return their descriptions.
+    """Insert a call that records the access before each load, store and asynchronous copy.
 
-    The index of a description is the number of the access. Atomic operations and accesses of a
-    lane's private memory are excluded.
+    Return a description of each such operation, by access index. Atomic operations and accesses of
+    a lane's private memory are excluded.
     """
     found: list[TracedAccess] = []
     for operation in kernel_operations(module):
@@ -50,9 +50,9 @@ def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
 
 
 def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
-    """Return the pointer that an operation accesses and the number of bytes; None if not traced.
+    """Return the pointer that an operation accesses, and the count of bytes; None if not traced.
 
-    For a copy, the first element is the source's address, an i64, instead of a pointer.
+    For an asynchronous copy, return the source's address, an i64, instead of a pointer.
     """
     if operation.name == "llvm.call":
         return _copy_source(operation)
@@ -92,5 +92,8 @@ def _trace(address: Word, access: Word) -> None:
 
 
 def emit_trace() -> None:
-    """Emit the runtime's function that records an access, unless the trace is full."""
+    """Emit the runtime's function ``emulator_trace``, which records an access in the trace.
+
+    If the trace is full, the function does nothing.
+    """
     define("emulator_trace", 2, _trace)

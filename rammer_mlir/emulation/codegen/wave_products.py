@@ -1,9 +1,13 @@
 """Emulates AMD's matrix instruction ``v_mfma_f32_16x16x16``, lane by lane.
 
-Lane l has four elements of row (of A) or column (of B) l mod 16, from index 4 (l / 16) on along k,
-and the results of column l mod 16 in rows 4 (l / 16) to 4 (l / 16) + 3 (AMD's CDNA 3 instruction
-set, dense matrix layouts). Products are exact in f32, sums accumulate along k in order; a GPU's
-order is unspecified.
+Lane l of a wave has these elements, with i = l mod 16 and j = 4 floor(l / 16) (AMD's CDNA 3
+instruction set, dense matrix layouts):
+
+- of row i of A, the elements with k from j to j + 3,
+- of column i of B, the elements with k from j to j + 3,
+- of column i of the result, rows j to j + 3.
+
+Products are exact in f32, and sums accumulate along k in order; a GPU's order is unspecified.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _EACH = 4
 
 
 def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
-    """Emit one lane's computation of a matrix instruction, and return the lane's four results.
+    """Emit one lane's computation of a matrix instruction; return the vector of its four results.
 
     ``exchange`` emits the read of another lane's elements.
     """
@@ -50,7 +54,7 @@ def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
 def _line(
     fragment: ir.Value, line: ir.Value, element: ir.Type, exchange: Exchange
 ) -> list[ir.Value]:
-    """Emit the elements, along k, of row ``line`` of A or column ``line`` of B, extended to f32."""
+    """Emit and return row ``line`` of A or column ``line`` of B as f32, in the order of k."""
     word = llvm.bitcast(i64(), fragment)
     found: list[ir.Value] = []
     for part in range(LANES // _LINES):

@@ -1,4 +1,4 @@
-"""Implements the emulator as a GPU driver with host memory as device memory and native kernels."""
+"""Implements the interface of a GPU driver by emulation on the CPU."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Work = Callable[[], None]
 class EmulatedDriver:
     """An emulated GPU with the interface of a driver.
 
-    A program's GPU code only identifies a kernel; the kernel's native code for the CPU runs
-    instead. Streams execute work immediately unless they are being captured, so ordering streams
-    has no effect.
+    Device memory is CPU memory. A program's GPU code serves only as the key of a kernel; the
+    kernel's native code for the CPU runs instead. Streams execute work immediately unless they are
+    captured. Therefore ``order`` has no effect.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class EmulatedDriver:
 
         Args:
             chip: LLVM's name of the emulated GPU, such as ``sm_80``.
-            kernels: the native code to run in place of each GPU code that a program contains.
-            subgroup: the number of lanes of a subgroup (warp).
+            kernels: the kernels as native code, by the GPU code that a program contains.
+            subgroup: the count of lanes of a subgroup (warp).
             memory_bytes: the size of the device memory in bytes, unlimited if None.
             resources: the device's multiprocessors, which limit resident blocks; no limit if None.
-            registers: the number of registers of each lane, which limits resident blocks.
+            registers: the count of registers of each lane, which limits resident blocks.
         """
         self._chip, self.kernels, self._subgroup = chip, dict(kernels), subgroup
         self._left = memory_bytes
@@ -72,7 +72,7 @@ class EmulatedDriver:
 
     @property
     def dlpack_device(self) -> tuple[int, int]:
-        """The type and number of the DLPack device on which arrays are: the CPU."""
+        """The type and index of the DLPack device on which arrays are: the CPU."""
         return (CPU, 0)
 
     def peaks(self) -> None:
@@ -80,7 +80,7 @@ class EmulatedDriver:
 
     @property
     def used_bytes(self) -> int:
-        """The number of bytes of memory that is allocated now."""
+        """The count of bytes of memory that are currently allocated."""
         return sum(array.nbytes for array in self._memory.values())
 
     def activate(self) -> None:
@@ -90,8 +90,8 @@ class EmulatedDriver:
         """Return the native kernel that runs in place of the GPU code ``code``.
 
         Raises:
-            TargetError: if ``kernels`` does not have the code; the message names its ``kind`` and
-                the function ``entry``.
+            TargetError: if the driver has no kernel for ``code``; the message names the code's
+                ``kind`` and the function ``entry``.
         """
         if code not in self.kernels:
             raise TargetError(
@@ -105,14 +105,14 @@ class EmulatedDriver:
         return kernel
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a kernel's block of ``threads`` lanes."""
+        """Return the registers and shared memory of a kernel's block with ``threads`` lanes."""
         shared = sum(buffer.num_bytes for buffer in self._kernel(kernel).shared)
         return BlockNeeds(threads, self._registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return the number of blocks of ``threads`` lanes that are resident on the whole device.
+        """Return how many blocks of ``threads`` lanes can be resident on the whole device.
 
-        If the driver was made without the device's ``resources``, the number exceeds any grid.
+        Without the ``resources`` of the device, the result is a count that no grid reaches.
         """
         if self._resources is None:
             # A number of blocks that no grid reaches.
@@ -136,11 +136,11 @@ class EmulatedDriver:
         del self._memory[address]
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Fill ``num_bytes`` bytes of memory at an address with zeros, as work of ``stream``."""
+        """Queue on ``stream``: fill ``num_bytes`` bytes at device address ``address`` with 0."""
         self._do(stream, lambda: _at(address, num_bytes).fill(0))
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy an array to a device address, as work of ``stream``."""
+        """Queue on ``stream``: copy ``array`` to the device address ``address``."""
         content = np.frombuffer(array.tobytes(), np.uint8)
         self.uploaded_bytes += content.size
 
@@ -150,7 +150,10 @@ class EmulatedDriver:
         self._do(stream, copy)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy ``array.nbytes`` bytes at a device address into an array, as work of ``stream``."""
+        """Queue on ``stream``: copy data from the device address ``address`` into ``array``.
+
+        The count of bytes is ``array.nbytes``.
+        """
 
         def copy() -> None:
             found = _at(address, array.nbytes)
@@ -162,7 +165,7 @@ class EmulatedDriver:
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Run a kernel to its end, or record it while the stream is captured."""
+        """Run a kernel to its end, or add the launch to the capture if the stream is captured."""
         code = self._kernel(kernel)
         buffers = [_at(argument.address, argument.num_bytes) for argument in arguments]
         for buffer, argument in zip(buffers, arguments, strict=True):
@@ -187,21 +190,21 @@ class EmulatedDriver:
             work()
 
     def create_stream(self) -> object:
-        """Return the number of a new stream."""
+        """Create a stream and return its number."""
         self._streams += 1
         return self._streams
 
     def stream_of(self, handle: int) -> object:
-        """Return the handle itself: it is the stream's number."""
+        """Return the stream with the handle ``handle``; stream and handle are the same number."""
         return handle
 
     def stream_handle(self, stream: object) -> int:
-        """Return the stream's number as its handle."""
+        """Return the handle of a stream; stream and handle are the same number."""
         assert isinstance(stream, int)
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Do nothing: work of a stream is complete when the call that queues it returns.
+        """Do nothing, because work of ``before`` is complete when the call that queues it returns.
 
         Raises:
             TargetError: if exactly one of the two streams is captured.
@@ -210,7 +213,7 @@ class EmulatedDriver:
             raise TargetError(f"{self.name}: a captured stream cannot wait for one that is not")
 
     def synchronize(self, stream: object) -> None:
-        """Do nothing: work of a stream is complete when the call that queues it returns.
+        """Do nothing, because work of a stream is complete when the call that queues it returns.
 
         Raises:
             TargetError: if the stream is captured.
@@ -219,7 +222,7 @@ class EmulatedDriver:
             raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
 
     def record_event(self, stream: object) -> object:
-        """Return the host's time in seconds as the event: streams execute work immediately."""
+        """Return an event: the host's time in seconds, because streams execute work immediately."""
         del stream
         return time.perf_counter()
 
@@ -229,22 +232,22 @@ class EmulatedDriver:
         return end - begin
 
     def begin_capture(self, stream: object) -> None:
-        """Start to collect the work that is queued on a stream instead of executing it."""
+        """Start capturing a stream: collect the work queued on it, and do not execute the work."""
         self._captured[stream] = []
 
     def end_capture(self, stream: object) -> object:
-        """Stop collecting; return the collected work of the stream, for ``replay``."""
+        """Stop capturing a stream, and return the captured work as a graph for ``replay``."""
         return self._captured.pop(stream)
 
     def replay(self, graph: object, stream: object) -> None:
-        """Queue the work that ``end_capture`` returned as ``graph`` on a stream."""
+        """Queue the work of ``graph``, a result of ``end_capture``, on a stream."""
         assert isinstance(graph, list)
         for work in graph:
             self._do(stream, work)
 
 
 def _at(address: int, num_bytes: int) -> NDArray[np.uint8]:
-    """Return the host's memory at an address as an array of bytes."""
+    """Return ``num_bytes`` bytes of CPU memory at ``address`` as an array, without a copy."""
     if not num_bytes:
         return np.zeros(0, np.uint8)
     return np.ctypeslib.as_array((ctypes.c_uint8 * num_bytes).from_address(address))

@@ -46,7 +46,7 @@ _launching = threading.Lock()
 
 @dataclass(frozen=True)
 class Grid:
-    """A one-dimensional launch: numbers of blocks, lanes of a block, and lanes of a subgroup."""
+    """A one-dimensional launch: counts of blocks, of lanes per block, and of lanes per subgroup."""
 
     blocks: int
     threads: int
@@ -74,10 +74,11 @@ class PlacedBuffer:
 
     Attributes:
         name: the buffer's name in fault messages.
-        offset: the offset of its first byte in the device's memory, in bytes.
+        offset: the offset in bytes of the buffer's first byte in the device's memory.
         num_bytes: the buffer's size in bytes.
         element_bytes: the size of an element in bytes, for indices in messages.
-        unwritten: whether the contents are initially undefined; reading them is then a fault.
+        unwritten: whether the contents are initially undefined; to read undefined contents is a
+            fault.
     """
 
     name: str
@@ -89,7 +90,7 @@ class PlacedBuffer:
 
 @dataclass
 class DeviceMemory:
-    """The layout of a launch's memory: buffers with gaps between them that belong to no buffer.
+    """The layout of device memory for a launch: buffers, with gaps between them to find overruns.
 
     Attributes:
         buffers: the buffers placed so far.
@@ -100,10 +101,10 @@ class DeviceMemory:
     num_bytes: int = GRANULE_BYTES
 
     def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
-        """Add the buffer ``name`` of ``num_bytes`` bytes, and return its offset in bytes.
+        """Add the buffer ``name`` of ``num_bytes`` bytes, and return the buffer's offset in bytes.
 
-        ``element_bytes`` is the size of an element, for messages; ``unwritten`` tells whether the
-        contents are initially undefined, which makes reading them a fault.
+        ``element_bytes`` is the size of an element in bytes, for messages. ``unwritten`` tells
+        whether the contents are initially undefined; to read undefined contents is a fault.
         """
         offset = self.num_bytes
         placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
@@ -132,14 +133,14 @@ def launch(
 
     Args:
         kernel: the compiled kernel.
-        arguments: a value for each of the kernel's arguments: arrays, which the kernel writes in
-            place unless they are read-only, or numbers.
-        grid: the numbers of blocks, of lanes of a block and of lanes of a subgroup.
+        arguments: a value for each of the kernel's arguments: a number, or an array, which the
+            kernel writes in place unless the array is read-only.
+        grid: the counts of blocks, of lanes of a block and of lanes of a subgroup.
         names: names of the arguments in fault messages; None for ``argument 0`` and so on.
-        unwritten: the numbers of arguments whose contents are undefined before the launch; in a
-            checked kernel, reading them before writing is a fault.
-        idle_rounds: the number of consecutive rounds in which all lanes poll in vain, after which
-            the launch counts as hung.
+        unwritten: the indices of arguments with contents that are undefined before the launch; in a
+            checked kernel, to read them before writing is a fault.
+        idle_rounds: largest count of consecutive rounds without progress of any lane; after more
+            rounds, the launch counts as hung. In a round, the scheduler visits all blocks once.
 
     Raises:
         EmulationError: if the kernel faults; names kernel, block, lane, buffer and index.
@@ -197,7 +198,7 @@ class _Launch:
     def _place_shared(self, block: int) -> int:
         """Place the shared memory of block ``block``; return its byte offset in the device memory.
 
-        Within it, each workgroup buffer is at the offset that the kernel's code uses.
+        Each workgroup buffer has the offset within the shared memory that the kernel's code uses.
         """
         base = self._memory.num_bytes
         for number, buffer in enumerate(self._kernel.shared):
@@ -283,7 +284,7 @@ class _Launch:
         return lanes
 
     def _check_tables(self, base: int) -> dict[World, Words]:
-        """Return new tables for the checks, keyed by the ``World`` index of the table's address.
+        """Return new tables for the checks, each keyed by the ``World`` word for its address.
 
         Also set the words ``SYNC_CAPACITY`` and ``GRANULE_SHIFT`` of the launch's record. ``base``
         is the address of the device memory.

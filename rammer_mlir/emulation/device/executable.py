@@ -21,7 +21,7 @@ NO_CODE = b""
 class EmulatedExecutable(GpuExecutable):
     """A compiled model whose GPU kernel runs on the CPU.
 
-    It cannot be saved: an artifact for a GPU contains the GPU's code.
+    The executable cannot be saved, because an artifact for a GPU contains code for the GPU.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class EmulatedExecutable(GpuExecutable):
         subgroup: int,
         stats: Mapping[str, object] | None = None,
     ) -> None:
-        """Make an executable of a compiled model and its kernel as native code of this machine.
+        """Make an executable from a compiled model and the native code of its kernel.
 
         Args:
             image: the compiled program without the kernel's code.
             kernel: the native code of the kernel.
-            subgroup: the number of lanes of a subgroup (warp).
-            stats: compiler statistics by name: seconds by stage, sizes.
+            subgroup: the count of lanes of a subgroup (warp).
+            stats: compiler statistics by name: seconds by stage, sizes in bytes.
         """
         driver = EmulatedDriver(image.chip, {NO_CODE: kernel}, subgroup=subgroup)
         super().__init__(image, NO_CODE, lambda: driver, stats)
@@ -49,7 +49,7 @@ class EmulatedExecutable(GpuExecutable):
         return self._emulated.traces
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to pickle emulated code.
+        """Refuse to pickle the executable, because emulated code cannot run on a GPU.
 
         Raises:
             OptionError: always.

@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 
 
 class NamedBuffer(Protocol):
-    """The properties of a buffer in the emulated device's memory that fault messages need."""
+    """A buffer in the emulated device's memory, with the properties that fault messages need."""
 
     @property
     def name(self) -> str:
@@ -56,12 +56,12 @@ def describe(
     buffers: Sequence[NamedBuffer],
     memory: NDArray[np.uint8],
 ) -> str:
-    """Return a one-line message of the fault that stopped a launch.
+    """Return a one-line message about the fault that stopped a launch.
 
     Args:
         kernel: the launched kernel.
         world: the launch's record, indexed by ``World``.
-        lanes: a row for each lane of all blocks: its record, indexed by ``Lane``.
+        lanes: the records of the lanes of all blocks: a row for each lane, indexed by ``Lane``.
         buffers: the buffers in the device's memory.
         memory: the bytes of the device's memory.
     """
@@ -109,10 +109,11 @@ class _Report:
         return f"block {self._word(World.FAULT_BLOCK)}, lane {self._word(World.FAULT_LANE)}"
 
     def _place(self, address: int, base: int) -> str:
-        """Return, as text, the buffer that contains ``base`` and the index of ``address`` in it.
+        """Return, as text, the buffer that contains ``base``, and the element index of ``address``.
 
-        An example is ``x at index 70 of 64``; an index outside of the buffer also counts from its
-        beginning. If ``base`` is in no buffer, the text says so.
+        An example is ``x at index 70 of 64``. The index counts elements from the beginning of the
+        buffer, even if ``address`` is outside of the buffer. If ``base`` is in no buffer, the text
+        says so.
         """
         start = self._word(World.REGION)
         for buffer in self._buffers:
@@ -169,7 +170,8 @@ class _Report:
     def _stuck(self) -> str:
         """Return the message for a barrier that not all lanes of a block reach.
 
-        For each lane, it names the operation at which the lane waits, or says that the lane exited.
+        For each lane, the message names the operation at which the lane waits, or says that the
+        lane exited.
         """
         block = self._word(World.FAULT_BLOCK)
         lanes = self._of_block(block)
@@ -247,7 +249,7 @@ def _spell(site: Site) -> str:
 
 
 def _lanes(numbers: list[int]) -> str:
-    """Return ascending lane numbers as text with ranges, such as ``lanes 0-3, 7``."""
+    """Return ascending lane indices as text with ranges, such as ``lanes 0-3, 7``."""
     ranges: list[str] = []
     first = last = numbers[0]
     for number in [*numbers[1:], -2]:

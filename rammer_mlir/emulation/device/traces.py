@@ -1,7 +1,7 @@
-"""Finds the device memory that each instruction of a warp accesses in an emulated launch.
+"""Finds the device memory that the warps of an emulated launch access with each instruction.
 
 A GPU transfers device memory in sectors of 32 bytes. If the lanes of a warp access adjacent
-elements (a coalesced access), only needed sectors are transferred; if they access distant elements,
+elements (a coalesced access), a sector serves several lanes. If the lanes access distant elements,
 a whole sector is transferred for each lane.
 """
 
@@ -27,14 +27,14 @@ _LANES = 1 << TRACE_BLOCK_SHIFT
 
 @dataclass(frozen=True)
 class Trace:
-    """The accesses of a launch in order of time.
+    """The accesses of a launch in the order of their execution.
 
     Attributes:
-        accesses: the loads, stores and copies in the kernel's code, indexed by access number.
+        accesses: the loads, stores and copies in the kernel's code, by access index.
         records: uint64 [executions, words], a ``TraceRecord`` for each execution of an access by a
             lane.
-        shared: the first address of shared memory, which follows all other memory.
-        full: whether accesses were dropped because there were too many.
+        shared: the first address of shared memory; all other memory has lower addresses.
+        full: whether the trace was full, so that further accesses were not recorded.
     """
 
     accesses: tuple[TracedAccess, ...]
@@ -45,14 +45,16 @@ class Trace:
 
 @dataclass(frozen=True)
 class WarpAccesses:
-    """The device memory that a load, store or copy accesses, over all executions by all warps.
+    """The device memory that all warps access by all executions of one load, store or copy.
 
     Attributes:
         access: the load, store or copy in the kernel's code.
-        executions: the number of executions by warps; lanes that execute it together count once.
-        lanes: the number of participating lanes, summed over executions.
-        sectors: the number of sectors that are accessed, summed over executions.
-        needed: the fewest sectors that could contain the accessed elements, summed over executions.
+        executions: the count of executions by warps. A joint execution by lanes of a warp counts
+            once.
+        lanes: the sum over executions of the count of participating lanes.
+        sectors: the sum over executions of the count of accessed sectors.
+        needed: the sum over executions of the least count of sectors that can contain the accessed
+            elements.
     """
 
     access: TracedAccess
@@ -63,15 +65,15 @@ class WarpAccesses:
 
 
 def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
-    """Return, for each load, store or copy, the sectors of device memory that warps access with it.
+    """Return the sectors of device memory that warps access, for each load, store or copy.
 
-    The n-th execution of an access by a lane is grouped with the n-th executions by the other lanes
-    of its warp. For loops with different trip counts per lane this equals a GPU's behaviour; for
-    divergent branches inside a loop it is an approximation.
+    The n-th execution of an access by a lane is assumed to be joint with the n-th executions by the
+    other lanes of the warp. On a GPU this is true for loops with different trip counts per lane;
+    for divergent branches inside a loop it is an approximation.
 
     Args:
         trace: the accesses of a launch.
-        warp: the number of lanes of a warp.
+        warp: the count of lanes of a warp.
     """
     address = trace.records[:, TraceRecord.ADDRESS]
     who = trace.records[address < trace.shared, TraceRecord.WHO]
@@ -90,7 +92,7 @@ def warp_accesses(trace: Trace, warp: int) -> list[WarpAccesses]:
 
 
 def _ranks(sorted_keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return, for each element of a sorted array, the number of equal elements before it.
+    """Return, for each element of a sorted array, the count of equal elements that precede it.
 
     For example, ``[3, 3, 5, 5, 5] -> [0, 1, 0, 1, 2]``.
     """
@@ -109,9 +111,10 @@ def _summary(
 
 
 def _distinct(instruction: NDArray[np.int64], values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return, for each instruction number in ascending order, the count of its distinct values.
+    """Return the count of distinct values of each instruction, by ascending instruction index.
 
-    ``instruction`` has, for each element of ``values``, the number of its instruction.
+    ``instruction`` has, for each element of ``values``, the index of the instruction that accesses
+    this value.
     """
     pairs = np.unique(np.stack((instruction.astype(np.uint64), values), axis=1), axis=0)
     return np.unique(pairs[:, 0], return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""Opens graphs that a Python function executes; a vEU that holds the GIL calls it."""
+"""Opens graphs that a Python function executes; a vEU that calls the function holds the GIL."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def constant_array(constant: GraphConstant) -> Numbers:
 
 
 def array_at(tensor: GraphTensor, address: int) -> Numbers:
-    """Return a NumPy array that views the memory of a tensor at ``address``."""
+    """Return a NumPy array for a tensor whose elements are at ``address``, without a copy."""
     memory: Any = (ctypes.c_uint8 * num_bytes(tensor)).from_address(address)
     return np.ctypeslib.as_array(memory).view(dtype_of(tensor)).reshape(tensor.shape)
 
 
 def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph that a module contains, and its weights by input name.
+    """Return the graph that a module contains, and its weights by input name, without copies.
 
-    ``host`` supplies the module and the addresses of the weights, which the arrays view.
+    ``host`` has the module and the addresses of the weights.
 
     Raises:
         TargetError: if the module's content is not a graph.
@@ -66,9 +66,9 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
-    """Return the inputs of a graph that are weights, by name, as arrays that view their memory.
+    """Return the inputs of a graph that are weights, as arrays by name, without copies.
 
-    ``host`` supplies the addresses of the weights.
+    ``host`` has the addresses of the weights.
     """
     known = zip(graph.inputs, host.weights, strict=False)
     return {t.name: array_at(t, w) for t, w in known if w is not None}
@@ -80,8 +80,8 @@ def opened(graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
     Args:
         graph: the graph, whose inputs and outputs are the buffers that compiled code passes.
         weights: the graph's inputs that are weights, by name.
-        run: runs the graph, given the addresses of all other inputs and of the outputs by name; the
-            entry keeps it alive.
+        run: runs the graph, given the addresses of the outputs, and of the inputs that are not
+            weights, by name.
     """
     buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
     places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]

@@ -15,9 +15,9 @@ from rammer_mlir.programs.json_graph import Graph, GraphTensor
 
 
 def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
-    """Return the graph that a module contains, and its weights by input name.
+    """Return the graph that a module contains, and its weights by input name, without copies.
 
-    ``host`` supplies the module and the addresses of the weights, which the arrays view.
+    ``host`` has the module and the addresses of the weights.
 
     Raises:
         TargetError: if the module's content is not a graph, or the compiled program lacks
@@ -32,7 +32,7 @@ def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
 
 
 def operands_of(graph: Graph) -> dict[int, GraphTensor]:
-    """Return a graph's inputs and outputs by buffer number: inputs first, then outputs."""
+    """Return a graph's inputs and outputs by buffer index: inputs first, then outputs."""
     return dict(enumerate((*graph.inputs, *graph.outputs)))
 
 
@@ -42,10 +42,10 @@ def native_entry(
     """Return an entry by which compiled code executes the call list ``calls``.
 
     Args:
-        host: supplies the address of ``RUN_CALLS`` of the compiled program.
+        host: has the address of ``RUN_CALLS`` of the compiled program.
         calls: the calls of a run.
-        made: frees the library's objects that the calls use; closed with the entry, or when the
-            list is garbage-collected.
+        made: frees the library's objects that the calls use. It is closed when the entry is closed,
+            or when ``calls`` is garbage-collected.
         message_of: returns the library's message for a nonzero status.
     """
     close = weakref.finalize(calls, _close, made, os.getpid())

@@ -19,15 +19,19 @@ _KNOWN: Mapping[str, Evaluator] = {**EVALUATORS, **OPERATORS}
 
 
 class NumPyEngine:
-    """An engine that evaluates each operator of a graph on NumPy arrays of its operands' types."""
+    """An engine that evaluates a graph on NumPy arrays, operator by operator.
+
+    The arrays of an operator have the element types of the graph.
+    """
 
     name: ClassVar[str] = "numpy"
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Check that all operators of a module's graph are known; return the entry that runs it.
+        """Check that the engine knows all operators of a module's graph; return the graph's entry.
 
         Raises:
-            TargetError: if an operator is unknown; the message names the first.
+            TargetError: if the engine does not know an operator; the message names the first such
+                operator.
         """
         graph, weights = read_graph(host)
         for node in graph.nodes:

@@ -1,6 +1,7 @@
 """Defines NumPy evaluators of ONNX operators for the engine ``numpy``.
 
-The engine also uses the evaluators of constant folding; those defined here take precedence.
+The engine also uses the evaluators of constant folding. If both have an operator, the evaluator of
+this module is used.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ Array = NDArray[Any]
 
 
 def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
-    """Return the sliding windows of image ``x``, padded with ``border``, as one array.
+    """Return all sliding windows of image ``x``, padded with ``border``, in a single array.
 
-    The array's shape is [N, C, *positions, *kernel]. ``op`` has the padding, strides and dilations.
+    The shape is [N, C, *positions, *kernel]: a window of shape ``kernel`` for each output position.
+    ``op`` has the padding, strides and dilations.
     """
     rank = len(kernel)
     pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
@@ -60,7 +62,11 @@ def _matmul_integer(op: Operation) -> Array:
 
 
 def _quantize(op: Operation) -> Array:
-    """Return the quantized input, rounded half to even and saturated to the zero point's type."""
+    """Divide by the scale, round half to even, add the zero point, and saturate; return the result.
+
+    Inputs 1 and 2 are the scale and the zero point. The result has the element type of the zero
+    point.
+    """
     zero = op.input(2)
     limits = np.iinfo(zero.dtype)
     moved = np.rint(op.input(0) / op.input(1)) + zero.astype(np.float32)
@@ -133,9 +139,10 @@ def _elu(x: Array, alpha: float) -> Array:
 
 
 def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
-    """Return an evaluator that calls ``compute`` with the first operand and attribute values.
+    """Return an evaluator that calls ``compute`` with an operator's first operand and attributes.
 
-    ``names`` are the names of these attributes, in the order of the arguments.
+    ``names`` are the names of the attributes to pass, in the order of the parameters of
+    ``compute``.
     """
 
     def evaluate(op: Operation) -> Array:

@@ -1,6 +1,6 @@
 """Serializes JSON graphs as ONNX models, for engines whose libraries read ONNX.
 
-The few messages that a graph needs are encoded field by field as protocol buffers, so that the
+This module encodes the few types of protocol buffer messages that a graph needs, so that the
 package `onnx` need not be installed where programs run.
 """
 
@@ -61,7 +61,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
 
     Args:
         graph: the graph.
-        weights: arrays of the inputs that become initializers, by name.
+        weights: arrays by input name; these inputs become initializers.
     """
     opset = _text(1, "") + _integer(2, OPSET)
     content = _nested(7, _graph(graph, weights))

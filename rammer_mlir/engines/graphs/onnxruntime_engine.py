@@ -48,7 +48,7 @@ class OnnxRuntimeEngine:
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Create a session for a module's graph, and return the entry that runs it.
+        """Create a session for a module's graph, and return the entry that runs the session.
 
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
@@ -77,11 +77,11 @@ class OnnxRuntimeEngine:
 
 @dataclass(frozen=True)
 class Session:
-    """A session of ONNX Runtime, and the binding of its inputs and outputs to memory.
+    """A session of ONNX Runtime, and the binding of the session's inputs and outputs to memory.
 
     Attributes:
         library: ONNX Runtime's C functions.
-        made: frees all objects of the session when it is closed.
+        made: a stack that frees all objects of the session when the stack is closed.
         session: address of the ``OrtSession``.
         memory: address of the ``OrtMemoryInfo`` of CPU memory.
         options: address of the ``OrtRunOptions``.
@@ -102,7 +102,7 @@ class Session:
         Args:
             library: ONNX Runtime's C functions.
             model: serialized ONNX model.
-            threads: number of threads that run an operator, including the caller's.
+            threads: count of threads that compute an operator, including the calling thread.
             level: value of ``GraphOptimizationLevel``.
 
         Raises:
@@ -135,7 +135,10 @@ class Session:
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
     def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
-        """Describe how an input, or an output if ``is_output``, is bound to its buffer."""
+        """Return the C calls that bind a buffer to the session's input or output ``tensor``.
+
+        ``tensor`` is an output if ``is_output``, else an input.
+        """
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
         value = ctypes.c_uint64()
@@ -161,10 +164,10 @@ class Session:
 def _make(
     library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
 ) -> int:
-    """Create an object with the C function ``create``, and return its address.
+    """Create an object with the C function ``create``, and return the object's address.
 
-    ``given`` are the function's arguments. Closing the stack ``made`` frees the object by
-    ``release``.
+    ``given`` are the arguments of ``create``. When the stack ``made`` is closed, it frees the
+    object with the C function ``release``.
     """
     found = library.make(create, *given)
     made.callback(call_function, library.address(release), found)

@@ -224,7 +224,10 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return the address of input ``name``'s port, or of output ``name``'s if ``is_output``."""
+        """Return the address of the port of an input, or of an output if ``is_output``.
+
+        ``name`` is the name of the input or output.
+        """
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

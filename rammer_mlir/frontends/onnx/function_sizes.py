@@ -27,7 +27,7 @@ def key_of_function(function: onnx.FunctionProto) -> FunctionKey:
 
 
 def check_functions(proto: onnx.ModelProto, name: str) -> None:
-    """Refuse recursive functions, and functions that expand to more nodes than a graph may have.
+    """Check that functions are not recursive, and do not expand to too many nodes.
 
     ``name`` is the model's name in messages.
 

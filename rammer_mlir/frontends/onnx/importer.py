@@ -1,4 +1,4 @@
-"""Imports ONNX with torch-mlir, and lowers the result to linalg on tensors."""
+"""Imports ONNX models with torch-mlir, and lowers their IR to linalg on tensors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _run(module: ir.Module, passes: tuple[str, ...]) -> None:
 
 
 def _drop_assertions(module: ir.Module) -> None:
-    """Remove run-time checks: shapes are static, and ONNX leaves indices out of range undefined."""
+    """Remove all ``cf.assert`` operations, the run-time checks of shapes and indices.
+
+    Shapes are static, and ONNX does not define the results of indices out of range.
+    """
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "cf.assert":
@@ -73,10 +76,10 @@ def _drop_assertions(module: ir.Module) -> None:
 
 
 def _check_dialects(module: ir.Module) -> None:
-    """Refuse operations that the compiler does not support.
+    """Check that all operations belong to dialects that the `linalg` stage allows.
 
     Raises:
-        ValueError: with the name of the first such operation.
+        ValueError: with the name of the first other operation.
     """
     found: list[str] = []
 

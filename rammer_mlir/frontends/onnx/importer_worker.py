@@ -1,8 +1,8 @@
 """Runs torch-mlir's ONNX importer in a child process, which `importer_child.py` starts.
 
-Only torch-mlir has this importer, whichever bindings the project uses, and it can crash or hang on
-unexpected input. It therefore runs in a separate process and returns bytecode. The process serves
-requests on standard input until that is closed.
+The importer exists only in torch-mlir, even if the compiler uses other MLIR bindings, and it can
+crash or hang on unexpected input. It therefore runs in a separate process and returns MLIR
+bytecode. The process serves requests from standard input until its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> None:
-    """Answer each model with bytecode or a one-line error until the input ends."""
+    """Answer each model on standard input with bytecode or a one-line error."""
     serve(_imported, _one_line)
 
 
@@ -27,7 +27,10 @@ def _imported(content: bytes) -> bytes:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the most informative line of MLIR's diagnostics: the first error with a message."""
+    """Return the first error of MLIR's diagnostics as one line.
+
+    If the error is an operation that cannot be legalized, the line names the operation.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line]
     line = (errors or lines or [type(error).__name__])[0]

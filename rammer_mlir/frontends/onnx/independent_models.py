@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def together(models: Mapping[str, GivenModel]) -> onnx.ModelProto:
-    """Return a model that computes independent models side by side.
+    """Return a model that contains several independent models.
 
     Args:
         models: at least one model, by name; the input or output ``x`` of model ``a`` becomes
             ``a/x``. Open dimensions of the same name have the same size in all models.
 
     Raises:
-        ModelError: if there is no model, a name is empty, a model cannot be converted to the newest
-            opset of any of the models, or the models are too large together.
+        ModelError: if there is no model, if a name is empty, if a model cannot be converted to the
+            newest opset of any of the models, or if the models are too large together.
     """
     if not models or not all(models):
         raise ModelError(f"together: expected models by name, found {sorted(models)}")

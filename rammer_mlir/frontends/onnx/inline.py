@@ -1,7 +1,7 @@
-"""Expands operators that have neither a builder nor an importer, by ONNX's definitions.
+"""Expands operators that have no builder, and that torch-mlir cannot import, by ONNX's definitions.
 
-ONNX's inliner is unsuitable: it fails for omitted optional inputs, and loses default values of some
-attributes.
+ONNX defines such an operator by a function of other operators. ONNX's inliner is unsuitable: it
+fails for omitted optional inputs, and loses default values of some attributes.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with some operators replaced by the functions by which ONNX defines them.
+    """Return the model with operators of INLINED and INLINED_PREVIEWS expanded.
 
-    These operators are listed in INLINED and INLINED_PREVIEWS. The model's shapes must be inferred.
+    Each of these operators is replaced by the nodes of the function with which ONNX defines it. The
+    model's shapes must be inferred.
 
     Raises:
-        UnsupportedError: if an operator has no definition for its inputs and attributes.
+        UnsupportedError: if ONNX does not define an operator for its inputs and attributes.
     """
     for _ in range(_MOST_ROUNDS):
         if not has_inlined(model):
@@ -70,7 +71,7 @@ def inline_functions(model: Model) -> Model:
 
 
 def is_inlined_preview(node: onnx.NodeProto) -> bool:
-    """Whether a node is of the preview domain, and ``inline_functions`` expands it."""
+    """Whether ``inline_functions`` expands the node, and the node is of ONNX's preview domain."""
     return node.domain == PREVIEW_DOMAIN and node.op_type in INLINED_PREVIEWS
 
 
@@ -107,10 +108,15 @@ def _definition(
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the function by which ONNX defines a node's operator; None if there is none.
+    """Return the function with which ONNX defines a node's operator; None if it has none.
 
-    It is the newest definition in ``schema``, the operator's schema, that opset ``version`` allows.
-    ``types`` has the types of values by name, on which a definition may depend.
+    If there are several functions, the result is the newest that opset ``version`` allows.
+
+    Args:
+        schema: the operator's schema, which has the functions.
+        node: the node.
+        version: version of the model's opset.
+        types: types of values by name; a function may depend on the types of the node's inputs.
     """
     plain = [v for v in schema.function_opset_versions if v <= version]
     typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]

@@ -1,8 +1,9 @@
 """Parses serialized models without the data of their large initializers, to save memory.
 
-Parsing a whole model takes its bytes, the parsed copy, and an array of each weight. Instead, this
-module scans protobuf's encoding for the data, parses the rest, and each weight is read separately.
-A file with an unusual encoding is parsed as a whole.
+Parsing a whole model needs three copies of its weights: the file's bytes, the parsed model, and an
+array of each weight. Instead, this module scans the protobuf encoding to find the data, parses the
+model without the data, and reads each weight's data separately. A file with an unusual encoding is
+parsed as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _HEAD = 20
 
 
 class NotPlainError(Exception):
-    """Raised if an encoding differs from that of protobuf's serializer, even if it is valid."""
+    """Raised if a file's encoding is valid protobuf, but not as protobuf's serializer writes it.
+
+    Also raised if the encoding is invalid. The model is then parsed as a whole.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,9 @@ class _Field:
 
 
 def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model without the data of its large initializers, and the data's ranges.
+    """Return a serialized model without its large initializers' data, and where this data is.
+
+    The second result has the byte range in ``file`` of each large initializer's data.
 
     Raises:
         NotPlainError: if the model has to be parsed as a whole.
@@ -86,7 +92,10 @@ def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
 
 
 def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
-    """Return a graph's content without the data of large initializers, and the data's ranges."""
+    """Return a serialized graph without its large initializers' data, and where this data is.
+
+    The second result has the byte range in ``file`` of each large initializer's data.
+    """
     parts: list[bytes] = []
     places: dict[int, Place] = {}
     copied, number = graph.value, 0
@@ -107,9 +116,9 @@ def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
 
 
 def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
-    """Return the field of a tensor's raw data, or None if it has none.
+    """Return the field ``raw_data`` of a tensor; None if the tensor does not have the field.
 
-    Raise NotPlainError if it has several.
+    Raise NotPlainError if the tensor has several such fields.
     """
     fields = _fields(file, Place(tensor.value, tensor.end))
     found = [field for field in fields if field.number == _RAW_DATA]
@@ -119,7 +128,7 @@ def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
 
 
 def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
-    """Yield a message's fields in the file's order; raise NotPlainError if they are malformed."""
+    """Yield a message's fields in the file's order; raise NotPlainError for a malformed field."""
     begin = message.begin
     while begin < message.end:
         file.seek(begin)
@@ -143,7 +152,7 @@ def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at ``position`` of ``data``, and the position after it."""
+    """Return the varint at byte ``position`` of ``data``, and the position after the varint."""
     value = 0
     for index, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << 7 * index
@@ -153,7 +162,10 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _message(number: int, content: bytes) -> bytes:
-    """Return the encoding of field ``number`` that contains a message with ``content``."""
+    """Return the encoding of a message as a field of another message.
+
+    ``number`` is the field's number, and ``content`` the serialized message.
+    """
     return b"".join([_encoded(number << 3 | _BYTES), _encoded(len(content)), content])
 
 

@@ -1,8 +1,8 @@
 """Limits the size of a model after its expansion; no real model reaches the limits.
 
-A malicious model of a few hundred bytes can expand to a graph that exceeds all memory, by functions
-that call each other twice, nested loops, or a recurrent layer over a million steps. Such a model is
-refused early with a one-line error.
+A malicious model of a few hundred bytes can expand to a graph that exceeds all memory: by a chain
+of functions that each call the next function twice, by nested loops, or by a recurrent layer over a
+million time steps. The compiler reports such a model by a one-line error before it expands it.
 """
 
 from __future__ import annotations

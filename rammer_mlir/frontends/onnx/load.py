@@ -35,7 +35,7 @@ def load(source: Source) -> Model:
     """Return a checked copy of a model, including its external data.
 
     Raises:
-        ModelError: if the file or its external data is missing, or is not a valid ONNX model.
+        ModelError: if the model is not valid ONNX, or if its file or external data cannot be read.
     """
     given, named = without_folder(source)
     if isinstance(given, onnx.ModelProto):
@@ -84,7 +84,7 @@ def _opened(path: Path) -> Generator[IO[bytes]]:
     """Open a model's file for reading, in a ``with`` statement.
 
     Raises:
-        ModelError: if it cannot be read.
+        ModelError: if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -141,7 +141,7 @@ def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:
 
 
 def _import_onnx(proto: onnx.ModelProto) -> None:
-    """Import ONNX's newest opset into a model that imports only other domains."""
+    """Add ONNX's newest opset to the opset imports of a model that imports only other domains."""
     if all(entry.domain not in ONNX_DOMAINS for entry in proto.opset_import):
         proto.opset_import.append(helper.make_opsetid("", onnx.defs.onnx_opset_version()))
 

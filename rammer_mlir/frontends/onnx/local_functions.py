@@ -1,7 +1,8 @@
 """Inlines a model's local functions.
 
-ONNX's inliner is unsuitable: it loses default values of attributes, loses results that are
-arguments of the function, and skips functions of another opset even if the opsets agree.
+ONNX's inliner is unsuitable. It loses default values of attributes, and results that are arguments
+of the function. It skips functions that import another version of an opset than the model, even if
+both versions define the used operators equally.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 
 def inline_local_functions(model: Model) -> None:
-    """Inline all calls of a model's functions in place, also in subgraphs and in functions.
+    """Inline all calls of a model's local functions, also in subgraphs and functions, in place.
 
-    Loading has already refused recursive functions and excessive expansion.
+    Expansion ends, because loading the model has checked that no function is recursive.
     """
     functions = {key_of_function(f): f for f in model.proto.functions}
     inliner = _Inliner(functions)
@@ -37,7 +38,7 @@ class _Inliner:
         self._folders: set[str] = set()
 
     def calls(self, nodes: Iterable[onnx.NodeProto]) -> bool:
-        """Whether any node, or a node in its subgraphs, calls a function."""
+        """Whether any of the nodes, or a node in their nested subgraphs, calls a local function."""
         return any(
             key_of_call(node) in self._functions or any(self.calls(g.node) for g in subgraphs(node))
             for node in nodes
@@ -55,7 +56,7 @@ class _Inliner:
     def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         """Yield the nodes, with each call replaced by copies of the called function's nodes.
 
-        Calls in subgraphs of the nodes are replaced in place.
+        Calls in subgraphs of the yielded nodes are replaced in place.
         """
         for node in nodes:
             function = self._functions.get(key_of_call(node))
@@ -91,10 +92,10 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def _import_opsets(model: onnx.ModelProto) -> None:
-    """Add to the model's imports the operator sets that only its functions import.
+    """Add to the model's opset imports each operator set that only its functions import.
 
-    If the model and a function import the same operator set, the versions are equal: ONNX's checker
-    has compared them.
+    If the model and a function import different versions of an operator set, the model's version
+    remains: ONNX's checker has verified that both versions define the used operators equally.
     """
     known = {opset.domain for opset in model.opset_import}
     for function in model.functions:

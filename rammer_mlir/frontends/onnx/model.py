@@ -28,12 +28,12 @@ class Model:
     Attributes:
         proto: the model; large weights follow its inputs, as additional inputs.
         weights: values of large weights by name.
-        warned: names of values whose declared shape caused a warning; shared by copies, so that
-            specialisations do not repeat warnings.
-        read: identifies the constants whose values were read from ``constants``: a large weight by
-            the ``id`` of its array, any other constant by its name. Copies, and the models that
-            preparation derives from this model, share the set. An ``id`` is only valid while its
-            array exists.
+        warned: names of values about whose declared shape a warning was issued. Copies share the
+            set, so that specialisations do not repeat warnings.
+        read: the constants whose values were read from ``constants``. A large weight is in the set
+            as the ``id`` of its array, which is only valid while the array exists; any other
+            constant is in the set by its name. Copies, and models that preparation derives from
+            this model, share the set.
     """
 
     proto: onnx.ModelProto
@@ -54,21 +54,25 @@ class Model:
     def constants(self) -> ConstantValues:
         """Return the values of all initializers, including large weights, by name.
 
-        The result is a copy. ``Model.read`` records the constants whose values are read from it.
+        Changes of the returned mapping do not change the model. ``Model.read`` records each
+        constant whose value is read from the mapping.
         """
         return ConstantValues(small_constants(self.graph), self.weights, self.read)
 
     def small_constants(self) -> ConstantValues:
-        """Return the values of all initializers except large weights, as ``constants`` does."""
+        """Return the values of all initializers except large weights, by name.
+
+        ``Model.read`` records each constant whose value is read from the returned mapping.
+        """
         return ConstantValues(small_constants(self.graph), {}, self.read)
 
     def copy(self) -> Model:
-        """Return a modifiable copy; the values of weights are shared."""
+        """Return a copy that can be modified; both models share the arrays of large weights."""
         proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
         return replace(self, proto=proto, weights={**self.weights})
 
     def with_proto(self, proto: onnx.ModelProto) -> Model:
-        """Return a model with the same weights and another graph."""
+        """Return a model with the graph and opsets of ``proto``, and with the same weights."""
         return replace(self, proto=proto)
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
@@ -129,10 +133,11 @@ class ConstantValues(MutableMapping[str, Array]):
         return self._values[name].shape
 
     def are_all(self, name: str, number: float) -> bool:
-        """Return whether all elements of constant ``name`` are ``number``.
+        """Return whether all elements of constant ``name`` are equal to ``number``.
 
-        False if there is no such constant, or if it has no elements. The value counts as read only
-        if the result is True: any other values lead to the same decision.
+        The result is False if there is no such constant, or if the constant has no elements. The
+        value counts as read only if the result is True: for False, the caller's decision would be
+        the same for almost any other value.
         """
         value = self._values.get(name)
         if value is None or not value.size or value.flat[0] != number:
@@ -163,12 +168,12 @@ def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> 
 
 
 def used_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names that nodes, their subgraphs or the graph's outputs use."""
+    """Return the names of all values that a graph's nodes, their subgraphs or its outputs use."""
     return ({value.name for value in graph.output} | names_used_by(graph.node)) - {""}
 
 
 def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Return the names that nodes, or the nodes of their subgraphs, use."""
+    """Return the names of all values that nodes, or nodes of their nested subgraphs, use."""
     used: set[str] = set()
     for node in nodes:
         used.update(node.input)
@@ -179,7 +184,10 @@ def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def free_names(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of outer values that a subgraph, or a subgraph in it, captures."""
+    """Return the names of the values from outside a subgraph that the subgraph uses.
+
+    Values that subgraphs nested in ``graph`` use are included.
+    """
     own = {value.name for value in (*graph.input, *graph.initializer)}
     used = {value.name for value in graph.output}
     for node in graph.node:
@@ -195,7 +203,10 @@ class DataElsewhere(Protocol):
     """Reader of tensor data that is in files or memory outside of the parsed model."""
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of the graph's initializer ``number``; None if the tensor contains it."""
+        """Return the data of the graph's initializer of index ``number``.
+
+        Return None if the initializer itself, ``tensor``, contains the data.
+        """
         ...
 
     def take(self, tensor: onnx.TensorProto) -> None:
@@ -277,10 +288,10 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 
 def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
-    """Return a tensor's value; raise ModelError if the data does not fit the tensor's shape.
+    """Return a tensor's value as an array.
 
-    ``data`` is the tensor's raw data if it is stored elsewhere, and ``name`` the model's name in
-    messages.
+    Raise ModelError if the data does not fit the tensor's shape. ``data`` is the tensor's raw data
+    if the tensor does not contain it, and ``name`` the model's name in messages.
     """
     try:
         if data is None and tensor.HasField("raw_data"):
@@ -298,6 +309,6 @@ def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None 
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of the message of another library's error, or the error's type."""
+    """Return the first line of an error's message, or the error's type if the message is empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".:") if lines else type(error).__name__

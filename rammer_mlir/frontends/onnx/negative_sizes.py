@@ -1,8 +1,9 @@
 """Refuses models with negative sizes that would make ONNX's shape inference abort the process.
 
-ONNX's inference computes a negative size for an Expand to -2, for a Pad that removes more elements
-than the dimension has, or for a convolution with a window larger than the padded image. It clamps
-the bounds of a later Slice to that size; such a clamp is undefined in C++ and aborts.
+Shape inference computes a negative size for an Expand to -2, for a Pad that removes more elements
+than the dimension has, or for a convolution with a window larger than the padded image. If a Slice
+then reads the result, inference clamps the Slice's bounds to the negative size, which is undefined
+behaviour in C++ and aborts.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _MOST_ELEMENTS = 64
 
 
 def refuse_negative_sizes(model: onnx.ModelProto) -> None:
-    """Refuse a model with a negative size that reaches a Slice.
+    """Raise an error if a value that a Slice depends on has a negative size.
 
-    The nodes are inferred in stages: the input of each Slice is known to have no negative size
-    before the Slice is inferred.
+    Shapes are inferred for one group of nodes at a time, and checked. The shape of a Slice is thus
+    only inferred after the shapes of its inputs were checked.
 
     Raises:
         ModelError: with the node of the first negative size.
@@ -69,9 +70,9 @@ def _check(node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto]) -> None:
 def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
     """Yield groups of nodes such that a Slice is in a later group than the nodes it depends on.
 
-    The number of a node's group is the greatest number of Slices on a path from the graph's inputs
-    to the node, itself included. A group is yielded only if a later group has a Slice, and if an
-    operator of ``_SOURCES``, which can cause a negative size, is in this group or a later group.
+    The index of a node's group is the maximum number of Slices on a path from the graph's inputs to
+    the node, including the node. The yielded groups are those before the last Slice that are
+    needed: up to the last group with an operator of ``_SOURCES``, which can cause a negative size.
     """
     depths: dict[str, int] = {}
     stages: dict[int, list[onnx.NodeProto]] = {}
@@ -109,7 +110,7 @@ def _probe(
 ) -> onnx.ModelProto:
     """Return a model that consists of ``nodes``, for shape inference of these nodes alone.
 
-    Operands that other nodes compute become inputs with the types that ``types`` has for them.
+    Operands that other nodes compute become inputs of the model; ``types`` has their types by name.
     """
     own = {name for node in nodes for name in node.output}
     read = dict.fromkeys(
@@ -135,7 +136,7 @@ def _probe(
 
 
 def _is_slice(node: onnx.NodeProto) -> bool:
-    """Whether a node is a Slice, or has a subgraph that may contain one."""
+    """Whether a node is a Slice, or has a subgraph, which may contain a Slice."""
     return node.op_type == "Slice" or any(
         attribute.HasField("g") or len(attribute.graphs) for attribute in node.attribute
     )

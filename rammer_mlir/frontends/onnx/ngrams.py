@@ -22,12 +22,12 @@ def counts_integers(node: onnx.NodeProto) -> bool:
 def write_counts(
     node: onnx.NodeProto, shape: Sequence[int], dtype: np.dtype[np.generic], write: NodeWriter
 ) -> str:
-    """Emit the weighted counts of all n-grams in each row; return the value's name.
+    """Emit the weighted counts of all n-grams in each row of the input; return their name.
 
     Args:
         node: a TfIdfVectorizer on integers.
-        shape: shape of its input, a row or rows.
-        dtype: dtype of its input.
+        shape: shape of the node's input: ``[items]`` for a single row, or ``[rows, items]``.
+        dtype: dtype of the node's input.
         write: collects the new nodes.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -64,11 +64,17 @@ def _pools(given: Mapping[str, Any]) -> Iterator[tuple[Array, NDArray[np.int64]]
 def _counted(
     given: Mapping[str, Any], x: str, shape: Sequence[int], grams: Array, write: NodeWriter
 ) -> str:
-    """Emit the number of occurrences of each n-gram in each row of ``x``; return its name.
+    """Emit the number of occurrences of each n-gram in each row of ``x``; return the result's name.
 
-    ``given`` has the node's attributes, and ``shape`` is the shape of ``x``. ``grams`` has n-grams
-    of the same length as rows. An n-gram also counts where its items have a constant distance of up
-    to ``max_skip_count`` + 1 in ``x``.
+    In an occurrence, consecutive items of the n-gram have the same distance in ``x``, of 1 to
+    ``max_skip_count`` + 1.
+
+    Args:
+        given: the node's attributes, by name.
+        x: name of the input.
+        shape: shape of ``x``.
+        grams: n-grams of the same length, an n-gram in each row.
+        write: collects the new nodes.
     """
     length = grams.shape[1]
     found = write.constant(np.zeros((*shape[:-1], len(grams)), np.float32))
@@ -84,10 +90,17 @@ def _counted(
 
 
 def _matches(x: str, grams: Array, step: int, starts: int, write: NodeWriter) -> str:
-    """Emit whether each n-gram occurs at each start in ``x``; return the result's name.
+    """Emit nodes that compute where n-grams occur in ``x``; return the result's name.
 
-    The result is [..., starts, n-grams]. Adjacent items of an n-gram have the distance ``step`` in
-    ``x``; ``starts`` is the number of starts, and ``grams`` has a row for each n-gram.
+    The result is a boolean [..., starts, n-grams]: whether an occurrence of the n-gram starts at
+    the position.
+
+    Args:
+        x: name of the input.
+        grams: n-grams of the same length, an n-gram in each row.
+        step: distance in ``x`` between consecutive items of an n-gram.
+        starts: count of the positions where an n-gram may start.
+        write: collects the new nodes.
     """
     found = ""
     for number, items in enumerate(grams.T):

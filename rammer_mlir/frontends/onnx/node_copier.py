@@ -20,9 +20,9 @@ def copy_function(
     """Yield the nodes that replace the call of a function.
 
     Args:
-        function: the function.
-        call: the replaced node.
-        attributes: default values of attributes that the call omits.
+        function: the called function.
+        call: the node that calls the function.
+        attributes: default values of the function's attributes, for attributes that ``call`` omits.
         prefix: prefix of new names.
 
     Raises:
@@ -59,7 +59,8 @@ class NodeCopier:
 
     Args:
         prefix: prefix of new names.
-        attributes: values of attribute references in a function's nodes, by name.
+        attributes: values of the enclosing function's attributes, by name. They replace references
+            (``ref_attr_name``) in the copied nodes.
     """
 
     def __init__(self, prefix: str, attributes: Mapping[str, onnx.AttributeProto]) -> None:
@@ -73,7 +74,8 @@ class NodeCopier:
     ) -> Iterator[onnx.NodeProto]:
         """Yield copies of ``nodes``.
 
-        ``names`` maps names of values to their new names; results of the copies are added to it.
+        ``names`` maps the old names of values to new names. The names of the copies' results are
+        added to ``names``.
         """
         for node in nodes:
             copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)

@@ -1,4 +1,4 @@
-"""Checks nodes' axes, indices, divisors and channels, which ONNX's inference does not check."""
+"""Checks nodes' axes, indices, divisors and channels, which shape inference does not check."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from rammer_mlir.frontends.onnx.tensors import (
 
 
 class _Facts:
-    """The facts about a node that rules check: shapes, constant operands and attributes.
+    """The shapes, constant operands and attributes of a node, which the rules check.
 
-    Unknown shapes, operands that are not constant, and omitted attributes are None.
+    A shape is None if it is unknown, a value None if the operand is not constant.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ _Rule = Callable[[_Facts], Iterator[str]]
 
 
 def check_nodes(model: Model) -> None:
-    """Check nodes against their operators' rules, if their shapes are known in the model.
+    """Check all nodes against the rules of their operators.
+
+    A rule checks nothing that depends on a shape which is unknown in the model.
 
     Raises:
         ModelError: for the first invalid node.
@@ -78,7 +80,7 @@ def check_nodes(model: Model) -> None:
 
 
 def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | None:
-    """Return the name and the problem of the first invalid node; None if all are valid.
+    """Return a message about the first invalid node of a graph; None if all nodes are valid.
 
     Args:
         graph: a graph with inferred shapes.
@@ -160,7 +162,7 @@ def _no_zero_divisor(node: _Facts) -> Iterator[str]:
 
 
 def _normalized(node: _Facts) -> Iterator[str]:
-    """Yield a problem for a normalization's scale or bias that does not broadcast to the data.
+    """Yield a problem if a normalization's scale or bias does not broadcast to the data's shape.
 
     Broadcasting must not change the shape of the data.
     """
@@ -204,10 +206,10 @@ def _conv_transpose(node: _Facts) -> Iterator[str]:
 
 
 def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
-    """Yield problems of a convolution whose data, weights and bias differ in channels.
+    """Yield a problem if the data, weights and bias of a convolution have different channel counts.
 
-    ``weight_inputs`` and ``weight_outputs`` are the dimensions of the weights for the input
-    channels and for the output channels.
+    ``weight_inputs`` is the index of the weights' dimension of input channels, and
+    ``weight_outputs`` the index of their dimension of output channels.
     """
     data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
     group = node.attribute("group", 1)

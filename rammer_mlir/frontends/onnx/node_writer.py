@@ -31,13 +31,13 @@ class NodeWriter:
         return f"{self._prefix}/{self._count}"
 
     def constant(self, value: Array) -> str:
-        """Add an initializer with ``value`` to the model and return its new name."""
+        """Add an initializer with ``value`` to the model and return the initializer's name."""
         name = self.fresh()
         self.model.add_constant(name, np.ascontiguousarray(value).reshape(value.shape))
         return name
 
     def integers(self, *values: int) -> str:
-        """Add a one-dimensional int64 initializer with ``values`` and return its name."""
+        """Add an initializer, the int64 vector ``values``, to the model and return its name."""
         return self.constant(np.array(values, dtype=np.int64))
 
     def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
@@ -55,7 +55,7 @@ class NodeWriter:
     def named(
         self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: object
     ) -> None:
-        """Add a node of ``operator`` with the given result names.
+        """Add a node of ``operator`` whose results are named ``results``.
 
         Attributes with the value None are omitted.
         """
@@ -69,10 +69,16 @@ class NodeWriter:
         self.nodes.append(node)
 
     def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
-        """Add a Slice of a value from ``start`` to ``end`` along an axis; return its name."""
+        """Add a Slice of ``value`` along dimension ``axis``; return the result's name.
+
+        The result has the indices from ``start`` up to, but without, ``end``.
+        """
         bounds = [self.integers(start), self.integers(end), self.integers(axis)]
         return self.node("Slice", [value, *bounds])
 
     def element(self, value: str, index: int, axis: int = 0) -> str:
-        """Add a slice of ``value`` at ``index`` of an axis, without the axis; return its name."""
+        """Add nodes that take index ``index`` of dimension ``axis``, and drop the dimension.
+
+        Returns the name of the result.
+        """
         return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

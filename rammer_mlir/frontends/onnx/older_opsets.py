@@ -3,10 +3,10 @@
 ONNX's version converter is wrong or incomplete for these operators:
 
 - Softmax, LogSoftmax and Hardmax up to opset 12 flatten their operand to a matrix: the dimensions
-  before the axis are rows. The converter ignores Hardmax, and its result for the others fails for
-  empty tensors.
-- Resize and Upsample up to opset 10 divide coordinates by the scale. The converter gives them the
-  newer default, which takes the centres of pixels.
+  before ``axis`` become the rows. The converter does not change Hardmax. The nodes to which it
+  converts Softmax and LogSoftmax fail for empty tensors.
+- Resize and Upsample up to opset 10 divide an output coordinate by the scale to get the input
+  coordinate. The converter selects the default of newer opsets, which maps the centres of pixels.
 - Clip and Pad up to opset 10 have bounds and values as attributes. The converter makes them f32
   constants, whatever the operand's type.
 """
@@ -63,10 +63,10 @@ def allow_no_elements(proto: onnx.ModelProto) -> None:
 
 
 def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
-    """Return whether ``node`` is the Reshape that restores the shape of a flattened softmax.
+    """Return whether a Reshape restores the shape of the operand of a flattened softmax.
 
-    That is the form Reshape(Softmax(Flatten(x)), Shape(x)). ``makers`` has the node that computes
-    each value, by name.
+    Such a node is Reshape(Softmax(Flatten(x)), Shape(x)), or the same with Hardmax or LogSoftmax.
+    ``makers`` has the node that computes each value, by the value's name.
     """
     computed, shape = (makers.get(name) for name in node.input)
     if computed is None or shape is None or computed.op_type not in _OF_ROWS:
@@ -77,12 +77,13 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set the modes of each Resize, in place, to those that compute the results of opset 10.
+    """Set modes of each Resize, in place, such that it computes the same results as in opset 10.
 
-    The specification leaves open which element is the nearest. As in ONNX Runtime, the coordinate
-    is rounded down along axes that grow, and up along axes that shrink. If the mode is ``nearest``
-    and the scales are unknown, or some axes grow and others shrink, the Resize becomes two: the
-    first enlarges, the second shrinks.
+    The specification of opset 10 does not define which element is the nearest. As in ONNX Runtime,
+    the input coordinate is rounded down along dimensions that Resize enlarges, and up along
+    dimensions that it shrinks. A Resize of mode ``nearest`` is replaced by two, of which the first
+    enlarges and the second shrinks, if its scales are unknown, or if it enlarges some dimensions
+    and shrinks others.
     """
     _keep_coordinates(proto.graph, dict(_constants(proto.graph)))
 
@@ -101,7 +102,7 @@ def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[An
 def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
     """Yield the nodes that replace a Resize of opset 10, among them one or two Resizes.
 
-    ``scales`` is the constant value of its operand ``scales``; None if it is not constant.
+    ``scales`` is the constant value of the node's operand ``scales``; None if this is not constant.
     """
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
     shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())
@@ -118,10 +119,10 @@ def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable
 
 
 def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool) -> onnx.NodeProto:
-    """Return a copy of Resize ``node`` with coordinates as in opset 10.
+    """Return a copy of Resize ``node`` that computes input coordinates as opset 10 does.
 
-    The copy has the operands ``x`` and ``scales``, and the result ``y``. Mode ``nearest`` takes the
-    element at the coordinate rounded up if ``shrinks``, else down.
+    The copy has the operands ``x`` and ``scales``, and the result ``y``. In mode ``nearest``, it
+    rounds the coordinates up if ``shrinks``, else down.
     """
     found = onnx.NodeProto()
     found.CopyFrom(node)
@@ -136,12 +137,13 @@ def _resize(node: onnx.NodeProto, x: str, scales: str, y: str, *, shrinks: bool)
 
 
 def keep_types(old: onnx.ModelProto, proto: onnx.ModelProto) -> None:
-    """Set the element types of Clip's bounds and Pad's values to the data's type, in place.
+    """Convert Clip's bounds and Pad's values to the element type of the data, in place.
 
     Args:
-        old: the model before its conversion, for the types of values.
-        proto: the converted model, which is modified; also gives types that inference does not know
-            in older opsets.
+        old: the model before opset conversion. Shape inference of this model gives the element
+            types of the data.
+        proto: the converted model, which is modified. Shape inference of this model gives element
+            types that are unknown in ``old``.
     """
     nodes = [node for node in nodes_within(proto.graph.node) if _has_converted_numbers(node)]
     if not nodes:
@@ -171,7 +173,10 @@ def _has_converted_numbers(node: onnx.NodeProto) -> bool:
 
 
 def _element_types(graph: onnx.GraphProto) -> Iterable[tuple[str, int]]:
-    """Yield the names and element types of values, also in subgraphs."""
+    """Yield the name and ONNX element type of each value of a graph and of its nested subgraphs.
+
+    Values of unknown type are omitted.
+    """
     for tensor in graph.initializer:
         yield tensor.name, tensor.data_type
     for name, value in value_infos(graph).items():
@@ -182,7 +187,7 @@ def _element_types(graph: onnx.GraphProto) -> Iterable[tuple[str, int]]:
 
 
 def _constants(graph: onnx.GraphProto) -> Iterable[tuple[str, NDArray[np.generic]]]:
-    """Yield the names and values of initializers and constants, also in subgraphs."""
+    """Yield the name and value of each initializer and Constant node, also in nested subgraphs."""
     for tensor in graph.initializer:
         yield tensor.name, numpy_helper.to_array(tensor)
     for node in graph.node:

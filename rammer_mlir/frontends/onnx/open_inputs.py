@@ -1,4 +1,7 @@
-"""Finds inputs with open dimensions (a name, no size, or -1 in the model), and binds sizes."""
+"""Finds inputs with open dimensions, and binds sizes to these dimensions.
+
+In an ONNX model, an open dimension is a name, has no size, or has the size -1.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,11 @@ _NO_NAMES = ("?", "-1", "None")
 
 
 def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Mark dimensions of unknown size as open, without a name, in place.
+    """Remove the placeholders that exporters write for unknown sizes, in place.
 
-    An exporter writes the unknown size of an input or output as -1, or as a name such as ``?``.
-    ``name`` is the model's name in messages.
+    The placeholders are the size -1 and names such as ``?`` in the shapes of inputs and outputs.
+    Without its placeholder, a dimension is open and has no name. ``name`` is the model's name in
+    messages.
 
     Raises:
         ModelError: if a dimension has another negative size.
@@ -90,11 +94,11 @@ def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The inputs and outputs of a model after binding sizes of open dimensions.
+    """The inputs and outputs of a model after some or all open dimensions were bound to sizes.
 
     Attributes:
         signature: inputs and outputs, with symbols for dimensions that are still open.
-        shapes: static shapes, by name, of the inputs that were open.
+        shapes: static shapes, by input name, of the inputs that had open dimensions.
     """
 
     signature: OpenSignature
@@ -102,13 +106,12 @@ class Fixed:
 
 
 def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Fixed:
-    """Bind sizes of open dimensions in a model's inputs.
+    """Bind sizes to open dimensions of a model's inputs.
 
     Args:
         model: modified in place.
-        shapes: shapes of inputs, by input name.
-        dims: sizes by symbol, for all dimensions of that symbol in all inputs. The sizes in
-            ``shapes`` bind symbols likewise.
+        shapes: shapes of inputs, by input name. Each size also binds the symbol of its dimension.
+        dims: sizes by symbol; a size applies to all dimensions of this symbol in all inputs.
         wording: whether messages name Python arguments or command-line options.
 
     Raises:
@@ -140,10 +143,10 @@ def make_constant(model: Model, name: str, value: Array) -> None:
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
-    """Return the signature with the model's static sizes replaced by the sizes in ``shapes``.
+    """Return ``signature`` with static sizes of inputs replaced by the sizes that ``shapes`` gives.
 
-    ``shapes`` may change a static size of the model, for example the batch size. Symbols are kept;
-    their sizes are determined later.
+    ``shapes`` may thus change a static size of the model, for example the batch size. Open
+    dimensions keep their symbols; they are bound later.
     """
     return replace(
         signature,
@@ -170,10 +173,10 @@ def _changed(before: OpenSignature, after: OpenSignature) -> dict[str, Shape]:
 
 
 def check_symbols(signature: OpenSignature, dims: Iterable[str], wording: Wording) -> None:
-    """Refuse symbols in ``dims`` that are not open dimensions of the model.
+    """Check that all symbols in ``dims`` are open dimensions of the model.
 
     Raises:
-        ShapeError: with the refused symbols, and the model's open dimensions.
+        ShapeError: with the unknown symbols, and the model's open dimensions.
     """
     unknown = [symbol for symbol in dims if symbol not in signature.symbols]
     if unknown:
@@ -189,7 +192,7 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def require_fixed(signature: OpenSignature, wording: Wording) -> None:
-    """Refuse inputs with open dimensions.
+    """Raise an error if inputs have open dimensions.
 
     Raises:
         ShapeError: with all open dimensions, and the arguments that bind them.

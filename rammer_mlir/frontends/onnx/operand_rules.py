@@ -10,7 +10,7 @@ Shape = list[int]
 
 
 class Operands(Protocol):
-    """A node's operator, shapes of inputs and attributes, for rules on operands."""
+    """A node's operator, input shapes and attributes, as the functions of this module read them."""
 
     operator: str
 
@@ -50,7 +50,7 @@ def window_ranks(node: Operands) -> Iterator[str]:
 
 
 def slope(node: Operands) -> Iterator[str]:
-    """Yield a problem unless PRelu's slope broadcasts to the input without extending it."""
+    """Yield a problem unless PRelu's slope broadcasts to the shape of the input."""
     yield from _broadcast(node, 1, "a slope", node.shape(0))
 
 
@@ -64,7 +64,10 @@ def _broadcast(node: Operands, number: int, what: str, to: Shape | None) -> Iter
 
 
 def gemm(node: Operands) -> Iterator[str]:
-    """Yield problems unless Gemm's factors are matrices whose product fits its addend."""
+    """Yield problems unless Gemm's factors are matrices and its addend fits their product.
+
+    The addend must broadcast to the shape of the product.
+    """
     for number in (0, 1):
         shape = node.shape(number)
         if shape is not None and len(shape) != 2:
@@ -112,7 +115,7 @@ def slice_updates(node: Operands) -> Iterator[str]:
 
 
 def channel_vectors(node: Operands) -> Iterator[str]:
-    """Yield problems unless InstanceNormalization's scale and bias have a number per channel."""
+    """Yield problems unless InstanceNormalization's scale and bias have an element per channel."""
     data = node.shape(0)
     if data is not None and len(data) < 3:
         yield f"expected data of at least 3 dimensions, found {data}"
@@ -138,9 +141,9 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(node: Operands) -> Iterator[str]:
-    """Yield a problem for each operand of a recurrent layer that does not fit.
+    """Yield a problem for each operand of a recurrent layer that has a wrong shape.
 
-    Operands must fit the shape of the input and the hidden size.
+    The expected shapes follow from the shape of the input and the size of the hidden state.
     """
     data, hidden_weights = node.shape(0), node.shape(2)
     for number, shape in enumerate((data, node.shape(1), hidden_weights)):

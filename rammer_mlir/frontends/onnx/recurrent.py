@@ -1,9 +1,9 @@
-"""Decomposes LSTM, GRU and RNN into cells, so that schedules can overlap layers and steps.
+"""Decomposes LSTM, GRU and RNN into a cell per time step, so that schedules can overlap layers.
 
-The input projections of all steps are one matrix product; each step then adds the recurrent part
-``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
-equations are those of ONNX's operator specifications. If a sequence is shorter than the input, the
-steps after its end keep its states and output zeros.
+The input projections of all time steps are one matrix product. The cell of a time step adds the
+recurrent part ``h @ R^T``, with one transposed weight for all time steps, and applies the gates.
+Gate orders and equations are those of ONNX's operator specifications. If a sequence is shorter than
+the input, the time steps after its end keep its states and output zeros.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
 def decompose_recurrent(model: Model) -> None:
-    """Expand every LSTM, GRU and RNN to the cells of its steps, in place.
+    """Expand every LSTM, GRU and RNN to a cell per time step, in place.
 
-    Shapes must be inferred.
+    The model's shapes must be inferred.
 
     Raises:
         ModelError: if constant sequence lengths do not match the input.
@@ -78,19 +78,20 @@ Weight = Array | str
 
 @dataclass(frozen=True)
 class _Direction:
-    """The parameters of a direction of a layer, as names of values or constants.
+    """The parameters of one direction of a recurrent layer, as names of values or as constants.
 
-    ``W`` are the weights of the input, and ``R`` those of the state, as in ONNX's specification.
+    ``W`` are the weights of the input, and ``R`` the weights of the state, as in ONNX's
+    specification.
 
     Attributes:
-        projected: for each step, the product of its input and W, plus the input bias.
-        recurrent: R transposed. It lacks the rows of GRU's candidate (the new hidden state) if
-            these are in ``candidate_recurrent``.
-        recurrent_bias: bias that each step adds; None if ``projected`` includes it.
+        projected: for each time step, the product of its input and W, plus the input bias.
+        recurrent: R transposed; without the columns for GRU's candidate (the new hidden state) if
+            ``candidate_recurrent`` has them.
+        recurrent_bias: bias that each time step adds; None if ``projected`` includes this bias.
         candidate_recurrent: the rows of R for GRU's candidate, transposed; empty if ``recurrent``
             includes them.
         peepholes: LSTM's peephole weights of the gates i, o and f; None without peepholes.
-        activations: functions of the gates and states.
+        activations: the activation functions of the gates and states.
     """
 
     projected: list[str]
@@ -150,7 +151,7 @@ class _Layer:
         return write.nodes
 
     def _keep_states(self) -> None:
-        """Emit the outputs of a layer without steps: its last states equal its initial states."""
+        """Emit the outputs of a layer without time steps: the last states are the initial ones."""
         shape = [self._directions, self._batch, self._hidden]
         if self._batch_first:
             shape[:2] = shape[1::-1]
@@ -165,10 +166,10 @@ class _Layer:
                 self._write.named("Identity", [given or self._write.constant(zeros)], [name])
 
     def _find_running(self) -> list[str]:
-        """Return, for each step, the name of the mask of the sequences that have not ended.
+        """Return, for each time step, the name of a mask of the sequences that have not ended.
 
-        The mask is a boolean [batch, 1]. Its name is "" if it is known at compile time that no
-        sequence has ended before the step.
+        The mask is a boolean [batch, 1]. The name is "" if it is known at compile time that no
+        sequence has ended at the time step.
         """
         name = self._inputs["sequence_lens"]
         if not name:
@@ -212,9 +213,9 @@ class _Layer:
         return self._write.constant(weight.T)
 
     def _direction(self, number: int, rows: str) -> _Direction:
-        """Emit the input projections of all steps and return the direction's parameters.
+        """Emit the input projections of all time steps and return the direction's parameters.
 
-        ``number`` is that of the direction; ``rows`` is the name of the input as a matrix
+        ``number`` is the index of the direction; ``rows`` is the name of the input as a matrix
         [steps * batch, features].
         """
         gates = _GATES[self._kind] * self._hidden
@@ -240,10 +241,10 @@ class _Layer:
         )
 
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
-        """Return the bias of the input projections, and the bias added in each step.
+        """Return the bias of the input projections, and the bias that each time step adds.
 
-        Either may be None. ``number`` is the direction's number; ``gates`` is the number of rows of
-        all gates together.
+        A bias is None if it does not exist or is included in the other. ``number`` is the index of
+        the direction; ``gates`` is the count of rows of all gates together.
         """
         if not self._inputs["B"]:
             return None, None
@@ -297,10 +298,10 @@ class _Layer:
         return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
 
     def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
-        """Emit the cells of all steps of direction ``number``.
+        """Emit the cells of all time steps of direction ``number``.
 
-        Returns names of values: the output of each step, the last state h, and the last state c,
-        which is "" for layers other than LSTM.
+        Returns names of values: the output of each time step, the last state h, and the last state
+        c, which is "" for layers other than LSTM.
         """
         kind = self._attributes.get("direction", b"forward").decode()
         backward = kind == "reverse" or number == 1

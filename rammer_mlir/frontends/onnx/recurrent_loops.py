@@ -1,7 +1,7 @@
-"""Rewrites recurrent layers with too many steps to unroll as Scans of a single step.
+"""Rewrites recurrent layers with too many time steps to unroll as Scan nodes.
 
-The body of such a Scan contains the layer's operator on a sequence of one element, which is
-decomposed as any other layer. The host repeats the body.
+The body of the Scan is the same operator for a single time step, which is decomposed like any other
+layer. The host runs the body once per time step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_DIRECTIONS = ("activation_alpha", "activation_beta", "activations", "directi
 def repeat_long_layers(model: Model) -> bool:
     """Rewrite long LSTM, GRU and RNN nodes as Scans, in place, if the model would get too large.
 
-    That is the case if all recurrent layers together, unrolled, have more than MOST_NODES nodes.
+    The model would get too large if unrolling all recurrent layers gave more than MOST_NODES nodes.
 
     Returns:
         Whether a layer was rewritten.
@@ -56,7 +56,7 @@ class _Layer:
 
     Attributes:
         node: the LSTM, GRU or RNN node.
-        shape: number of steps, batch size, number of features, and size of a state.
+        shape: counts of time steps, sequences in a batch, features, and elements of a state.
         kind: ONNX element type.
         attributes: attributes of the node, by name.
         write: collects the nodes of the replacement.
@@ -72,10 +72,10 @@ class _Layer:
 
     @staticmethod
     def of(node: onnx.NodeProto, model: Model, table: ShapeTable) -> _Layer | None:
-        """Return the layer of a node that has too many steps to unroll.
+        """Return the layer that ``node`` computes, if it has too many time steps to unroll.
 
-        Return None for other nodes, and for activations with parameters, because the parameters
-        cannot be separated by direction.
+        Return None for other nodes. Also return None if activations have parameters (alpha, beta),
+        because their values cannot be assigned to a direction.
         """
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         x, hidden = table.shape(node.input[0]), table.shape(node.input[2])[2]
@@ -117,10 +117,10 @@ class _Layer:
         return self.write.node("Transpose", [x], perm=[1, 0, 2]) if self._is_batch_first else x
 
     def _running(self) -> Iterator[str]:
-        """Emit the mask of the sequences that have not ended at each step, and yield its name.
+        """Emit a mask of the sequences that have not ended at each time step; yield its name.
 
-        The mask is a boolean [steps, batch, 1]. Nothing is emitted or yielded if the layer has no
-        sequence lengths.
+        The mask is a boolean [steps, batch, 1]. If the layer has no sequence lengths, nothing is
+        emitted or yielded.
         """
         lengths, (steps, batch, *_) = self._input(4), self.shape
         if lengths:
@@ -131,10 +131,11 @@ class _Layer:
             )
 
     def _direction(self, number: int, sources: list[str], *, is_reversed: bool) -> list[str]:
-        """Emit the Scan of a direction over ``sources``, from the end if ``is_reversed``.
+        """Emit the Scan of one direction, which reads ``sources`` backward if ``is_reversed``.
 
-        ``sources`` are the input and, if the layer has sequence lengths, the mask of running
-        sequences. Returns the names of the outputs of all steps, then of the last states.
+        ``number`` is the index of the direction. ``sources`` are the names of the input and, if the
+        layer has sequence lengths, of the mask of sequences that have not ended. Returns the name
+        of the outputs of all time steps, then the names of the last states.
         """
         initial = [self._initial(5 + state, number) for state in range(self._states)]
         directions = [int(is_reversed)]
@@ -158,9 +159,10 @@ class _Layer:
         return self._part(name, number)
 
     def _part(self, name: str, number: int) -> str:
-        """Return the name of the slice of the layer's operand ``name`` for direction ``number``.
+        """Return the name of one direction's slice of an operand of the layer.
 
-        A constant is sliced at compile time; for other operands a Slice is emitted.
+        ``name`` is the name of the operand, and ``number`` the index of the direction. A constant
+        is sliced at compile time; for any other operand a Slice is emitted.
         """
         value = self.model.constants().get(name)
         if value is None:
@@ -168,10 +170,10 @@ class _Layer:
         return name if len(value) == 1 else self.write.constant(value[number : number + 1])
 
     def _body(self, number: int, *, has_lengths: bool) -> onnx.GraphProto:
-        """Return the Scan body of a step of direction ``number``.
+        """Return the body of the Scan of direction ``number``: a single time step.
 
-        Inputs are the states, the input of the step and, if ``has_lengths``, the mask of running
-        sequences; results are the new states and the output.
+        Its inputs are the states, the input of the time step and, if ``has_lengths``, the mask of
+        sequences that have not ended. Its results are the new states and the output.
         """
         _, batch, features, hidden = self.shape
         prefix = self.write.fresh()
@@ -197,13 +199,13 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Emit the layer's operator for a single step; return the names of the new states.
+        """Emit the layer's operator for a single time step; return the names of the new states.
 
         Args:
-            number: number of the direction.
+            number: index of the direction.
             write: collects the nodes.
-            element: name of the input of the step, [batch, features].
-            before: names of the states before the step.
+            element: name of the input of the time step, [batch, features].
+            before: names of the states before the time step.
         """
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
@@ -216,10 +218,10 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return the attribute ``activations``, by name, with the functions of one direction only.
+        """Return a dictionary with the attribute ``activations`` of an operator for one direction.
 
-        ``number`` is the number of the direction. The dictionary is empty if the layer omits the
-        attribute.
+        The attribute has the activation functions of direction ``number`` only. The dictionary is
+        empty if the layer omits the attribute.
         """
         given = self.attributes.get("activations")
         if not isinstance(given, list):

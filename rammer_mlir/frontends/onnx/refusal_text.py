@@ -16,7 +16,7 @@ class Refusal:
     Attributes:
         name: name of the node or value.
         operator: operator of the node; empty for a value.
-        reason: the reason, shared by many nodes.
+        reason: the reason, which messages state once for all nodes with the same reason and advice.
         advice: the remedy; may be empty.
         detail: details of this node only; may be empty.
     """
@@ -29,12 +29,12 @@ class Refusal:
 
     @property
     def why(self) -> str:
-        """The reason and the remedy as text; several nodes may share it."""
+        """The reason and the remedy as text, which many nodes may have in common."""
         return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
     @property
     def label(self) -> str:
-        """The text for the node in a list of refused nodes."""
+        """The name and, for a node, the operator, as text in a list of refusals."""
         return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
 
     def __str__(self) -> str:
@@ -45,7 +45,10 @@ class Refusal:
 
 
 def refusals_text(refusals: Iterable[Refusal]) -> str:
-    """Return the message of all refusals: each reason once, in the order of their first nodes."""
+    """Return a message with all refusals, grouped by reason and remedy.
+
+    The groups have the order of their first refusals.
+    """
     groups: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         groups.setdefault(refusal.why, []).append(refusal)
@@ -63,6 +66,6 @@ def _group_text(why: str, group: Sequence[Refusal]) -> str:
 
 
 def first_few(labels: Sequence[str]) -> str:
-    """Return the first three labels as text, and the number of the labels left out, if any."""
+    """Return the first three labels as text, and the count of the omitted labels, if any."""
     more = len(labels) - _SHOWN
     return ", ".join(labels[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Refuses operators that can never be compiled, such as random numbers and strings."""
+"""Raises errors for operators that can never be compiled, such as random numbers and strings."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operato
 
 
 def reason_of(operator: str) -> str | None:
-    """Return the reason why an ONNX operator is refused; None if it is not refused."""
+    """Return the reason why an ONNX operator can never be compiled; None if it may be compiled."""
     return _REASON_OF.get(operator)
 
 
 def refuse_unsupported(model: Model) -> None:
-    """Refuse nodes whose operators or element types no program supports.
+    """Raise an error if nodes have operators or element types that can never be compiled.
 
-    The model's constants must be folded, which removes nodes that are never executed.
+    The model's constants must be folded, because folding removes nodes that are never executed.
 
     Raises:
-        UnsupportedError: with all such nodes, also those in loops and conditionals.
+        UnsupportedError: with all such nodes, including those in loops and conditionals.
     """
     found = [*_problems(model.graph), *_type_problems(model.graph)]
     # The type of an unsupported input recurs in all its consumers, so report only the input.
@@ -92,10 +92,10 @@ def refuse_unsupported(model: Model) -> None:
 
 
 def refuse_hosted(model: Model) -> None:
-    """Refuse operators that only the host executes, if a single program is required.
+    """Raise an error if a model that must become a single program has operators for the host.
 
     Raises:
-        UnsupportedError: with the first three such nodes, and the number of the nodes left out.
+        UnsupportedError: with the first three such nodes, and the count of the omitted nodes.
     """
     nodes = [label(node) for node in model.graph.node if is_host_operator(node)]
     if nodes:
@@ -108,13 +108,14 @@ def refuse_hosted(model: Model) -> None:
 
 
 def refuse_for_all_sizes(model: Model) -> None:
-    """Refuse a model that cannot be compiled, whatever the sizes of its open dimensions are.
+    """Raise an error if a model cannot be compiled, whatever the sizes of its open dimensions are.
 
-    Only nodes outside of loops and conditionals are checked here. The others are checked when sizes
-    are known, because sizes may exclude their execution. Local functions must have been inlined.
+    Only nodes outside of loops and conditionals are checked. Nodes inside are checked when sizes
+    are known, because they may never be executed for these sizes. Local functions must have been
+    inlined.
 
     Raises:
-        UnsupportedError: with all nodes in error.
+        UnsupportedError: with all nodes that cannot be compiled.
     """
     found = list(_interface_problems(model))
     for node in lasting_nodes(model):
@@ -169,7 +170,7 @@ def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
 
 
 def _foreign(node: onnx.NodeProto) -> Refusal:
-    """Return the refusal of a node whose operator is not of ONNX's domain."""
+    """Return why a node cannot be compiled whose operator is not of ONNX's domain."""
     operator, reason = f"{node.domain}.{node.op_type}", "not an operator of ONNX"
     advice = "export the model without it, or bring a function for it"
     if node.domain.startswith(_OPTIMIZED):

@@ -1,6 +1,6 @@
 """Rewrites nodes as simpler nodes, for example Compress with a constant condition as Gather.
 
-A node's operands must be constant, or their types known.
+Each rewrite needs some constant operands, or the types and shapes of operands.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_rewritten(node: onnx.NodeProto) -> bool:
 
 @dataclass(frozen=True)
 class _Rewrite:
-    """A node to rewrite, facts about its operands, and the writer of its replacement.
+    """A node to rewrite, the constants and types of its graph, and the writer of its replacement.
 
     ``values`` has the constants by name, ``table`` the shapes and element types of values.
     """
@@ -63,7 +63,10 @@ class _Rewrite:
     write: NodeWriter
 
     def finish(self, operator: str, *inputs: str, **attributes: object) -> list[onnx.NodeProto]:
-        """Emit a node of ``operator`` with the replaced node's results; return all new nodes."""
+        """Emit the node that computes the replaced node's results; return all new nodes.
+
+        ``operator`` is the operator of the emitted node.
+        """
         self.write.named(operator, inputs, list(self.node.output), **attributes)
         return self.write.nodes
 
@@ -93,8 +96,8 @@ def _cast_like(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 def _scatter_nd(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return nodes that replace a ScatterND with more than LARGE constant indices, else None.
 
-    The new nodes can compute all elements in parallel: a Gather of updates, and a Where if some
-    elements keep their value. The builder handles other ScatterND nodes.
+    The new nodes can compute all elements in parallel: they are a Gather of updates, and a Where if
+    some elements keep their value. The builder compiles all other ScatterND nodes.
     """
     node, write = site.node, site.write
     indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
@@ -117,11 +120,14 @@ def _scatter_nd(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | None:
-    """Return, for each element or slice of ScatterND's data, the last update that targets it.
+    """Return, for each element or slice of ScatterND's data, the index of the last update to it.
 
-    The update is given by its number, or -1 if no update targets the element. ``places`` has a row
-    for each update: the index tuple of its target. ``searched``, the shape of the result, has the
-    extents of the indexed dimensions. None is returned if an index is out of range.
+    The index is -1 if no update changes the element or slice. The function returns None if an index
+    tuple is out of range.
+
+    Args:
+        places: the index tuple of each update, an index tuple in each row.
+        searched: extents of the indexed dimensions, which are the shape of the result.
     """
     sizes, wide = np.array(searched, np.int64), places.astype(np.int64)
     if ((wide < -sizes) | (wide >= sizes)).any():
@@ -153,10 +159,10 @@ def _batch_normalization(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _where(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
-    """Return nodes that broadcast one operand of a Where to the result's shape.
+    """Return nodes that broadcast the selected operand of a Where to the result's shape.
 
-    It is the operand that a constant condition chooses for all elements. Return None if the
-    condition is not constant, or its elements differ.
+    Return None if the condition is not constant, or if it selects different operands for different
+    elements.
     """
     condition, *branches = site.node.input
     for is_true, chosen in zip((True, False), branches, strict=True):
@@ -180,7 +186,7 @@ def _add(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _broadcast(site: _Rewrite, operand: str) -> Iterable[onnx.NodeProto] | None:
-    """Return nodes that broadcast an operand to the result's shape; None if that is unknown."""
+    """Return nodes that broadcast an operand to the result's shape; None if this is unknown."""
     shape = site.table.find_shape(site.node.output[0])
     if shape is None or not site.table.elem_type(operand):
         return None

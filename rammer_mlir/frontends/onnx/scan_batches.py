@@ -18,13 +18,14 @@ _WITHOUT_BATCH = 9
 
 
 def set_batches_aside(model: Model) -> None:
-    """Rewrite the Scans of a model of opset 8 in place, and exclude them from opset conversion.
+    """Rewrite the Scans of a model of opset 8 as nested Scans, in place.
 
-    The outer Scan iterates over the batch, the inner over a sequence. ONNX's converter would only
-    remove the batch dimension from the inputs, which is wrong.
+    The outer Scan iterates over the batch, the inner over a sequence. The Scans are excluded from
+    opset conversion: ONNX's converter would only remove the batch dimension from the inputs, which
+    is wrong.
 
     Raises:
-        UnsupportedError: if sequences have individual lengths.
+        UnsupportedError: if a Scan has an operand ``sequence_lens``.
     """
     if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
         import_excluded_domain(model.proto)

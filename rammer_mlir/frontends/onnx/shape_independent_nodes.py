@@ -34,7 +34,10 @@ def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
 
 
 def _varying_names(model: Model) -> set[str]:
-    """Return the names of values that depend on more than the sizes of inputs."""
+    """Return the names of values that do not depend on the sizes of inputs alone.
+
+    They depend on elements of inputs, on random numbers, or on operators of foreign domains.
+    """
     varying = {value.name for value in model.inputs}
     for node in model.graph.node:
         if node.domain in ONNX_DOMAINS and node.op_type in _OF_SHAPES:
@@ -55,10 +58,11 @@ def _operands(node: onnx.NodeProto) -> set[str]:
 
 
 def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
-    """Return the names of values that a node reads, whatever the sizes of open dimensions are.
+    """Return the names of values that a node reads for all sizes of the open dimensions.
 
-    ``varying`` has the values that depend on more than sizes. If the choice of a subgraph depends
-    on sizes alone, the values that the subgraph reads are left out.
+    If the node's operands depend on sizes alone, the sizes decide which subgraph is executed, and
+    the values that only subgraphs read are omitted. ``varying`` has the names of values that do not
+    depend on sizes alone.
     """
     is_decided = any(attribute.HasField("g") for attribute in node.attribute) and (
         varying.isdisjoint(node.input)

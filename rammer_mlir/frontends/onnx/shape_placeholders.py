@@ -96,7 +96,7 @@ def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
     """Return the function Squeeze(GatherND(Unsqueeze(data))), a placeholder for a GatherND.
 
-    Shape inference does not infer the shape of a scalar result.
+    If the result of a GatherND is a scalar, shape inference does not infer its shape.
     """
     wide, found = f"{node.output[0]}:wide", f"{node.output[0]}:found"
     body = [
@@ -169,11 +169,13 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
     """Return a placeholder for a pooling node that rounds its result size up (``ceil_mode``).
 
-    Shape inference has two errors. For data smaller than a window it counts one window instead of
-    none, because it rounds a negative quotient toward zero. In opsets before 22 it counts windows
-    that begin after the data. The placeholder is a function of opset 22, which avoids the second
-    error. To avoid the first, it adds padding before the data, as many strides as a window is long,
-    which adds as many windows, and slices these windows off.
+    Shape inference of such a node has two errors:
+
+    - If the data is smaller than a window, it counts one window instead of none, because it rounds
+      a negative quotient toward zero. The placeholder avoids the negative quotient: it adds padding
+      before the data, pools, and slices off the windows that the padding adds.
+    - In opsets before 22, it counts windows that begin after the data. The placeholder is a
+      function of opset 22.
     """
     added = _added_windows(node)
     if added is None:
@@ -197,10 +199,11 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
 
 
 def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
-    """Return larger paddings of a pooling node, and how many windows they add along each axis.
+    """Return enlarged paddings of a pooling node, and the count of windows that they add.
 
-    The paddings before the data are larger by so many strides that a window fits without data.
-    Returns None without ``ceil_mode``, or if the node's attributes contradict each other.
+    The second result is a count for each dimension. The padding before the data is enlarged by
+    whole strides, enough for a window that reads no data. Returns None without ``ceil_mode``, or if
+    the node's attributes contradict each other.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i
@@ -226,8 +229,8 @@ def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
 def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     """Return an STFT with an explicit attribute ``onesided``.
 
-    If ``node`` omits the attribute, the result is a copy with the operator's default, because shape
-    inference assumes another default.
+    If ``node`` omits the attribute, the result is a copy with the operator's default value, because
+    shape inference assumes a different default.
     """
     if any(attribute.name == "onesided" for attribute in node.attribute):
         return node

@@ -1,4 +1,4 @@
-"""Makes all shapes static, as set by the user or inferred, and refuses other shapes."""
+"""Sets and infers the shapes of a model's values, and checks that they are static."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Set the user's shapes, by input name, in the model's inputs, in place.
+    """Set the shapes of a model's inputs, in place.
+
+    ``shapes`` has the user's shapes by input name; other inputs keep the shapes of the model.
 
     Raises:
         ShapeError: if a name is unknown, or a shape contradicts the model.
@@ -60,10 +62,10 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Remove, in place, the recorded shapes of a graph's values where they are not static.
+    """Remove the shapes recorded for a graph's values that are not static, in place.
 
-    Shape inference would keep them, although it can now infer static shapes for values that depend
-    on nodes that were folded meanwhile.
+    Shape inference keeps recorded shapes. Without them it can infer static shapes, because further
+    nodes have been folded since the shapes were recorded.
     """
     kept = [value for value in graph.value_info if static_shape(value) is not None]
     if len(kept) < len(graph.value_info):
@@ -73,10 +75,11 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 
 
 def _is_lenient(node: onnx.NodeProto) -> bool:
-    """Return whether errors of shape inference are tolerated if a model has this node.
+    """Return whether the compiler ignores errors of shape inference in a model that has this node.
 
-    They are for the operators in ``_LENIENT``, and for operators of domains other than ONNX's: the
-    types of their results are unknown at first, so nodes that read these results may look invalid.
+    It does so for the operators in ``_LENIENT``, and for operators of domains other than ONNX's.
+    The result types of the latter are unknown at first, and nodes that read these results may seem
+    invalid.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 
@@ -90,10 +93,10 @@ Range accepts a vector of one element as a scalar. The final inference runs with
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with the shapes and types that can be inferred from types alone.
+    """Return the model with the types and shapes that ONNX's shape inference finds.
 
-    ONNX's value propagation is not used: it refuses valid sums of matrices, and constant folding is
-    more precise.
+    ONNX's data propagation, which computes values of shape operands, is not used: it raises errors
+    for valid sums of matrices, and constant folding computes more values.
 
     Raises:
         ModelError: if the model contradicts itself.
@@ -113,7 +116,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _type_constant_outputs(graph: onnx.GraphProto) -> None:
-    """Set the types of outputs that no node computes, because they are constants or inputs."""
+    """Set the types of outputs that are initializers or inputs; shape inference does not."""
     types = {value.name: value.type for value in graph.input}
     for tensor in graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
@@ -130,7 +133,7 @@ def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def require_static_values(graph: onnx.GraphProto) -> None:
-    """Refuse a graph with values whose shape depends on data.
+    """Raise an error if the shape of a value depends on data.
 
     Raises:
         ShapeError: with the operands that determine the first such shape, or the first three nodes.
@@ -163,10 +166,12 @@ def require_static_values(graph: onnx.GraphProto) -> None:
 
 
 def require_sizes(graph: onnx.GraphProto) -> None:
-    """Refuse tensors with more dimensions or elements than the limits; shapes must be static.
+    """Raise an error if a tensor has more dimensions or elements than the limits allow.
+
+    Tensors without a static shape are not checked.
 
     Raises:
-        ShapeError: for the first such value.
+        ShapeError: for the first such tensor.
     """
     for value in (*graph.input, *graph.value_info, *graph.output):
         shape = static_shape(value)

@@ -1,4 +1,4 @@
-"""Defines the forms in which users pass models, and adds the folder of their external data."""
+"""Defines the types in which users pass models, and adds the folder of their external data."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class ModelWithData:
 
     Attributes:
         proto: the model, in which the large initializers are external data without a location.
-        data: bytes of the large initializers by name, in ONNX's raw form: row-major, little endian.
-            The memory must not change.
+        data: bytes of the large initializers by name, encoded as ONNX's ``raw_data``: row-major,
+            little endian. The memory must not change.
     """
 
     proto: onnx.ModelProto
     data: Mapping[str, memoryview]
 
     def whole(self) -> onnx.ModelProto:
-        """Return a copy of the model that includes all data."""
+        """Return a copy of ``proto`` that includes the data of all initializers."""
         copy = onnx.ModelProto()
         copy.CopyFrom(self.proto)
         for tensor in copy.graph.initializer:

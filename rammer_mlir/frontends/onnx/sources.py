@@ -1,4 +1,4 @@
-"""Converts models of other libraries to the forms that ``load`` accepts."""
+"""Converts models of other libraries to the types that ``load`` accepts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OnnxProgram(Protocol):
 
     @property
     def model_proto(self) -> onnx.ModelProto:
-        """The ONNX model as a message."""
+        """The ONNX model as a protobuf message."""
         ...
 
 
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 def source_of(given: object) -> PlainSource:
-    """Convert a user's model to a path, bytes or a message.
+    """Convert a user's model to a path, bytes, a protobuf message, or a ``ModelWithData``.
 
-    A file is read from its position to its end. The given objects are not modified. Weights that a
-    model of ``onnx_ir`` or torch has in memory are shared.
+    A file is read from its position to its end. ``given`` is not modified. If it is a model of
+    ``onnx_ir`` or torch, the result uses the memory of its large weights without a copy.
 
     Raises:
         ModelError: if ``given`` is not a kind of model, or cannot be read.
@@ -98,9 +98,9 @@ def _content(file: object) -> bytes:
 
 
 def with_data(model: onnx_ir.Model) -> ModelWithData:
-    """Return a model of onnx_ir as a message, with its large weights shared in memory.
+    """Return a model of onnx_ir as a protobuf message without the data of its large weights.
 
-    Weights in files are read.
+    The result uses the memory of these weights without a copy. Weights in files are read first.
     """
     import onnx_ir
     from onnx_ir import external_data, serde
@@ -126,11 +126,14 @@ def with_data(model: onnx_ir.Model) -> ModelWithData:
 
 
 def _is_large(tensor: onnx_ir.TensorProtocol) -> bool:
-    """Return whether a tensor is large enough to share, and in memory in ONNX's raw form."""
+    """Return whether a tensor's data stays in its owner's memory instead of the protobuf message.
+
+    The tensor must be large enough, and its data in memory must equal ONNX's ``raw_data``.
+    """
     kind = onnx.TensorProto.DataType.Name(int(tensor.dtype))
     return tensor.nbytes >= _SHARED_BYTES and kind not in BITS and kind != "STRING"
 
 
 def _bytes_of(array: NDArray[np.generic]) -> memoryview:
-    """Return the bytes of an array, without a copy if it is dense and row-major."""
+    """Return the bytes of an array in row-major order, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()

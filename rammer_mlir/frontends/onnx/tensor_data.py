@@ -26,14 +26,15 @@ from rammer_mlir.frontends.onnx.large_data import (
 
 @dataclass(frozen=True)
 class TensorData:
-    """Reader of data that is outside of a parsed model's tensors.
+    """Reader of tensor data that is outside of the parsed model's tensors.
 
     Attributes:
         name: name of the model in messages.
         folders: folders that may contain the files of external data.
         file: file of the serialized model; None if there is none.
-        places: byte ranges in ``file`` of data that the parsed model lacks, by initializer number.
-        memory: bytes of initializers that another library owns, by name.
+        places: byte ranges in ``file`` of the data that the parsed model lacks, by initializer
+            index.
+        memory: bytes of initializers that another library owns, by initializer name.
     """
 
     name: str
@@ -43,10 +44,12 @@ class TensorData:
     memory: Mapping[str, memoryview] = field(default_factory=dict[str, memoryview])
 
     def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
-        """Return the data of initializer ``number`` of the graph; None if the tensor contains it.
+        """Return the data of the graph's initializer of index ``number``.
+
+        Return None if the initializer itself, ``tensor``, contains the data.
 
         Raises:
-            ModelError: if it cannot be read.
+            ModelError: if the data cannot be read.
         """
         if tensor.name in self.memory:
             return self.memory[tensor.name]
@@ -58,20 +61,20 @@ class TensorData:
         return self.file.read(self.places[number].end - self.places[number].begin)
 
     def take(self, tensor: onnx.TensorProto) -> None:
-        """Move a tensor's external data into the tensor, in place.
+        """Copy a tensor's external data into the tensor, in place.
 
         Raises:
-            ModelError: if it cannot be read.
+            ModelError: if the data cannot be read.
         """
         if is_external(tensor):
             take_external(tensor, self.name, self.folders)
 
 
 def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
-    """Return a serialized model without large data, and the data's byte ranges in the file.
+    """Return a serialized model, and byte ranges of initializer data that it does not contain.
 
-    If the whole model is large, the data of its large initializers is left in the file, and the
-    ranges are by initializer number; else there are no ranges.
+    If the file is large, the data of large initializers stays in the file, and the ranges, by
+    initializer index, are their places in the file. Otherwise the model contains all data.
 
     Raises:
         OSError: if the file cannot be read.

@@ -87,7 +87,7 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
     """Return the number of bytes of a tensor's raw data.
 
     Raises:
-        ValueError: if its element type has no raw form, or a dimension is negative.
+        ValueError: if the element type has no raw data, or a dimension is negative.
     """
     kind = tensor.data_type
     if kind not in onnx.TensorProto.DataType.values() or kind in _WITHOUT_BYTES:
@@ -99,7 +99,7 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
-    """Return the array of a tensor's raw data, sharing the memory unless elements are packed.
+    """Return a tensor's raw data as an array; elements smaller than a byte are copied.
 
     Raises:
         ValueError: if the data does not match the tensor's shape.
@@ -113,16 +113,17 @@ def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
     """Return the values of a graph's initializers by name.
 
-    They are small: large weights are additional inputs of the graph (see ``Model``).
+    The initializers are small, because large weights are additional inputs of the graph (see
+    ``Model``).
     """
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
 def divides_by_zero(operator: str, divisor: Array | None) -> bool:
-    """Return whether an operator divides integers by a constant with a zero.
+    """Return whether an operator divides integers by a constant that contains a zero.
 
-    ``divisor`` is None if it is not constant. Such a quotient must not be folded: ONNX leaves it
-    undefined, and NumPy returns zero.
+    ``divisor`` is the constant, or None if the divisor is not constant. A division by zero must not
+    be folded: ONNX leaves its result undefined, and NumPy returns zero.
     """
     if operator not in ("Div", "Mod") or divisor is None:
         return False
@@ -141,7 +142,7 @@ class ShapeTable:
         """Return the static shape of the value ``name``.
 
         Raises:
-            ShapeError: if it is unknown.
+            ShapeError: if the shape is unknown.
         """
         shape = self.find_shape(name)
         if shape is None:

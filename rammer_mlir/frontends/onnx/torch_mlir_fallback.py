@@ -22,8 +22,8 @@ class Leftover:
 
     Attributes:
         node: the node.
-        model: the serialized model. Its names are uniform, so nodes that differ only in names have
-            equal models.
+        model: the serialized model, in which values are named ``in0``, ``out0`` and so on. Nodes
+            that differ only in names thus have equal models.
         operands: names of the node's operands, in the order of the model's inputs.
         results: names of the node's results, in the order of the model's outputs.
     """
@@ -45,12 +45,12 @@ class Importer:
         self._modules: dict[bytes, ir.Module | UnsupportedError] = {}
 
     def emit(self, node: onnx.NodeProto, values: Mapping[str, ir.Value]) -> dict[str, ir.Value]:
-        """Emit a node at the current insertion point and return its results by name.
+        """Emit the IR of a node at the current insertion point and return its results by name.
 
         ``values`` are the emitted values of the graph, by name.
 
         Raises:
-            UnsupportedError: if it cannot be imported.
+            UnsupportedError: if torch-mlir cannot import the node.
         """
         leftover = self._isolate(node)
         if leftover.model not in self._modules:
@@ -101,7 +101,8 @@ class Importer:
 def _clone(module: ir.Module, operands: Sequence[ir.Value]) -> list[ir.Value]:
     """Clone the body of a module's only function to the current insertion point.
 
-    ``operands`` replace its arguments. Returns the clones of the returned values.
+    ``operands`` replace the function's arguments. Returns the values that correspond to the
+    function's results.
     """
     (function,) = [op for op in module.body.operations if op.operation.name == "func.func"]
     (block,) = function.operation.regions[0].blocks

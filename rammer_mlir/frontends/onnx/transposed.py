@@ -1,9 +1,9 @@
-"""Decomposes ConvTranspose into plain convolutions, one for each phase of its strides.
+"""Decomposes ConvTranspose into convolutions of stride 1, one for each phase.
 
-Outputs whose positions are equal modulo the strides form a phase; they depend on the same taps of
-the kernel. Each phase is a convolution of stride 1 with part of the kernel, and the results are
-interleaved. This avoids multiplications with zeros between the inputs, and constant kernels are
-sliced at compile time.
+A phase consists of the outputs whose positions are equal modulo the strides; they depend on the
+same taps of the kernel. The convolution of a phase reads only these taps, and the results of all
+phases are interleaved. This avoids multiplications by the zeros that a transposed convolution
+inserts between inputs. Constant kernels are sliced at compile time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def decompose_transposed(model: Model) -> bool:
-    """Replace every ConvTranspose by convolutions in place; return whether there was any.
+    """Replace every ConvTranspose by convolutions in place; return whether a node was replaced.
 
     Shapes must be static.
     """
@@ -47,15 +47,15 @@ def decompose_transposed(model: Model) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """The taps of a phase of a ConvTranspose along a dimension.
+    """The taps of one phase of a ConvTranspose along a dimension.
 
     Phase ``p`` has the outputs ``p``, ``p + stride``, ``p + 2 * stride``, ...
 
     Attributes:
-        start: index of the first tap in the flipped kernel.
-        taps: number of taps.
-        step: distance of the phase's adjacent taps in the kernel.
-        spacing: distance of the inputs that adjacent taps read.
+        start: index of the phase's first tap in the flipped kernel.
+        taps: count of the phase's taps.
+        step: distance between consecutive taps of the phase, in taps of the kernel.
+        spacing: distance between the inputs that consecutive taps read, in elements.
         offset: index of the input that the first tap reads for the first output; may be negative.
     """
 
@@ -66,7 +66,7 @@ class _Phase:
     offset: int
 
     def reach(self, count: int) -> int:
-        """Return the number of inputs that ``count`` outputs read."""
+        """Return the extent of the inputs that ``count`` consecutive outputs read."""
         return (self.taps - 1) * self.spacing + count
 
 
@@ -110,7 +110,7 @@ class _Transposed:
 
     @property
     def num_phases(self) -> int:
-        """Number of convolutions in the decomposition."""
+        """Number of phases, the upper bound of the number of convolutions in the decomposition."""
         return prod(self._strides)
 
     def decompose(self) -> list[onnx.NodeProto]:
@@ -145,10 +145,10 @@ class _Transposed:
         return list(self._attributes.get(name) or [default] * self._rank)
 
     def _padding(self) -> list[int]:
-        """Return how many computed outputs to cut off at the low end of each spatial dimension.
+        """Return the count of outputs to cut off at the low end of each spatial dimension.
 
-        Outputs that the node's shape has beyond the computed outputs are appended at the high end,
-        as in ONNX Runtime.
+        If the node's result is larger than the computed outputs, it is extended at the high end, as
+        in ONNX Runtime.
         """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
         if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):
@@ -169,9 +169,10 @@ class _Transposed:
         return self._write.node("Pad", [value, self._write.integers(0, 0, *low, 0, 0, *high)])
 
     def _flipped(self) -> str:
-        """Emit filters ``[C, M / G, *kernel]`` as ``[M, C / G, *kernel]``, the last tap first.
+        """Emit the kernel with reversed taps, in the layout of a convolution; return its name.
 
-        Returns the name of the reordered filters.
+        The node's kernel is ``[C, M / G, *kernel]`` for C input channels, M output channels and G
+        groups; the emitted kernel is ``[M, C / G, *kernel]``.
         """
         write, groups = self._write, self._groups
         channels, features, *kernel = self._w
@@ -188,7 +189,7 @@ class _Transposed:
     def _slice(
         self, value: str, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
     ) -> str:
-        """Emit a slice of ``value``; return its name.
+        """Emit a Slice of ``value`` along the spatial dimensions; return the result's name.
 
         ``starts``, ``ends`` and ``steps`` have an element for each spatial dimension.
         """
@@ -201,15 +202,16 @@ class _Transposed:
     def _convolve(
         self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
     ) -> str:
-        """Emit the outputs of a phase, including the bias; return their name.
+        """Emit the outputs of one phase, including the bias; return their name.
 
-        They are ``[N, M, *counts]``, with the number of outputs along each spatial dimension.
+        The outputs are ``[N, M, *counts]``: batch, output channels, and the phase's count of
+        outputs along each spatial dimension.
 
         Args:
-            padded: the padded input.
-            kernel: the flipped kernel.
+            padded: name of the padded input.
+            kernel: name of the flipped kernel.
             low: widths of the padding before the input.
-            phases: the phase of each spatial dimension; None if it has no taps.
+            phases: the taps of the phase along each spatial dimension; None if there are no taps.
         """
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
@@ -229,7 +231,7 @@ class _Transposed:
         )
 
     def _without_taps(self, space: Sequence[int]) -> str:
-        """Emit the outputs of a phase to which no tap of the kernel contributes; return their name.
+        """Emit the outputs of a phase without taps of the kernel; return their name.
 
         The outputs equal the bias, or 0 without a bias. ``space`` has the spatial extents of the
         outputs.
@@ -246,8 +248,8 @@ class _Transposed:
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
         """Emit the interleaved results of all phases; return their name.
 
-        ``results`` has the name of each phase's outputs. Its key is a tuple with the number of the
-        phase along each spatial dimension.
+        ``results`` has the name of each phase's outputs. The key of a phase is a tuple with its
+        index along each spatial dimension.
         """
         write = self._write
         if len(results) == 1:
@@ -268,7 +270,7 @@ class _Transposed:
         return values[0] if len(values) == 1 else self._write.node("Concat", values, axis=axis)
 
     def _finish(self, result: str) -> None:
-        """Emit the node's result: ``result`` without outputs beyond the node's shape."""
+        """Emit the node's result: a Slice that cuts ``result`` to the node's output shape."""
         integers = self._write.integers
         bounds = [integers(*[0] * self._rank), integers(*self._out[2:])]
         axes = integers(*range(2, 2 + self._rank))

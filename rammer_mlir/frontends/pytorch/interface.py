@@ -26,9 +26,9 @@ Leaf = str | Constant
 
 @dataclass(frozen=True)
 class Range:
-    """The inclusive range of sizes of an open dimension for which a program is valid.
+    """The valid sizes of an open dimension of a program: ``least`` to ``most``, inclusive.
 
-    It is ``least`` to ``most``; ``most`` is None if there is no upper bound.
+    ``most`` is None if there is no upper bound.
     """
 
     least: int
@@ -87,11 +87,11 @@ class Interface:
 
 
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
-    """Return a program's interface, and a dictionary of new names for torch's symbols.
+    """Return a program's interface, and the new names of torch's symbols of open dimensions.
 
-    The dictionary maps each symbol of an open dimension, such as ``s0``, to the name of the
-    ``torch.export.Dim`` in ``dynamic_shapes``, or else to the dimension's first occurrence, such as
-    ``x[0]``.
+    A dictionary maps a symbol, such as ``s0``, to its new name: the name of the
+    ``torch.export.Dim`` in ``dynamic_shapes``. If the dimension has no such name, the new name is
+    the dimension's first occurrence, such as ``x[0]``.
     """
     torch = pytorch()
     signature = program.graph_signature

@@ -13,7 +13,7 @@ from rammer_mlir.support.packages import optional_package
 
 
 class _Module(Protocol):
-    """A ``torch.nn.Module``, for type checkers without torch."""
+    """The used attributes of ``torch.nn.Module``; with them a type checker needs no torch."""
 
     training: bool
 
@@ -23,7 +23,7 @@ class _Module(Protocol):
 
 
 class _Program(Protocol):
-    """The attributes of ``torch.export.ExportedProgram`` that are used here, as for ``_Module``."""
+    """The used attributes of ``torch.export.ExportedProgram``; a type checker needs no torch."""
 
     @property
     def graph_signature(self) -> Any:

@@ -35,7 +35,11 @@ class _Placed:
 
 
 class CapturedRun:
-    """A run captured as a graph: it repeats on the same memory with a single driver call."""
+    """A run captured as a CUDA or HIP graph, which can be repeated at low launch cost.
+
+    ``replay`` repeats the run with a single driver call, with the same memory of inputs and
+    outputs.
+    """
 
     def __init__(
         self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
@@ -47,7 +51,7 @@ class CapturedRun:
         self.outputs = dict(outputs)
 
     def replay(self) -> dict[str, DeviceArray]:
-        """Start the run again, after all earlier runs; return the outputs that it writes."""
+        """Start the run once more, after all earlier runs; return its outputs without waiting."""
         with self._lock:
             self._program.driver.activate()
             self._program.continue_on(self._stream)
@@ -173,7 +177,7 @@ class GpuExecutable(CompiledModel):
     ) -> dict[str, Array]:
         """Return host copies of the new values of the inputs that the program updates, by name.
 
-        The copies are made as work of ``stream``.
+        The copies are enqueued on ``stream``; they are valid after synchronization of the stream.
         """
         found: dict[str, Array] = {}
         for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):

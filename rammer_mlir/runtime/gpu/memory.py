@@ -22,7 +22,7 @@ class DeviceMemory:
         self._release.atexit = False  # the driver frees all memory at exit
 
     def free(self) -> None:
-        """Free the memory now."""
+        """Free the memory now instead of when this object is garbage-collected."""
         self._release()
 
 

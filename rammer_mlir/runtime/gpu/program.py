@@ -1,4 +1,4 @@
-"""Launches a program on a device; uploads its code, weights and state once."""
+"""Launches a program on a device; uploads the program's code, weights and schedule once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _USES: dict[str, Use] = {
 
 
 class DeviceProgram:
-    """A program with all buffers except inputs and outputs in device memory."""
+    """A program that is loaded on a device.
+
+    It owns the device memory of all the program's buffers except the inputs and outputs.
+    """
 
     def __init__(self, driver: Driver, image: GpuImage, code: bytes) -> None:
         """Load the code, and upload weights and schedule.
@@ -78,7 +81,7 @@ class DeviceProgram:
 
     @property
     def last_stream(self) -> object:
-        """The stream of the last run; when its work is done, all runs are done."""
+        """The stream of the last run; when all its operations are done, all runs are done."""
         return self._last_stream
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
@@ -96,9 +99,9 @@ class DeviceProgram:
             self.driver.launch(self._kernel, grid, arguments, stream)
 
     def continue_on(self, stream: object) -> None:
-        """Make later work of a stream wait for the last run.
+        """Make operations that are enqueued on a stream from now on wait for the last run.
 
-        Afterwards, the stream is ``last_stream``, so that the next run waits for the stream's work.
+        Afterwards ``last_stream`` is this stream, so that the next run waits for these operations.
         """
         if stream != self._last_stream:
             self.driver.order(self._last_stream, stream)

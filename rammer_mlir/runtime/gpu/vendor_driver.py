@@ -61,22 +61,22 @@ class Functions:
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor's API: the names in its bindings, and its terms in messages.
+    """A vendor's API: the names in its Python bindings, and the words in messages to users.
 
     Attributes:
         name: the vendor.
         interface: the API's name in its documentation.
-        reference: the documentation that explains a status.
+        reference: name of the documentation that explains the API's status codes.
         package: the Python package of the bindings.
         extra: this project's extra that installs the package.
         library: the shared library that the bindings load.
-        success: status of a successful call, as (enumeration, member).
-        out_of_memory: name of the status of an allocation that exceeds the device memory.
-        advice: advice to the user for a failed call, by the name of its status.
-        null: a null pointer in the bindings.
+        success: status code of a successful call, as (enumeration, member).
+        out_of_memory: name of the status code of an allocation that exceeds the device memory.
+        advice: advice to the user for a failed call, by the name of its status code.
+        null: the value that the bindings take as a null pointer.
         device_id: DLPack's number of the device type.
         function_attributes: (enumeration of a kernel's attributes, prefix of its members' names).
-        functions: names of the functions.
+        functions: names of the API's functions.
     """
 
     name: str
@@ -112,9 +112,9 @@ class Device:
 
 
 class VendorDriver(ABC):
-    """A GPU of a vendor.
+    """A GPU that is driven through its vendor's Python bindings.
 
-    Subclasses define the names in the vendor's bindings, and the methods that differ by vendor.
+    Subclasses define the names in the bindings, and the methods that differ by vendor.
     """
 
     vendor: ClassVar[Vendor]
@@ -154,7 +154,8 @@ class VendorDriver(ABC):
     def peaks(self) -> Peaks:
         """Return the peak rates of the device, computed from its clock rates.
 
-        A lane counts as two operations per clock cycle, the memory bus as two transfers.
+        An f32 lane of a multiprocessor counts as two operations per clock cycle (a fused
+        multiply-add), the memory bus as two transfers per clock cycle.
         """
 
     @abstractmethod
@@ -167,7 +168,10 @@ class VendorDriver(ABC):
 
     @abstractmethod
     def _capture_mode(self) -> object:
-        """Return the mode in which only unsafe calls of the same thread invalidate a capture."""
+        """Return the thread-local capture mode for ``begin_capture``.
+
+        In this mode, calls of other threads cannot invalidate the capture.
+        """
 
     def _stream_flags(self) -> tuple[int, ...]:
         """Return the vendor's flags for creating a stream."""
@@ -220,7 +224,7 @@ class VendorDriver(ABC):
 
     @property
     def chip(self) -> str:
-        """LLVM's name of the processor."""
+        """LLVM's name of the processor, for example ``sm_90`` or ``gfx90a``."""
         return self._device.chip
 
     @property
@@ -240,7 +244,7 @@ class VendorDriver(ABC):
         return int(self._do(self._names.function_attribute, attribute, kernel))
 
     def needs(self, kernel: object, threads: int) -> BlockNeeds:
-        """Return the resources of a block of ``threads`` threads of the kernel."""
+        """Return the registers and shared memory that a block of ``threads`` threads needs."""
         registers = self._function_attribute(kernel, "NUM_REGS")
         shared = self._function_attribute(kernel, "SHARED_SIZE_BYTES")
         return BlockNeeds(threads, registers, shared)
@@ -274,22 +278,22 @@ class VendorDriver(ABC):
         self._do(self._names.free, address)
 
     def clear(self, address: int, num_bytes: int, stream: object) -> None:
-        """Zero ``num_bytes`` of device memory at an address, as work of a stream."""
+        """Enqueue an operation on a stream that zeroes ``num_bytes`` bytes at a device address."""
         self._do(self._names.clear, address, 0, num_bytes, stream)
 
     def upload(self, address: int, array: Array, stream: object) -> None:
-        """Copy a dense array to a device address, as work of a stream."""
+        """Enqueue a copy of a dense array to a device address on a stream."""
         self._do(self._names.upload, address, array.ctypes.data, array.nbytes, stream)
 
     def download(self, array: Array, address: int, stream: object) -> None:
-        """Copy from a device address into a dense array, as work of a stream."""
+        """Enqueue a copy from a device address into a dense array on a stream."""
         if array.nbytes:
             self._do(self._names.download, array.ctypes.data, address, array.nbytes, stream)
 
     def launch(
         self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
     ) -> None:
-        """Launch a kernel on a grid, as work of a stream."""
+        """Enqueue the launch of a kernel on a stream."""
         pointers = KernelPointers(arguments)
         shape = (grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream, pointers.places.ctypes.data)
         if grid.is_cooperative:

@@ -1,8 +1,13 @@
 """Finds the cheapest mapping of a fused rOperator's loops to vEUs and lanes (Dali, 2019).
 
-``problem`` describes the loops of a fused rOperator, called a group. ``coupling`` finds loops that
-have to be mapped alike. ``decisions`` rewrites a group whose values are stored, recomputed by their
-readers, or passed through memory. ``machine`` lists the mappings of a loop. ``cost`` and ``space``
-bound the time of partial designs, ``search`` finds the cheapest design, and ``outcome`` runs all of
-these and formats the result.
+The modules, in order of use:
+
+- ``problem`` describes a group: the loops of a fused rOperator and the values between them.
+- ``decisions`` rewrites a group by a decision on each value. A value is stored, recomputed by its
+  readers, or passed through memory.
+- ``coupling`` finds loops that have to be mapped in the same manner.
+- ``machine`` lists the mappings of a loop.
+- ``cost`` bounds the time of one loop nest, ``space`` the time of a partial design.
+- ``search`` finds the cheapest design.
+- ``outcome`` calls the other modules and formats the result.
 """

@@ -2,9 +2,13 @@
 
 An assignment (a loop nest of a fused group) runs as rTasks; a wave is one rTask on each vEU. A
 choice is the mapping of a loop. With a choice for each loop, the cost is the predicted time. With
-choices for some loops only, the bound is the largest of: compute time with all lanes busy, memory
-traffic at full bandwidth, and the time of the waves and sequential iterations that these choices
-imply. So an additional choice never lowers the bound.
+choices for some loops only, the cost is a lower bound, the largest of three times:
+
+- the compute time with all lanes busy;
+- the memory traffic at full bandwidth;
+- the time of the waves and sequential iterations that these choices imply.
+
+An additional choice never lowers the bound.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ class AssignmentCost:
     Attributes:
         problem: the group of the assignment, which has the extents of the loops.
         assignment: the loop nest.
-        machine: the number of vEUs and lanes, and the times of their steps.
+        machine: the counts of vEUs and lanes, their speeds and the memory bandwidths.
     """
 
     problem: Problem
@@ -143,9 +147,10 @@ class AssignmentCost:
 
     @cached_property
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
-        """For each tensor in memory, the bytes to move it once, and the loops that do not index it.
+        """For each tensor in memory, the bytes of one transfer and the loops that do not index it.
 
-        The loops are those of the assignment, by number.
+        The transfer moves each element that the assignment touches once. The loops are those of the
+        assignment, by number.
         """
         return [self._least(traffic) for traffic in self.assignment.traffic]
 
@@ -155,11 +160,11 @@ class AssignmentCost:
         return prod(self._elements(traffic)) * traffic.element_bytes, others
 
     def _elements(self, traffic: Traffic) -> Iterator[int]:
-        """Yield, for each dimension of a tensor, a lower bound on the number of elements touched.
+        """Yield for each dimension of a tensor a lower bound on the count of touched elements.
 
-        An index is a sum of factor * loop. A factor above 1 skips elements, so a loop is only sure
-        to touch as many elements as it has iterations. A loop counts only in the first dimension
-        that it indexes.
+        The index into a dimension is a sum of factor * loop index. With a factor above 1 a loop
+        skips elements, so the loop touches at least as many elements as it has iterations. If a
+        loop indexes several dimensions, it counts only in the first of them.
         """
         counted: set[int] = set()
         for span in traffic.spans:

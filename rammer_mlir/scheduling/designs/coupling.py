@@ -1,10 +1,15 @@
 """Finds loops that may be distributed over vEUs, and loops mapped alike (Dali, section 2.3).
 
-A loop is not distributed if a reader in the fused group would need an element that another rTask
-computes. This concerns reduction loops, loops of a value that is broadcast or gathered, and loops
-inside a broadcast. Two loops are coupled if they have equal extents and index the same dimension of
-a value, one in the value's producer, the other in a reader. Of two coupled loops, both or neither
-may be distributed.
+A loop is not distributed if a reader in the fused group would then need an element that another
+rTask computes. This excludes:
+
+- reduction loops and loops over gathered elements;
+- a loop that indexes a dimension of a value, if the other side of the read (the value's producer or
+  its reader) has no loop of equal extent for this dimension;
+- loops of a reader that do not index the value, as in a broadcast.
+
+Two loops are coupled if they have equal extents and index the same dimension of a value, one in the
+value's producer, the other in a reader. Of two coupled loops, both or neither may be distributed.
 """
 
 from __future__ import annotations
@@ -77,7 +82,8 @@ def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
 def _fixed(problem: Problem) -> Iterator[int]:
     """Yield the loops that may not be distributed over vEUs, whatever loops they are coupled with.
 
-    These are reduction loops, loops of gathers, and loops that ``_fixed_by`` yields for a read.
+    They are the reduction loops, the loops over gathered elements, and the loops that a read of a
+    value excludes (``_fixed_by``).
     """
     for loop in problem.used_loops:
         if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
@@ -89,9 +95,10 @@ def _fixed(problem: Problem) -> Iterator[int]:
 def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
     """Yield the loops that ``read`` prevents from being distributed over vEUs.
 
-    For each dimension of the value that is read, consider the producer's loop and the reader's loop
-    over it. Loops are yielded if only one of the two exists, or if their extents differ. The
-    reader's loops that do not index the value, as in a broadcast, are yielded too.
+    The read connects a value's producer with a reader. A dimension of the value may be indexed by a
+    loop of the producer and by a loop of the reader. If only one of these two loops exists, this
+    loop is yielded. If both exist with different extents, both are yielded. The reader's loops that
+    do not index the value, as in a broadcast, are yielded too.
     """
     for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
         ends = [loop for loop in (produced, reading) if loop is not None]

@@ -125,9 +125,10 @@ class _Inlined:
         return replace(traffic, spans=tuple(map(self._span, traffic.spans)))
 
     def _span(self, span: Span) -> Span:
-        """Return a span of the producer's traffic, with the reader's loops in place of its own.
+        """Return a span of the producer's traffic, in terms of the reader's loops.
 
-        A loop of the producer that no loop of the reader replaces counts with its full extent.
+        Each loop of the producer is replaced by the reader's loop over the same dimension of the
+        value. If there is no such loop, the span covers all iterations of the producer's loop.
         """
         terms: list[tuple[int, int]] = []
         constant = span.constant
@@ -152,8 +153,9 @@ class _Inlined:
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
     """Return the unit number of each assignment; None if the units would form a cycle.
 
-    A value that ends a unit is read in a later unit. Readers of all other values belong to the unit
-    of the value's producer.
+    A unit is a part of the group between two barriers. If the decision on a value is to end a unit,
+    the readers of the value are in a later unit than its producer. For any other decision, they are
+    in the producer's unit.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.

@@ -26,7 +26,8 @@ class Choice:
     """A mapping of a loop to rTasks and lanes.
 
     Attributes:
-        name: the mapping in printed designs: ``rTask``, ``lanes``, ``both`` of them, or ``serial``.
+        name: the mapping in printed designs: ``rTask``, ``lanes`` (or ``vector``), ``both``,
+            ``serial``, or a tile such as ``rTask of 8``.
         tile: number of iterations of the loop that each rTask executes.
         by_lanes: whether the lanes of a vEU execute these iterations in parallel; if not, they run
             in sequence.
@@ -46,12 +47,12 @@ class Machine:
         lanes: number of lanes of a vEU: threads of a block, or elements of a vector.
         step_seconds: time in which each lane of a vEU executes a scalar operation.
         meeting_seconds: time to combine the partial reductions of a vEU's lanes, per result.
-        start_seconds: time of the barrier or launch before each of the parts that barriers divide
-            the group into (``Decided.units``).
+        start_seconds: time of a barrier or launch. One comes before each unit of the group; a unit
+            is a part between two barriers (``Decided.units``).
         task_seconds: time to start an rTask.
-        bytes_per_second: memory bandwidth of a vEU that has the memory to itself.
+        bytes_per_second: memory bandwidth of a vEU if no other vEU uses the memory.
         total_bytes_per_second: memory bandwidth of all vEUs together.
-        is_vector: whether lanes are elements of a vector: then only contiguous loops can use them,
+        is_vector: whether lanes are elements of a vector: then only contiguous loops can use lanes,
             and no loop has the mapping ``both``.
     """
 

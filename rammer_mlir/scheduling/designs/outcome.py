@@ -48,9 +48,16 @@ class Outcome:
     def summary(self) -> str:
         """Return a line of counts, such as "8 loops, 4,096 designs; 3 variables, 16; 4 taken".
 
-        The counts are, in this order: loops; designs if each loop were mapped independently;
-        variables, which are classes of coupled loops and values with several allowed decisions;
-        designs; and partial designs that the search extended.
+        The five counts are:
+
+        - the loops;
+        - the designs if each loop were mapped independently;
+        - the variables, which are classes of coupled loops, and values with several allowed
+          decisions;
+        - the designs if coupled loops are mapped in the same manner;
+        - the partial designs that the search took from its heap or beam.
+
+        If the search was a beam search, its width and the bound on its error follow.
         """
         choosing = sum(len(value.decisions) > 1 for value in self.problem.values)
         variables = len(self.spaces[0].classes) + choosing
@@ -93,8 +100,8 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
     Args:
         problem: the group, with its loops, assignments and values.
         machine: the vEUs and lanes that the loops are mapped to.
-        tiles: whether an rTask may execute a half, a quarter and so on of a loop's iterations, not
-            only one or all of them.
+        tiles: whether to also try rTasks that execute a half, a quarter and so on of a loop's
+            iterations.
     """
     decided = tuple(decide(problem))
     single = [DesignSpace(each, machine, uncoupled(each.problem), tiles) for each in decided]
@@ -105,6 +112,10 @@ def find_design(problem: Problem, machine: Machine, *, tiles: bool = False) -> O
 
 
 def _default(spaces: Sequence[DesignSpace]) -> Design:
-    """Return the design without a search: preferred decisions, and default mappings of loops."""
+    """Return the design that is used without a search.
+
+    It has the preferred decision on each value, and the mapping of ``default_design`` for each
+    loop.
+    """
     choices = default_design(spaces[0])
     return Design(0, choices, spaces[0].bound(choices))

@@ -29,9 +29,12 @@ class LoopKind(Enum):
 class Decision(Enum):
     """How the readers inside a fused group get a value that the group computes.
 
-    ``STORED``: it is computed once and read in the same unit, the part of the group between two
-    barriers; Dali always does this. ``RECOMPUTED``: each reader computes it again. ``ENDED``: it is
-    written to memory, the unit ends with a barrier, and a later unit reads it.
+    A unit is a part of the group between two barriers.
+
+    - ``STORED``: the value is computed once and read in the same unit, as always in Dali.
+    - ``RECOMPUTED``: each reader computes the value again.
+    - ``ENDED``: the value is written to memory, a barrier ends the unit, and a later unit reads the
+      value.
     """
 
     STORED = "stored"
@@ -54,10 +57,11 @@ class Loop:
 
 
 class Span(NamedTuple):
-    """The number of elements of a dimension of a tensor that a tile of loops touches.
+    """The count of elements that a tile of loops touches along one dimension of a tensor.
 
-    ``terms`` are pairs (number of a loop, factor). The number of elements is ``constant`` plus the
-    sum over ``terms`` of factor * (iterations of the loop in the tile - 1).
+    Each pair (number of a loop, factor) in ``terms`` is a term factor * loop index of the index
+    into the dimension. The count of elements is ``constant`` plus the sum over ``terms`` of factor
+    * (iterations of the loop in the tile - 1).
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -66,9 +70,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Traffic:
-    """A tensor in memory that an assignment reads, or writes if ``is_write``.
+    """A tensor in memory that an assignment reads, or that it writes if ``is_write`` is True.
 
-    ``spans`` has for each dimension the number of elements that a tile of loops touches.
+    ``spans`` has for each dimension the count of elements that a tile of the assignment's loops
+    touches.
     """
 
     spans: tuple[Span, ...]
@@ -81,11 +86,12 @@ class Assignment:
     """A loop nest of a fused group.
 
     Attributes:
-        name: its name.
-        loops: numbers of its loops; empty if it computes nothing.
+        name: name of the assignment in messages.
+        loops: numbers of the assignment's loops; empty if the assignment computes nothing.
         operations: scalar operations of an iteration of the innermost loop.
-        traffic: the tensors in memory that it reads and writes.
-        is_returned: whether its result leaves the group, so that it is always computed.
+        traffic: the tensors in memory that the assignment reads and writes.
+        is_returned: whether its result leaves the group. Then the assignment stays in the group
+            even if all its readers recompute the result.
     """
 
     name: str
@@ -101,12 +107,12 @@ class Value:
 
     Attributes:
         name: its name in messages.
-        producer: number of the assignment that computes it.
-        dims: for each dimension, the number of the producer's loop that alone indexes it; None if
-            no single loop does.
+        producer: number of the assignment that computes the value.
+        dims: for each dimension of the value, the number of the producer's loop that indexes it;
+            None if the index is not a single loop.
         shape: size of each dimension.
         element_bytes: bytes of an element.
-        decisions: allowed ways to pass it to its readers, in order of preference.
+        decisions: allowed decisions on how readers get the value, in order of preference.
     """
 
     name: str
@@ -121,9 +127,11 @@ class Value:
 class Read:
     """A read of a value by an assignment.
 
-    ``value`` is the number of the value, ``reader`` that of the assignment. ``dims`` has for each
-    dimension of the value the number of the reader's loop that alone indexes it; None if no single
-    loop does.
+    Attributes:
+        value: number of the value.
+        reader: number of the assignment that reads the value.
+        dims: for each dimension of the value, the number of the reader's loop that indexes it; None
+            if the index is not a single loop.
     """
 
     value: int
@@ -179,15 +187,16 @@ class Problem:
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """For each loop's number, the number of the assignment that it belongs to."""
+        """The number of the assignment that contains a loop, by the loop's number."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of loops that index the same dimension of a value.
 
-        A pair has the numbers of a loop of the value's producer and of a loop of a reader.
-        Dimensions that are not indexed by exactly one loop on both sides are left out.
+        A pair has the number of a loop of the value's producer and the number of a loop of a
+        reader. A dimension has no pair if the producer or the reader does not index it by a single
+        loop.
         """
         for read in self.reads:
             dims = zip(self.values[read.value].dims, read.dims, strict=True)

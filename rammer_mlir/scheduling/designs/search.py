@@ -2,9 +2,10 @@
 
 A design has a choice (the mapping to vEUs and lanes) for each variable (a class of loops that are
 mapped alike). A prefix of a design contains the choices of the first variables. A space is a set of
-designs; it bounds the cost of all its designs that begin with a given prefix. The bound of a longer
-prefix is never lower, and that of a complete design is its cost. So the first complete design taken
-from the heap is the cheapest (A*; Dali, section 2.1).
+designs. It has a function ``bound`` from a prefix to a lower bound on the cost of all its designs
+that begin with the prefix. A longer prefix never has a lower bound, and the bound of a complete
+design is its cost. So the first complete design taken from the heap is the cheapest (A*; Dali,
+section 2.1).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Space(Protocol):
     def bound(self, prefix: Prefix) -> float:
         """Return a lower bound on the cost of all designs that begin with a prefix.
 
-        For the prefix of a complete design, it is the design's exact cost.
+        If the prefix is a complete design, the bound is the exact cost of this design.
         """
         ...
 
@@ -51,9 +52,10 @@ class Design(NamedTuple):
     """A complete design: a mapping of all loops of a fused group.
 
     Attributes:
-        space: the index of its ``Space`` among those that are searched.
-        choices: the index of the choice (mapping) of each variable, in the space's order.
-        cost: the cost, in the unit of the bounds of its space.
+        space: the index of the design's ``Space`` among the searched spaces.
+        choices: for each variable of the space, the index of its choice (mapping).
+        cost: the cost of the design, in the unit of ``Space.bound`` (seconds for a
+            ``DesignSpace``).
     """
 
     space: int
@@ -100,13 +102,14 @@ def search(
 ) -> Found:
     """Return the cheapest design; for more than ``most`` designs, the best that a beam finds.
 
-    Among designs of equal cost the first space wins, then the first choices.
+    The result is deterministic: partial designs with equal bounds are taken in a fixed order, by
+    the index of the space and the indices of the choices.
 
     Args:
         spaces: at least one set of designs, the preferred set first.
         incumbent: a known design: designs of higher cost are pruned.
-        most: largest number of designs to search exactly.
-        width: number of partial designs of each length that the beam keeps.
+        most: largest count of designs for an exact search.
+        width: count of partial designs of each length that the beam keeps.
     """
     if num_designs(spaces) > most:
         return _Beam(spaces, incumbent).search(width)
@@ -145,9 +148,10 @@ _Node = tuple[float, int, Prefix]
 
 
 class _Beam:
-    """A beam search: it keeps the best partial designs of each length.
+    """A beam search, which keeps only the best partial designs of each length.
 
-    It records the least bound of the partial designs that it dropped.
+    The search records the least bound of all partial designs that it dropped, as a lower bound on
+    what it may have missed.
     """
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
@@ -158,9 +162,10 @@ class _Beam:
         self._least_dropped = inf
 
     def search(self, width: int) -> Found:
-        """Return the best design that a beam of ``width`` finds.
+        """Return the best design that a beam of ``width`` partial designs finds.
 
-        The bound in the result also holds for the designs that were dropped.
+        ``Found.bound`` of the result is a lower bound on the cost of all designs, with those that
+        the beam dropped.
         """
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:

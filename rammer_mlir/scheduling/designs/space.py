@@ -81,7 +81,7 @@ class DesignSpace:
     def bound(self, prefix: Prefix) -> float:
         """Return a lower bound in seconds on the cost of all designs that begin with ``prefix``.
 
-        For the prefix of a complete design, it is the design's exact cost.
+        If ``prefix`` is a complete design, the bound is the exact cost of this design.
         """
         parts = [self._part(n, prefix) for n in range(len(self._variables_of))]
         waves = [1] * self.decided.num_units

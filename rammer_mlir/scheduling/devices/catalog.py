@@ -58,7 +58,8 @@ def _known(name: str) -> DeviceDescription:
 def register_device(device: DeviceDescription | Path) -> None:
     """Register a device by its description, or by the path of its TOML file.
 
-    It is found under the name in the description, or under the stem of the file name.
+    ``find_device`` then finds the device under the name in the description, or under the stem of
+    the file name.
 
     Example::
 
@@ -67,7 +68,8 @@ def register_device(device: DeviceDescription | Path) -> None:
         register_device(Path(__file__).with_name("my_gpu.toml"))
 
     Raises:
-        OptionError: if it is not a device, or its name is already registered.
+        OptionError: if ``device`` is neither a description nor the path of one, or its name is
+            already registered.
     """
     name = device.stem if isinstance(device, Path) else getattr(device, "name", "")
     if name in names():
@@ -79,7 +81,8 @@ def find_device(name: str) -> DeviceDescription:
     """Return the device named ``name``, or the device in the TOML file whose path is ``name``.
 
     Raises:
-        OptionError: if there is neither, or the file is not a device description.
+        OptionError: if neither a device nor a readable file has this name, or the file is not a
+            device description.
     """
     if name.lower() in names():
         return _known(name.lower())
@@ -106,7 +109,8 @@ def cpu_device(num_veus: int) -> Device:
 def device_for(target: str) -> DeviceDescription:
     """Return the default device for which programs of a target are scheduled.
 
-    It is a device that lists the target among its ``targets``, else the device ``cpu``.
+    The default is the first device that has the target among its ``targets``. If no device has it,
+    the default is the device ``cpu``.
 
     Args:
         target: a target with its chip, such as ``cpu``, ``nvvm:sm_90`` or ``rocdl:gfx90a``.

@@ -1,4 +1,4 @@
-"""Reads device descriptions: TOML files with the figures of a device, each with its source."""
+"""Reads device descriptions: TOML files with sizes and speeds of a device, each with its source."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ _MAY_BE_ZERO = (*_ZERO_IF_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_c
 
 @dataclass(frozen=True)
 class DeviceDescription:
-    """Figures of a device; a unit is a core, multiprocessor, compute unit or tile.
+    """Sizes and speeds of a device, whose hardware is divided into units.
+
+    A unit is a core, multiprocessor, compute unit or tile.
 
     Attributes:
         name: stem of the file name.
         title: maker and model.
         targets: targets whose programs are scheduled for this device by default.
         units: number of units of the device.
-        veus_per_unit: most resident vEUs of a unit.
-        threads_per_unit, threads_per_veu: most resident threads of a unit, and of a vEU.
-        registers_per_unit: 32-bit registers of a unit; 0 where they are no limit.
+        veus_per_unit: maximum number of vEUs that are resident on a unit.
+        threads_per_unit, threads_per_veu: maximum number of resident threads of a unit, and of a
+            vEU.
+        registers_per_unit: 32-bit registers of a unit; 0 if registers do not limit the vEUs.
         shared_bytes_per_unit, shared_bytes_per_veu: shared memory of a unit, and the most that a
             vEU gets.
         clock_hertz: maximum clock in cycles per second.
@@ -45,26 +48,26 @@ class DeviceDescription:
         cache_bytes: size of the last-level cache that all units share; 0 if there is none.
         unit_cache_bytes: bytes that a unit's own cache retains between rTasks; 0 if none.
         bytes_per_second: memory bandwidth of the whole device.
-        unit_bytes_per_second: bandwidth of a unit that has the memory to itself.
+        unit_bytes_per_second: bandwidth of a unit if no other unit uses the memory.
         launch_seconds: cost of starting an rProgram.
         barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
         rtask_seconds: fixed cost of starting an rTask.
-        is_bulk_synchronous: whether units only synchronise all together, and an rTask's data has to
-            be in its unit's memory.
-        sources: for each figure, by field name, a text that says where it is from.
+        is_bulk_synchronous: whether units can only synchronise all together, and an rTask can only
+            access data in the memory of its own unit.
+        sources: for each other field, by its name, a text that says where its value is from.
         unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of its data
             after accesses to ``unit_cache_kept_bytes`` of other data, and none of it after
-            ``unit_cache_lost_bytes``; 0 or omitted if not measured: then both equal
+            ``unit_cache_lost_bytes``. 0 or omitted if not measured; then both are taken as
             ``unit_cache_bytes``.
         single_launch_seconds: cost of starting an rProgram of a single vEU, which starts no other
             vEU; 0 or omitted if equal to ``launch_seconds``.
         queued_launch_seconds: cost of starting an rProgram that was queued while its predecessor
-            ran; 0 or omitted if not lower.
+            ran; 0 or omitted if not lower than ``launch_seconds``.
         memory_latency_seconds: time from a load to its use when the memory is busy; 0 or omitted if
             loads in flight do not limit the bandwidth.
-        bytes_in_flight_per_veu: bytes that a vEU's rKernels have requested and not received yet;
-            their bandwidth is at most this number divided by the latency. 0 or omitted if the
-            latency is.
+        bytes_in_flight_per_veu: bytes that a vEU's rKernels have requested and not received yet.
+            The bandwidth of a vEU is at most these bytes divided by ``memory_latency_seconds``. 0
+            or omitted if ``memory_latency_seconds`` is 0 or omitted.
         arithmetic_efficiency, bandwidth_efficiency: share of ``flops_per_second`` and of
             ``bytes_per_second`` that this project's rKernels reach; 1 if omitted.
     """
@@ -107,14 +110,14 @@ class DeviceDescription:
     def device(self, num_veus: int | None = None, dtype: str = "f32") -> Device:
         """Return the costs and sizes of ``num_veus`` equal vEUs; None stands for a vEU per unit.
 
-        vEUs are distributed over units; those of the same unit share its arithmetic and bandwidth.
-        A vEU's bandwidth is also limited by its loads in flight (Little's law), so that several
-        vEUs of a unit may reach more of the unit's bandwidth than one.
-        ``dtype`` is the element type whose arithmetic rate is used.
+        The vEUs are distributed over the units. The vEUs of a unit share the unit's arithmetic and
+        bandwidth. A vEU's bandwidth is also limited by its loads in flight (Little's law), so that
+        several vEUs of a unit may reach more of the unit's bandwidth than one vEU. ``dtype`` is the
+        element type whose arithmetic rate is used.
 
         Raises:
-            OptionError: if ``num_veus`` is below 1 or too large, or there is no figure for the
-                type.
+            OptionError: if ``num_veus`` is below 1 or too large, or ``flops_per_second`` has no
+                rate for ``dtype``.
         """
         count = self.units if num_veus is None else num_veus
         if not 1 <= count <= self.max_veus:
@@ -174,7 +177,7 @@ def read_description(path: Path) -> DeviceDescription:
 
 
 def check_description(found: DeviceDescription) -> DeviceDescription:
-    """Check a description that was made by a program, as if it were read from a file; return it.
+    """Return a description that was made by a program, after the checks of a description in a file.
 
     Sources may be left out.
 
@@ -194,10 +197,10 @@ def check_description(found: DeviceDescription) -> DeviceDescription:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads a description from values by name.
+    """Checks values by field name, and makes a device description from them.
 
     Attributes:
-        origin: where the values are from, for messages.
+        origin: the file or program that the values are from, for messages.
         name: name of the device.
         entries: the values, of any types.
     """
@@ -295,9 +298,9 @@ class _Reader:
 
 
 def _bounds(name: str) -> tuple[float, float]:
-    """Return the least and the greatest allowed value of figure ``name``.
+    """Return the least and the greatest allowed value of the device description's field ``name``.
 
-    Arithmetic on larger values could overflow.
+    The greatest value is so low that arithmetic on it does not overflow.
     """
     if name.endswith("_efficiency"):
         return 1e-6, 1

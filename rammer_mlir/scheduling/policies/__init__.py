@@ -1,8 +1,8 @@
 """Contains the scheduling policies, which choose the vEU and the order of the rTasks.
 
 A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. Policies share the
-mechanism in ``builder`` (append rTasks and their waits) and ``costs`` (predicted times);
-``verifier`` checks every plan, whichever policy made it.
+modules ``builder``, which appends rTasks and their waits to a program, and ``costs``, which
+predicts times. The ``verifier`` checks every plan, whichever policy made it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def register_policy(policy: Policy) -> None:
         register_policy(OnTwo())
 
     Raises:
-        OptionError: if it is not a policy, or its name is already registered.
+        OptionError: if ``policy`` is not a policy, or its name is already registered.
     """
     POLICIES.register(getattr(policy, "name", ""), policy)
 
@@ -77,11 +77,11 @@ def register_policy(policy: Policy) -> None:
 def get_policy(text: str) -> Policy:
     """Return the policy named in ``text``, with options in braces if given: ``ios{num-groups=4}``.
 
-    The options are the fields of a policy that is a dataclass.
+    A policy has options if it is a dataclass: an option sets a field of the dataclass.
 
     Raises:
-        OptionError: if no policy has this name (the message lists the known names), its entry point
-            is broken, or an option is unknown or malformed.
+        OptionError: if no policy has this name (the message lists the known names), the entry point
+            of the policy cannot be loaded, or an option is unknown or malformed.
     """
     name, brace, options = text.partition("{")
     policy = POLICIES.get(name)
@@ -108,9 +108,10 @@ def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bo
 
 
 def is_own_policy(text: str) -> bool:
-    """Whether the policy named in ``text`` is built in, and for `auto` all policies that it tries.
+    """Whether the policy named in ``text`` uses only code of this project.
 
-    ``text`` may have options in braces, as for ``get_policy``.
+    It has to be built in. `auto` also tries registered policies; for `auto` the result is False if
+    there are any. ``text`` may have options in braces, as for ``get_policy``.
     """
     name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

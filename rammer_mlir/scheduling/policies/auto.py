@@ -1,4 +1,4 @@
-"""The `auto` policy: chooses the plan with the smallest predicted time of several policies."""
+"""The `auto` policy: tries several policies and chooses the plan of smallest predicted time."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from rammer_mlir.scheduling.simulator import with_prediction
 class Auto:
     """Try several policies, cheap policies first, and keep the plan of smallest predicted time.
 
-    If operators of the graph have homes, only policies that keep homes are tried.
+    If operators of the graph have homes (vEUs that should run them), only policies that keep homes
+    are tried.
 
     Attributes:
-        budget_seconds: start no more policies after this time; `wavefront` always runs.
-        max_list_rtasks: largest graph, in rTasks, on which `list` is tried: it places each rTask
-            individually, so its time grows with their number.
+        budget_seconds: no policy starts after this time; `wavefront` always runs.
+        max_list_rtasks: maximum rTasks of a graph on which `list` is tried. The time of `list`
+            grows with the count of rTasks, because it places each rTask individually.
         executor: runs the policies in parallel: threads, processes, or a cluster (Dask's
-            ``client.get_executor()``); None runs them sequentially in this thread. Among plans
-            with equal times the first policy wins, so the result does not depend on the executor.
+            ``client.get_executor()``); None runs them sequentially in this thread. Among plans with
+            equal times the first policy wins, so the result does not depend on the executor.
         further: a function without arguments that returns additional policies, which are tried
             after the built-in policies.
     """
@@ -61,7 +62,7 @@ class Auto:
         """Return the plan of smallest predicted time among those found within the budget.
 
         Raises:
-            ScheduleError: if a policy fails; the message names it.
+            ScheduleError: if a policy fails; the message names the policy.
         """
         deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
@@ -105,10 +106,10 @@ def _one_by_one(
 
 
 def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:
-    """Yield the plans of futures that finish before the deadline, in order of futures.
+    """Yield the plans of futures that finish before the deadline, in the order of ``futures``.
 
-    The deadline is a time of ``time.monotonic()`` in seconds. Futures that have not started by then
-    are cancelled.
+    ``deadline`` is a time of ``time.monotonic()`` in seconds. Futures that have not started by the
+    deadline are cancelled.
     """
     for future in futures:
         try:

@@ -15,11 +15,11 @@ from rammer_mlir.support.failures import FAILURES, failure_text
 
 
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return the policy's plan for a graph, after a check that it is well-formed.
+    """Return the policy's plan for a graph, after a check that the plan is well-formed.
 
-    The verifier checks later whether the plan is correct. If some rTasks need the whole device for
-    themselves (``RKernel.is_exclusive``), the policy plans the operators between them, and each of
-    these rTasks gets a separate rProgram.
+    The verifier checks later whether the plan is correct. A graph may have exclusive rTasks, which
+    need the whole device (``RKernel.is_exclusive``). Each of them gets a separate rProgram, and the
+    policy is called for the operators between them.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.
@@ -30,7 +30,7 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
 
 
 def checked_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return the policy's plan for a graph without exclusive rTasks, after a check of its form.
+    """Return the policy's plan for a graph without exclusive rTasks, if the plan is well-formed.
 
     Raises:
         RammerError: an error that the policy raises.
@@ -106,7 +106,7 @@ def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device
 def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
     """Return a message about a malformed ``Run`` or ``Barrier``, empty if ``item`` is well-formed.
 
-    ``lengths`` has the number of rTasks of each vEU of the item's program.
+    ``lengths`` has the count of rTasks of each vEU in the rProgram that contains ``item``.
     """
     if isinstance(item, Barrier):
         for veu, order in item.waits:

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 class BarrierModel(PlacementModel):
     """A CP-SAT model in which a barrier before an rTask takes time on the rTask's vEU.
 
-    An rTask's interval begins with its barrier, if it has one. If an rTask reads from an rTask on
-    another vEU, a barrier has to begin on the reader's vEU after the other rTask has ended: the
-    reader's barrier or that of an earlier rTask, because a barrier may wait for additional rTasks
-    at no cost if they have ended when it begins. An rTask without sources on other vEUs has no
-    barrier in the model, because its barrier could equally precede a later rTask.
+    If an rTask has a barrier, the rTask's interval begins with the barrier. If an rTask (the
+    reader) reads from an rTask on another vEU (the source), a barrier has to begin on the reader's
+    vEU after the source has ended. It may be the reader's barrier or the barrier of an earlier
+    rTask on that vEU, because a barrier can also wait for rTasks that have already ended at no
+    cost. An rTask without sources on other vEUs has no barrier in the model, because a barrier
+    before this rTask could equally precede a later rTask.
     """
 
     def _end(self, task: int) -> cp.LinearExprT:
@@ -34,7 +35,8 @@ class BarrierModel(PlacementModel):
     def _add_veus(self) -> None:
         """Add constraints on each vEU's total time of rTasks and barriers.
 
-        They are redundant, but the solver does not derive them from the other constraints.
+        These constraints are redundant, but the solver does not derive them from the other
+        constraints.
         """
         super()._add_veus()
         # A head bounds the begin of an rTask's work, and its barrier begins before the work.
@@ -48,7 +50,7 @@ class BarrierModel(PlacementModel):
     def _taken(self, task: int, veu: int) -> cp.LinearExpr:
         """Return the time that an rTask and its barrier take on a vEU, in the model's time units.
 
-        It is 0 if the rTask runs on another vEU.
+        The time is 0 if the rTask runs on another vEU.
         """
         here, both = self._on[task][veu], self._model.new_bool_var("")
         self._model.add_bool_or(both, ~here, ~self._barriers[task])
@@ -57,9 +59,9 @@ class BarrierModel(PlacementModel):
     def _windows(self) -> list[list[int]]:
         """Return windows: lists of rTasks whose total time on a vEU is bounded (Carlier, 1982).
 
-        The first window has all rTasks. Each other window is given by two limits, on heads and on
-        tails: it has the rTasks of all rOperators whose least head and whose least tail reach the
-        limits.
+        The first window has all rTasks. Each other window is given by a limit on heads and a limit
+        on tails. It has the rTasks of each rOperator whose least head is at least the first limit
+        and whose least tail is at least the second limit.
         """
         found = {tuple(self._tasks): None}
         if self._counts:
@@ -79,12 +81,16 @@ class BarrierModel(PlacementModel):
         return min(times[task] for task in tasks)
 
     def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
-        """Add a constraint on a window: its rTasks on a vEU fit between its head and its tail.
+        """Add a lower bound on the length of the program by the rTasks of a window on a vEU.
+
+        The length is at least the least head, plus the time of the window's rTasks on the vEU, plus
+        the least tail.
 
         Args:
-            tasks: the rTasks of the window; its head and tail are their least head and tail.
+            tasks: the rTasks of the window.
             veu: the vEU.
-            taken: for each rTask, the time units that it and its barrier take on the vEU.
+            taken: for each rTask of the graph, the time units that the rTask and its barrier take
+                on the vEU.
         """
         model = self._model
         some = model.new_bool_var("")

@@ -1,7 +1,7 @@
 """Computes heads and tails: lower bounds on the time before and after each rTask, with barriers.
 
-The terms are those of one-machine scheduling (Carlier, 1982). The sources of an rTask run earlier
-on the same vEU, or on another vEU; in the latter case a barrier separates them from the rTask.
+The terms are those of one-machine scheduling (Carlier, 1982). A source of an rTask runs earlier on
+the same vEU, or on another vEU. If it runs on another vEU, a barrier separates it from the rTask.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _Part = tuple[float, float]
 def heads(
     seconds: Sequence[float], sources: Sequence[Sequence[int]], num_veus: int, barrier: float
 ) -> list[float]:
-    """Return the head of each rTask: a lower bound on the begin of its work in any schedule.
+    """Return the head of each rTask: a lower bound on the start of its computation in any schedule.
+
+    A barrier before the rTask is not part of its computation.
 
     Args:
         seconds: time of each rTask.
@@ -75,20 +77,21 @@ def _distances(
     join: Callable[[Sequence[_Part], float], float],
     pack: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Return the head of each rTask if neighbours are sources, the tail if neighbours are readers.
+    """Return the head of each rTask if ``neighbours`` are sources, its tail if they are readers.
 
-    A head is a lower bound on an rTask's begin, a tail on the time from its end to the program's
+    A head is a lower bound on an rTask's start, a tail on the time from its end to the program's
     end.
 
     Args:
         tasks: all rTasks, each after its neighbours.
         seconds: time of each rTask.
         neighbours: sources or readers of each rTask.
-        join: called with those neighbours of an rTask that run on the rTask's own vEU, and the
-            latest end of its other neighbours, which run on other vEUs; returns a bound.
+        join: called with the neighbours of an rTask that run on the rTask's own vEU, and the latest
+            end of the neighbours that run on other vEUs; returns a bound on the head or tail.
         pack: called with the times of several rTasks, the longest first; returns a lower bound on
-            the time in which all vEUs together run them, including a barrier if it is needed. It is
-            called for direct and indirect neighbours, if there are up to ``_MOST_PACKED`` rTasks.
+            the time in which all vEUs together run these rTasks, including a barrier if it is
+            needed. Called for direct and indirect neighbours of each rTask, but only if the graph
+            has at most ``_MOST_PACKED`` rTasks.
 
     Returns:
         For each rTask the larger of its bounds by ``join`` and by ``pack``, in the unit of
@@ -116,9 +119,9 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
     """Return the least head or tail of an rTask over all placements of its neighbours ``parts``.
 
     Each neighbour runs on the rTask's own vEU or on another vEU. The neighbours are sorted by their
-    ends, the latest first; it suffices to try placements in which the first neighbours of this
-    order, any number of them, run on the rTask's own vEU, and all others on other vEUs. ``join`` is
-    the argument of ``_distances``.
+    ends, the latest first. For each k, one placement is tried: the first k neighbours run on the
+    rTask's own vEU and all others on other vEUs. Other placements are never better. ``join`` is the
+    argument of ``_distances``.
     """
     parts.sort(key=lambda part: -(part[0] + part[1]))
     best = inf
@@ -134,9 +137,9 @@ def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float])
 def _one_machine(parts: Sequence[_Part]) -> float:
     """Return the time at which a single vEU has run all ``parts``, one after the other.
 
-    A part is a pair of an rTask's head, before which it does not start, and its time. To compute
-    tails, time runs backwards from the end of the program: then a part has the rTask's tail and its
-    time.
+    A part is an rTask as a pair: the earliest time at which it may start (its head), and its
+    duration. To compute tails, time runs backwards from the end of the program, and a part has the
+    tail in place of the head.
     """
     now = 0.0
     for start, time in sorted(parts):

@@ -40,16 +40,18 @@ class Ios:
     (``ios_merging``).
 
     Attributes:
-        group_size: most units of a group (the paper's r).
-        num_groups: most groups of a stage (the paper's s).
+        group_size: maximum number of units of a group (the paper's r).
+        num_groups: maximum number of groups of a stage (the paper's s).
         units: ``operators``: a unit is an operator with the operators that write its padding;
-            ``chains``: a unit is a chain of operators whose results have a single reader. Blocks
-            whose bound on the transitions exceeds ``max_transitions`` always use chains.
-        max_transitions: most transitions of the dynamic programming in a block: pairs of a set of
-            units and a last stage of it; a block that needs more is cut where the fewest values
-            are live.
+            ``chains``: a unit is a chain of operators whose results have a single reader. If the
+            bound on the transitions of a block exceeds ``max_transitions``, its units are always
+            chains.
+        max_transitions: maximum number of transitions in the dynamic programming of a block. A
+            transition is a pair of a set of units and a subset that is the last stage of the set. A
+            block that needs more is cut where the fewest values are live.
         barriers: ``tile``: stages only order the placement of operators, waits are per tile;
-            ``stage``: all rTasks of a stage wait for the whole stage before, as in the paper.
+            ``stage``: all rTasks of a stage wait for all rTasks of the previous stage, as in the
+            paper.
 
     Raises:
         OptionError: if a number is below 1, or a word is not one of the listed values.

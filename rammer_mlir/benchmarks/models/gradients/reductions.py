@@ -72,7 +72,7 @@ def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of the input of ReduceMax or ReduceMin.
 
-    Each element of ``dy`` is split equally among the input elements that equal its extremum.
+    The gradient of each extremum is split equally among the reduced elements that are equal to it.
     """
     x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))

@@ -135,9 +135,9 @@ def descend(
 
 
 def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> DeviceDescription:
-    """Return a copy of ``start`` with the numbers in ``figures``, given by name.
+    """Return a copy of ``start`` in which ``figures`` replace the fields of the same names.
 
-    The cost of a barrier is set to that of a queued launch.
+    The cost of a barrier is set to the cost of a queued launch.
     """
     barrier = figures["queued_launch_seconds"]
     return replace(start, barrier_seconds=barrier, **figures)  # pyright: ignore[reportArgumentType]
@@ -148,7 +148,7 @@ def _graph(name: str) -> TaskGraph:
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
-    """Return a model with its two plans for a device, made as in ``gpu_runs``."""
+    """Return the model ``name`` with its two plans for a device, as ``gpu_runs`` makes plans."""
     device = description.device()
     kernels = [fastest(operator, device) for operator in graph.operators]
     offered = with_kernels(graph, kernels)

@@ -72,7 +72,7 @@ class GpuRun:
 
     @property
     def key(self) -> str:
-        """The case's name: the model, batch size and device, and scale and form unless default."""
+        """The case's name: model, batch size, device, and the scale and form unless default."""
         small = "" if self.scale == "full" else f", {self.scale}"
         own = "" if self.form == "paper" else ", own form"
         return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"

@@ -47,9 +47,9 @@ def _found(records: Records, run: GpuRun) -> Record:
 def _rows(
     records: Records, runs: Iterable[GpuRun], cells: Callable[[Record], Sequence[str]]
 ) -> list[list[str]]:
-    """Return a table row for each run: its name, and the result of ``cells`` for its record.
+    """Return a table row for each run: the model and batch size, then the cells of its record.
 
-    A failed run has its error in place of the cells.
+    ``cells`` returns the cells of a record. A failed run has its error in place of the cells.
     """
     found: list[list[str]] = []
     for run in runs:
@@ -61,7 +61,7 @@ def _rows(
 
 
 def table_1(records: Records) -> str:
-    """Return a table (RAMMER, table 1) of the numbers of the models' rOperators, rTasks, GFLOPs."""
+    """Return RAMMER's table 1 in Markdown: numbers of rOperators, rTasks and GFLOPs by model."""
 
     def cells(run: Record) -> list[str]:
         return [str(run["operators"]), str(run["rtasks"]), f"{run['gflops']:.2f}"]
@@ -87,7 +87,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
-    """Return a table (RAMMER, figure 2) of RammerBase's time in kernels and its whole time."""
+    """Return RAMMER's figure 2 as a Markdown table: RammerBase's time in kernels and in all."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():
@@ -103,7 +103,7 @@ def figure_2(records: Records) -> str:
 
 
 def figure_11(records: Records) -> str:
-    """Return tables (RAMMER, figure 11) of RammerBase's and Rammer's milliseconds on a V100."""
+    """Return RAMMER's figure 11 as Markdown tables: times of RammerBase and Rammer on a V100."""
     rows = [["model", "base ms", "Rammer ms", "ratio", "paper: base ms", "Rammer ms", "ratio",
              "TensorFlow", "XLA", "TensorRT", "TVM"]]  # fmt: skip
     ours: list[float] = []
@@ -208,7 +208,10 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
 
 
 def figure_12(records: Records) -> str:
-    """Return a table (RAMMER, figure 12) of RammerBase's and Rammer's times by batch size."""
+    """Return RAMMER's figure 12 as a Markdown table: RammerBase and Rammer by batch size.
+
+    The times are milliseconds.
+    """
     return _beside_published(records, _BATCHED_RUNS)
 
 
@@ -246,10 +249,10 @@ def _of_all(run: Record) -> float:
 
 
 def figure_16(records: Records) -> str:
-    """Return a table (RAMMER, figure 16) of overheads: time outside of kernels, and in barriers.
+    """Return RAMMER's figure 16 as a Markdown table: time outside of kernels, and in barriers.
 
-    Times are milliseconds of a run of a model, for RammerBase and for Rammer. The time in barriers
-    is given for Rammer only.
+    A row has the milliseconds of one run of a model by RammerBase and by Rammer. Only Rammer has a
+    time in barriers.
     """
     rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
              "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip

@@ -1,4 +1,7 @@
-"""Make tables of random modules: RAMMER's section 5.2.5 and figure 18."""
+"""Make tables of random modules (small operator graphs), as in RAMMER.
+
+They belong to RAMMER's section 5.2.5 and figure 18.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ _MISSING = "-"
 
 
 def _modules(records: Records) -> dict[str, Any]:
-    """Return a record of all modules, joined from the records of the cases of ``barriers.measure``.
+    """Return a record of all modules, joined from the records of ``barriers.measure``.
 
-    Its entry "example" is the module with the largest speedup of barriers between tiles.
+    "example" is the module for which barriers between tiles gain most over barriers between waves.
     """
     parts = [records.of(barriers.STUDY.name, case.key) for case in barriers.STUDY.cases]
     joined: dict[str, Any] = {
@@ -36,9 +39,9 @@ def _modules(records: Records) -> dict[str, Any]:
 
 
 def section_5_2_5(records: Records) -> str:
-    """Return Markdown tables of ratios of predicted times, and of numbers of waits.
+    """Return Markdown tables of ratios of predicted times, and of mean numbers of waits.
 
-    They repeat the text of RAMMER's section 5.2.5.
+    They reproduce the numbers in the text of RAMMER's section 5.2.5.
     """
     found = _modules(records)
     irregular = [n for n, is_one in enumerate(found["irregular"]) if is_one]

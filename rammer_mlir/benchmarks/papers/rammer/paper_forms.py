@@ -39,7 +39,7 @@ class GateLayer:
     """An LSTM layer with two matrix products, of input and of state, for each of its four gates."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
-        """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
+        """Add random weights to ``g`` for ``inputs`` input features and ``hidden`` outputs."""
         self._g = g
         self._weights = [
             [_matrix(g, rows, hidden, name) for rows, name in ((inputs, "W"), (hidden, "U"))]
@@ -61,7 +61,7 @@ class FusedLayer:
     """An LSTM layer with a single matrix product, of the concatenated input and state."""
 
     def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
-        """Add random weights of a layer of ``inputs`` features and ``hidden`` units to ``g``."""
+        """Add random weights to ``g`` for ``inputs`` input features and ``hidden`` outputs."""
         self._g = g
         self._weight = _matrix(g, inputs + hidden, 4 * hidden, "weight")
         self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
@@ -156,8 +156,8 @@ def _sequence(g: GraphBuilder, steps: Sequence[Value], hidden: int) -> tuple[lis
 def deepspeech2(batch: int, scale: Scale) -> onnx.ModelProto:
     """Build DeepSpeech2, unrolled: ``spectrogram`` to ``logits``, both f32.
 
-    ``spectrogram`` is [batch, 1, 300, 171]: 300 times and 171 frequencies. ``logits`` is [75 *
-    batch, 29]: 75 times and 29 characters. With the scale "small", there are 12 times and 11
+    ``spectrogram`` is [batch, 1, 300, 171]: 300 time steps and 171 frequencies. ``logits`` is [75 *
+    batch, 29]: 75 time steps and 29 classes. With the scale "small", there are 12 time steps and 11
     frequencies.
     """
     length, frequencies, channels, layers, hidden = (
@@ -205,8 +205,8 @@ def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
 def _pooled(g: GraphBuilder, x: Value) -> Value:
     """Add an average pooling of x that halves height and width; return the padded result.
 
-    Channels of zeros are appended on both sides, so that the result has twice as many channels as
-    x.
+    Channels of zeros are put before and after the pooled channels, so that the result has twice as
+    many channels as x.
     """
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     border = x.shape[1] // 2

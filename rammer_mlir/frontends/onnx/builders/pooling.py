@@ -65,7 +65,7 @@ class _Pool:
 
     @property
     def domain(self) -> list[int]:
-        """Return the loops' extents: batch, channels, each dimension of the result, of the kernel.
+        """Return the extents of the loops over batch, channels, windows and kernel taps.
 
         The order is ``[N, C, *space, *kernel]``.
         """

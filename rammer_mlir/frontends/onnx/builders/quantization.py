@@ -130,7 +130,7 @@ def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: D
 
 
 def _quantized_matmul(node: Node) -> Tensor:
-    """Emit QLinearMatMul: an integer product, requantized by the three scales."""
+    """Emit QLinearMatMul: an integer product, requantized by the scales of factors and result."""
     a, b = node.tensor(0), node.tensor(3)
     left, right = shifted(a, node.tensor(2), a.rank - 2), shifted(b, node.tensor(5), b.rank - 1)
     total = multiply(left, right, INT32)

@@ -64,9 +64,10 @@ class _Axis:
 
     @property
     def border(self) -> tuple[float, float]:
-        """Coordinates of the image's two edges along the axis; element ``i`` is at ``i``.
+        """Coordinates of the image's two edges along the axis; element ``i`` is centered at ``i``.
 
-        The edges are the centers of the outer elements if ``corners``, else half an element beyond.
+        If ``corners``, the edges are the centers of the first and last element; else they are half
+        an element farther out.
         """
         return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
 

@@ -22,7 +22,7 @@ from rammer_mlir.passes.ir.scalar import INT64, Scalar, literal
 
 
 def col2im(node: Node) -> Tensor:
-    """Emit Col2Im: each image element is the sum of all column elements of its position."""
+    """Emit Col2Im: each image element is the sum of all column elements mapped to its position."""
     x = node.tensor(0)
     image, block = node.integers(1), node.integers(2)
     if image is None or block is None:
@@ -49,7 +49,7 @@ def col2im(node: Node) -> Tensor:
 
 
 def _window_of_element(window: Window, axis: int, count: int, rank: int) -> tuple[Scalar, Scalar]:
-    """Emit the index of the window of which the current tap covers the current image element.
+    """Emit the index of the window that has its current tap at the current image element.
 
     Returns the index, and a boolean that is false if no such window exists. The index is always
     valid. The nest's loops from 2 on are the element's spatial position, followed by loops for the

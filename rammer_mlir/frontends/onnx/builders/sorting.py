@@ -46,7 +46,7 @@ def top_k(node: Node) -> list[Tensor | None]:
 
 
 def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of each row's ``count`` largest (else smallest) elements, in order."""
+    """Emit positions of each row's ``count`` largest (else smallest) elements, in sorted order."""
     if rows.shape[-1] <= RANK_BY_COUNTING:
         return _by_counting(rows, count, largest)
     if count > MOST_SEARCHED:

@@ -26,7 +26,7 @@ def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def _fill_value(source: Tensor) -> ir.Value | None:
-    """Return the scalar with which ``linalg.fill`` made a tensor; None for other tensors."""
+    """Return the scalar that ``linalg.fill`` stores in ``source``; None for any other producer."""
     owner = source.value.owner
     if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
         return None

@@ -1,4 +1,4 @@
-"""Expands ONNX Runtime's Gelu operators, and activations that other operators contain."""
+"""Expands ONNX Runtime's Gelu operators, and the activations fused into other operators."""
 
 from __future__ import annotations
 
@@ -59,15 +59,17 @@ _PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
 
 
 def activated(call: Call, x: str, given: list[float]) -> str:
-    """Emit the activation that attribute ``activation`` names, of value ``x``; return its name.
+    """Emit the activation function of a fused operator on value ``x``; return the result's name.
+
+    The attribute ``activation`` of the node names the function; without it, ``x`` is returned.
 
     Args:
         call: a node of an operator that contains an activation.
-        x: name of the activation's input.
-        given: its parameters in order; missing parameters have their defaults.
+        x: name of the function's input.
+        given: the function's parameters in order; missing parameters have their defaults.
 
     Raises:
-        UnsupportedError: if the activation is unknown.
+        UnsupportedError: if the function is unknown.
     """
     kind = call.attribute("activation", "")
     if kind not in _PARAMETERS:

@@ -26,7 +26,7 @@ def _self_attention(call: Call) -> None:
 
 
 def _quantized_attention(call: Call) -> None:
-    """Emit QAttention: the projection in integers, attention itself in floats."""
+    """Emit QAttention: project the input with integers, and compute attention with floats."""
     zeros = [call.find(6), call.find(7)]
     inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
     product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
@@ -37,15 +37,15 @@ def _quantized_attention(call: Call) -> None:
 def _attend_projected(
     call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
 ) -> None:
-    """Emit attention, including the outputs of the node, on a packed value.
+    """Emit attention on the packed value ``projected``, and the results of the node.
 
     Args:
         call: the operator's node.
         projected: name of a value that has queries, keys and values concatenated along its last
             dimension.
-        mask: number of the input that masks keys.
-        past: number of the input with the keys and values of earlier tokens.
-        bias: number of the input to add to the scores; None for no such input.
+        mask: index of the node's input that masks keys.
+        past: index of the node's input with the keys and values of earlier tokens.
+        bias: index of the node's input to add to the scores; None for no such input.
     """
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)

@@ -1,4 +1,4 @@
-"""Defines ``Call``: a node of a contrib operator, its operands, and its replacement's writer."""
+"""Defines ``Call``: a node of a contrib operator, with a writer for the nodes that replace it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class TypedWriter(NodeWriter):
     ) -> None:
         """Create a writer of nodes whose names begin with ``prefix``.
 
-        ``kinds`` has the types of values, and ``values`` the values of constants, both by name. The
-        writer adds the values and constants that it creates.
+        ``kinds`` has the types of the model's values, and ``values`` the arrays of its constants,
+        both by name. The writer adds to ``kinds`` the type of each result and constant that it
+        creates, and to ``values`` each constant.
         """
         super().__init__(model, prefix)
         self.opset = opset(model.proto)
@@ -86,7 +87,11 @@ class Call:
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return the static shape of the value ``name``; raise ModelError if it has none."""
+        """Return the static shape of the value ``name``.
+
+        Raises:
+            ModelError: if the shape is unknown.
+        """
         shape = self.kinds[name].shape if name in self.kinds else None
         if shape is None:
             raise ModelError(
@@ -112,7 +117,7 @@ class Call:
         """Return the constant value of input ``number``; messages call this input ``name``.
 
         Raises:
-            UnsupportedError: if it is computed at run time.
+            UnsupportedError: if the input is not constant.
         """
         found = self.values.get(self.find(number))
         if found is None:
@@ -139,7 +144,7 @@ class Call:
         """Return the value of ``name``, a required attribute that is a positive integer.
 
         Raises:
-            ModelError: if it is missing or not positive.
+            ModelError: if the attribute is missing or not positive.
         """
         value = self.attribute(name, 0)
         if value <= 0:
@@ -178,7 +183,10 @@ class Call:
         return number < len(self.node.output) and bool(self.node.output[number])
 
     def finish(self, value: str, number: int = 0) -> None:
-        """Make the value named ``value`` result ``number`` of the node, if the result is used."""
+        """Emit an Identity that gives ``value`` the name of the node's result ``number``.
+
+        Nothing is emitted if the result is unused.
+        """
         if self.uses(number):
             self.write.named("Identity", [value], [self.node.output[number]])
 
@@ -195,7 +203,7 @@ class Call:
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
-        """Emit the sum of the values, skipping empty names; return its name."""
+        """Emit the sum of the values ``names``, without empty names; return the result's name."""
         first, *rest = filter(None, names)
         for name in rest:
             first = self.op("Add", first, name)
@@ -213,7 +221,10 @@ class Call:
         return self.op("Transpose", value, perm=list(order))
 
     def mean(self, value: str, axis: int) -> str:
-        """Emit the mean of ``value`` over the dimensions from ``axis`` on; return its name."""
+        """Emit the mean of ``value`` over dimension ``axis`` and all later dimensions.
+
+        Returns the result's name. The reduced dimensions are kept with size 1.
+        """
         rank = len(self.shape_of(value))
         self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
         axes = list(range(axis % rank, rank))

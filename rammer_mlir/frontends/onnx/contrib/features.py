@@ -91,7 +91,7 @@ def _list(call: Call, name: str) -> list[float]:
 
 
 def _label_encoder(call: Call) -> None:
-    """Emit LabelEncoder: the value of the first key that is equal to the input, else a default."""
+    """Emit LabelEncoder: map an element to the value of the first equal key, else to a default."""
     x = call.find(0)
     keys, values, default = (_table(call, what) for what in ("keys", "values", "default"))
     if default is None:
@@ -113,11 +113,11 @@ def _label_encoder(call: Call) -> None:
 
 
 def _table(call: Call, what: str) -> Array | None:
-    """Return one of LabelEncoder's tables ``keys``, ``values`` or ``default``, as an array.
+    """Return LabelEncoder's attribute ``keys``, ``values`` or ``default``, as an array.
 
-    The name of a table's attribute ends with the element type, as in ``keys_int64s``; ``what`` is
-    the name without this suffix. None is returned if the node has no such attribute. A default of
-    strings is ignored; other tables of strings are refused.
+    The attribute's name ends with the element type, as in ``keys_int64s``; ``what`` is the name
+    without this suffix. Returns None if the node has no such attribute. A default of strings is
+    ignored; keys and values of strings are refused.
     """
     forms = {"_tensor": None, "_int64": np.int64, "_float": np.float32, "_string": None}
     for attribute in call.node.attribute:

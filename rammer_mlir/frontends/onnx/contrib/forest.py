@@ -27,16 +27,17 @@ COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Not
 class Forest:
     """Decision trees as arrays with an element for each node; leaves are nodes too.
 
-    The nodes of all trees are numbered together. Only ``roots`` has an element for each tree.
+    A node is identified by its index in these arrays, which have the nodes of all trees. Only
+    ``roots`` has an element for each tree.
 
     Attributes:
-        roots: number of each tree's root.
+        roots: index of each tree's root.
         features: column of the input that a node compares.
         splits: value that the column is compared with.
-        modes: index of the comparison in ``COMPARISONS``; ``LEAF`` for a leaf; ``MEMBER`` for
-            membership in the node's set.
-        yes: successor if the comparison is true.
-        no: successor otherwise.
+        modes: index of the comparison in ``COMPARISONS``; ``LEAF`` for a leaf; ``MEMBER`` for a
+            test whether the column's value is in the node's set.
+        yes: index of the next node if the comparison is true.
+        no: index of the next node if the comparison is false.
         missing: whether the comparison counts as true for NaN.
         members: for each node, the elements of its set, padded with NaN; None without sets.
         weights: for each node, a row with its contribution to each target if it is a leaf.
@@ -73,7 +74,8 @@ class Forest:
     def descend(self, call: Call, x: str) -> str:
         """Emit the traversal of each tree for each row of ``x``.
 
-        Returns the name of a value [rows, trees]: the numbers of the leaves that are reached.
+        Returns the name of a value [rows, trees]: the indices of the leaves at which the traversals
+        end.
         """
         (rows, columns), trees = call.shape_of(x), len(self.roots)
         last = int(self.features.max(initial=0))
@@ -95,19 +97,19 @@ class Forest:
         return call.op("Where", holds, look_up(self.yes), look_up(self.no))
 
     def _holds(self, call: Call, value: str, split: str, node: str) -> str:
-        """Emit whether the comparison of the current node is true, for each row and tree.
+        """Emit, for each row and tree, whether the comparison of the current node is true.
 
-        Every kind of comparison that occurs in the trees is emitted for all nodes, and the mode of
-        the node selects among the results.
+        Every kind of comparison that occurs in the trees is emitted for all nodes; each node's mode
+        selects among the results.
 
         Args:
             call: the operator's node.
-            value: name of the compared elements of the input.
-            split: name of the values with which they are compared.
-            node: name of the numbers of the current nodes.
+            value: name of the elements of the input to compare, [rows, trees].
+            split: name of the values to compare them with, [rows, trees].
+            node: name of the indices of the current nodes, [rows, trees].
 
         Returns:
-            The name of the booleans.
+            The name of the booleans [rows, trees].
         """
         modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
         found = ""
@@ -132,9 +134,10 @@ class Forest:
         return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
 
     def evaluate(self, call: Call, x: str, aggregate: str) -> str:
-        """Emit, for each row of ``x``, the ``aggregate`` (SUM, AVERAGE, MIN, MAX) over the trees.
+        """Emit the result of the ensemble for each row of ``x``.
 
-        Returns the name of the value, which is [rows, targets].
+        The result is the ``aggregate`` (SUM, AVERAGE, MIN or MAX) of the reached leaves' weights
+        over all trees. Returns the name of the result, [rows, targets].
 
         Raises:
             UnsupportedError: for the minimum or maximum of several targets.

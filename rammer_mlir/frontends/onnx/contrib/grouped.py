@@ -23,13 +23,13 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 @dataclass(frozen=True)
 class _Past:
-    """A cache of the keys and values of earlier runs; this run adds those of its tokens.
+    """A cache with keys and values of earlier tokens, to which a run adds its new tokens.
 
     Attributes:
-        slots: number of positions that the cache has room for.
-        new: number of new positions.
-        valid: name of an int64 value [batch, 1]: number of slots of each sequence that are used
-            before the new positions are added.
+        slots: count of tokens that the cache has room for.
+        new: count of new tokens.
+        valid: name of an int64 value [batch, 1]: count of slots of each sequence that are used
+            before the new tokens are added.
     """
 
     slots: int
@@ -38,7 +38,7 @@ class _Past:
 
     @staticmethod
     def of(call: Call, new: int) -> _Past | None:
-        """Return the cache to which a node adds ``new`` positions; None if it has no cache."""
+        """Return the cache to which the node adds ``new`` tokens; None if the node has no cache."""
         slots = [call.shape(number)[2] if call.find(number) else 0 for number in (3, 4)]
         call.expect(slots[0] == slots[1], "as many past values as keys", slots)
         if not slots[0]:
@@ -52,9 +52,10 @@ class _Past:
         return call.op("Add", self.valid, call.write.integers(*range(self.new)))
 
     def visible(self, call: Call, window: int) -> str:
-        """Emit the mask of slots that new tokens attend to: [batch, 1, 1, new, slots + new].
+        """Emit the mask of keys that new tokens attend to: [batch, 1, 1, new, slots + new].
 
-        ``window`` is the number of positions that a token attends to; -1 for no limit.
+        The keys are the cache's slots, followed by the new tokens. ``window`` is the count of
+        positions that a token attends to; -1 for no limit.
         """
         slots = np.arange(self.slots + self.new)
         is_past = call.write.constant(slots < self.slots)
@@ -74,10 +75,10 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Emit ``joint`` with the new keys or values moved directly after the used slots.
+        """Emit ``joint`` with the new keys or values moved to directly after the used slots.
 
-        ``joint`` has all slots of the cache, followed by the new keys or values. The next run
-        expects the returned value as its cache.
+        ``joint`` has all slots of the cache, used and unused, followed by the new keys or values.
+        The next run expects the returned value as its cache.
         """
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)

@@ -12,9 +12,9 @@ from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
-    """Emit value [batch, sequence, heads * size] as [batch, heads, sequence, size].
+    """Convert value [batch, sequence, heads * size] to [batch, heads, sequence, size].
 
-    Returns the result's name; the name of a value of four dimensions is returned unchanged.
+    Returns the result's name. If ``value`` has four dimensions, its name is returned.
     """
     shape = call.shape_of(value)
     if len(shape) == 4:
@@ -37,7 +37,7 @@ def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 
 
 def joined(call: Call, value: str) -> str:
-    """Emit value [batch, heads, sequence, size] as [batch, sequence, heads * size].
+    """Convert value [batch, heads, sequence, size] to [batch, sequence, heads * size].
 
     Returns the result's name.
     """
@@ -53,15 +53,15 @@ def attended(
     kept: NDArray[np.bool_] | str | None,
     cap: float = 0.0,
 ) -> str:
-    """Emit softmax(scale Q K^T + masks) V over the last two dimensions; return its name.
+    """Emit softmax(scale Q K^T + masks) V over the last two dimensions; return the result's name.
 
     Args:
         call: the operator's node.
-        operands: names of queries, keys and values.
-        scale: factor of the scores.
+        operands: names of queries Q, keys K and values V.
+        scale: factor of the scores Q K^T.
         masks: names of values added to the scores; empty names are skipped.
-        kept: boolean mask of the scores that count, as a constant or the name of a value; None if
-            all count.
+        kept: boolean mask, false for scores to ignore, as a constant or the name of a value; None
+            to keep all scores.
         cap: soft limit of the scores, by a tanh before the masks are added; 0 for no limit.
     """
     query, key, value = operands
@@ -80,15 +80,18 @@ def attended(
 
 
 def key_mask(call: Call, number: int, key: str, filler: float) -> str:
-    """Emit the mask to add to scores for an integer mask of keys; return its name.
+    """Emit a mask that is added to the scores, from an integer mask of keys.
+
+    The result is 0 for valid keys, and ``filler`` for other keys. Returns the result's name.
 
     Args:
         call: the operator's node.
-        number: number of the input with the integer mask. A mask [batch] has the number of valid
-            keys of each sequence, [2 * batch] the ends and then the starts of the ranges of valid
-            keys; [batch, keys] and [batch, queries, keys] have 1 for each valid key.
+        number: index of the node's input with the integer mask, which has one of these shapes:
+            [batch]: the count of valid keys of each sequence.
+            [2 * batch]: the ends, then the starts, of the sequences' ranges of valid keys.
+            [batch, keys] or [batch, queries, keys]: 1 for each valid key.
         key: name of the keys, [batch, heads, keys, size].
-        filler: value of the additive mask for keys that are not valid.
+        filler: value of the result for keys that are not valid.
 
     Raises:
         UnsupportedError: if the mask has another shape.
@@ -109,11 +112,10 @@ def key_mask(call: Call, number: int, key: str, filler: float) -> str:
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
-    """Emit, for each key, whether its position is in the range of valid keys of its batch element.
+    """Emit whether each key is in the range of valid keys of its sequence: [batch, 1, 1, length].
 
-    ``bounds`` has the ends of these ranges for ``batch`` elements, optionally followed by their
-    starts, which are 0 otherwise; ``length`` is the number of keys. The result is [batch, 1, 1,
-    length].
+    ``bounds`` has the end of this range for each of ``batch`` sequences, optionally followed by the
+    starts. Without starts, all ranges start at 0. ``length`` is the count of keys.
     """
     places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
     ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)

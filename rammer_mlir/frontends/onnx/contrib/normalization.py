@@ -40,10 +40,16 @@ def _scaled(
 ) -> str:
     """Emit ``wide`` divided by its root mean square, times a scale, plus a bias.
 
-    Returns the name of the result, which has the dtype of ``x``. ``wide`` is the name of a value
-    that is computed from ``x`` in f32, as ONNX specifies. The mean of the squares, to which
-    ``epsilon`` is added, is over the dimensions from ``axis`` on. ``factors`` are the names of the
-    scale and of the bias, which may be empty.
+    Args:
+        call: the operator's node.
+        wide: name of a value that is computed from ``x`` in f32, as ONNX specifies.
+        x: name of the value whose dtype the result has.
+        factors: names of the scale and of the bias; the bias may be empty.
+        epsilon: number added to the mean of the squares.
+        axis: first dimension of the mean, which is over this and all later dimensions.
+
+    Returns:
+        The name of the result.
     """
     squares = call.mean(call.op("Mul", wide, wide), axis)
     root = call.op("Sqrt", call.op("Add", squares, call.scalar(epsilon, wide)))
@@ -99,9 +105,9 @@ def _embed(call: Call) -> None:
 
 
 def _lengths(call: Call, mask: str) -> str:
-    """Emit the number of ones in each row of ``mask``; return its name.
+    """Emit the count of ones in each row of ``mask``; return the result's name.
 
-    The numbers are 0 if ``mask`` is empty, that is, if there is no mask.
+    If ``mask`` is empty, that is, if the node has no mask, all counts are 0.
     """
     rows = mask or call.op("Mul", call.find(0), call.scalar(0))
     wide = call.cast(rows, onnx.TensorProto.INT32)

@@ -14,11 +14,11 @@ _GEMM = "alpha beta transA transB"
 
 
 def _transposed_operand(call: Call, number: int, side: str) -> str:
-    """Emit operand ``number`` of a FusedMatMul, transposed as the node's attributes say.
+    """Emit operand ``number`` of a FusedMatMul, transposed according to the node's attributes.
 
-    Returns the name of the result. ``side``, A or B, is the last letter of the attributes' names:
-    ``transBatchA`` moves the first dimension after the other batch dimensions, then ``transA``
-    swaps the last two.
+    Returns the name of the result. The attributes' names end with ``side``, A or B. First
+    ``transBatchA`` (or ``transBatchB``) moves the first dimension behind the other batch
+    dimensions, then ``transA`` (or ``transB``) swaps the last two dimensions.
     """
     name, rank = call.find(number), len(call.shape(number))
     order = list(range(rank))
@@ -87,7 +87,10 @@ def _matmul_nbits(call: Call) -> None:
 
 
 def _from_blocks(call: Call) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Return MatMulNBits' dequantized weights [N, K]; each block of a row has a scale."""
+    """Return MatMulNBits' dequantized weights [N, K].
+
+    Each block of ``block_size`` consecutive weights of a row has a scale.
+    """
     rows, depth, size = call.required("N"), call.required("K"), call.required("block_size")
     bits = call.attribute("bits", 4)
     if bits not in (4, 8):

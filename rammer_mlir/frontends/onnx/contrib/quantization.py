@@ -1,4 +1,8 @@
-"""Expands operators on quantized tensors: dequantizes, computes in f32, quantizes."""
+"""Expands operators on quantized tensors.
+
+Matrix products multiply integers. Other operators are dequantized, computed in f32 and quantized
+again.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,7 @@ def _concat(call: Call) -> None:
 def _softmax(call: Call) -> None:
     """Emit QLinearSoftmax.
 
-    Before opset 13, the dimensions from the axis on are flattened.
+    Before opset 13, the softmax is over dimension ``axis`` and all later dimensions together.
     """
     value, shape, axis = _real(call, 0), call.shape(0), call.attribute("axis", -1)
     if call.attribute("opset", call.write.opset) >= 13 or axis in (-1, len(shape) - 1):
@@ -98,9 +102,9 @@ def _dequantize(call: Call) -> None:
 
 
 def _along(call: Call, value: str, axis: int) -> str:
-    """Emit a reshape of a vector so that it lies along ``axis`` of input 0; return its name.
+    """Emit a reshape of a vector, so that it broadcasts along ``axis`` of input 0.
 
-    The name of a value that is no vector is returned unchanged.
+    Returns the result's name. If ``value`` is not a vector, its name is returned.
     """
     size, rank = call.shape_of(value), len(call.shape(0))
     if len(size) != 1:

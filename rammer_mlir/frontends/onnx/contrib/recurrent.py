@@ -23,16 +23,19 @@ _X, _W, _R, _B, _H, _C, _W_SCALE, _R_SCALE = 0, 1, 2, 3, 5, 6, 8, 10
 
 @dataclass(frozen=True)
 class _Weight:
-    """A quantized weight matrix of a direction: names of its integers, scales and zero points."""
+    """A quantized weight matrix of one direction of the LSTM, as names of values.
+
+    The values are the matrix's integers, scales and zero points.
+    """
 
     values: str
     scale: str
     zero: str
 
     def product(self, write: NodeWriter, rows: str) -> str:
-        """Emit the f32 product of float rows and the matrix; return its name.
+        """Emit the f32 product of float rows and the matrix; return the product's name.
 
-        The rows are quantized, all by their common range.
+        The rows are quantized with a single scale, from the range of all their elements.
         """
         quantized, scale, zero = write.node_with_results("DynamicQuantizeLinear", [rows], 3)
         product = write.node("MatMulInteger", [quantized, self.values, zero, self.zero])

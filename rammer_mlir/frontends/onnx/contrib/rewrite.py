@@ -30,10 +30,10 @@ _REWRITE_FAULTS = (
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
-    """Move nodes that ONNX does not define from ONNX's domain to ONNX Runtime's, in place.
+    """Move ONNX Runtime's operators that are in ONNX's domain to ONNX Runtime's domain, in place.
 
-    ONNX Runtime's optimizer gives some of its own operators ONNX's domain:
-    SimplifiedLayerNormalization and, in opsets before 17, LayerNormalization.
+    ONNX Runtime's optimizer gives some of its operators ONNX's domain: SimplifiedLayerNormalization
+    and, in opsets before 17, LayerNormalization.
     """
     names = {"SimplifiedLayerNormalization"}
     if opset(proto) < _LAYER_NORMALIZATION:
@@ -47,9 +47,9 @@ def claim_contrib(proto: onnx.ModelProto) -> None:
 
 
 def rewrite_contrib(model: Model) -> bool:
-    """Expand contrib nodes whose inputs have static shapes to ONNX nodes, in place.
+    """Replace each contrib node with static input shapes by ONNX nodes, in place.
 
-    Returns whether a node was expanded.
+    Returns whether a node was replaced.
 
     Raises:
         ModelError: if a node's inputs and attributes contradict each other.
@@ -102,7 +102,7 @@ def require_rewritten(graph: onnx.GraphProto) -> None:
     """Raise an error if a graph still has a contrib node.
 
     Raises:
-        ShapeError: for the first of these nodes, with an input of unknown shape.
+        ShapeError: for the first contrib node; the message names an input of unknown shape.
     """
     left = [node for node in graph.node if has_rule(node)]
     kinds = graph_types(graph) if left else {}

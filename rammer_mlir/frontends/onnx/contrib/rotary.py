@@ -21,8 +21,8 @@ def rotated(call: Call, value: str, angles: tuple[str, str, str], is_interleaved
 
     Args:
         call: the operator's node.
-        value: name of a value [batch, heads, sequence, size]; elements beyond twice the number of
-            pairs are unchanged.
+        value: name of a value [batch, heads, sequence, size]. Only the first 2 * pairs elements of
+            the last dimension are rotated.
         angles: names of positions [batch, sequence], of cosines and of sines [positions, pairs].
         is_interleaved: whether pairs are adjacent elements; else the first half pairs with the
             second half.

@@ -1,4 +1,4 @@
-"""Defines the rules of contrib operators: rewriting functions, and the forms they support."""
+"""Defines the rules of contrib operators: rewriting functions, and which nodes they support."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _ADVICE = "give the original model, from before its optimization"
 
 @dataclass(frozen=True)
 class Rule:
-    """A function that expands an operator, with the operands and attributes that it supports.
+    """A function that expands an operator's nodes, and which operands and attributes it supports.
 
     Attributes:
         rewrite: emits the nodes that replace a node.
-        inputs: names in order, separated by spaces; a suffix ``?`` marks an optional input, ``!``
-            an input that must be omitted, ``*`` stands for any number of more inputs.
-        results: names in order, with the suffixes of inputs; an unused result counts as omitted.
+        inputs: names in order, separated by spaces. The suffix ``?`` marks an optional input, and
+            ``!`` an input that must be omitted; the name ``*`` stands for any number of further
+            inputs.
+        results: names in order, with the same suffixes; an unused result counts as omitted.
         attributes: names of supported attributes, separated by spaces.
-        defaults: for each other attribute, by name, the default value; a node with any other value
+        defaults: further attributes with their default values, by name; a node with any other value
             is refused.
     """
 

@@ -1,4 +1,7 @@
-"""Expands SVMRegressor: a weighted sum of a kernel function of a row and support vectors."""
+"""Expands SVMRegressor to the weighted sum of a kernel over all support vectors.
+
+The kernel is a function of a row of the input and a support vector.
+"""
 
 from __future__ import annotations
 

@@ -65,9 +65,10 @@ def _tree_ensemble(call: Call) -> None:
 
 
 def _members(values: Array | None, modes: Integers) -> Array | None:
-    """Return each node's set as a row, padded by NaN; None if ``values`` is None.
+    """Return, for each node, a row with the elements of its set; None if ``values`` is None.
 
-    ``values`` has the elements of the sets, in order of the nodes of mode MEMBER; NaN ends a set.
+    A node of mode MEMBER tests whether a value is in its set. Rows are padded with NaN. ``values``
+    has the elements of all sets, in the order of the nodes of mode MEMBER; NaN ends a set.
     """
     if values is None:
         return None
@@ -84,14 +85,14 @@ def _forest_of_tables(
 ) -> Forest:
     """Return the trees of TreeEnsembleRegressor or TreeEnsembleClassifier.
 
-    The attributes of these operators are parallel lists, which identify a node by the numbers of
-    its tree and of the node in the tree.
+    The attributes of these operators are parallel lists, which identify a node by two integers: the
+    tree's ID, and the node's ID in the tree.
 
     Args:
         call: the operator's node.
         given: the attributes of ``call``, by name.
         prefix: prefix of the attributes of leaves: ``target`` or ``class``.
-        targets: number of targets or classes.
+        targets: count of targets or classes.
         dtype: dtype of split values and weights.
     """
     trees, ids = _integers(given["nodes_treeids"]), _integers(given["nodes_nodeids"])
@@ -121,9 +122,9 @@ def _forest_of_tables(
 
 
 def _roots(trees: Integers) -> Integers:
-    """Return the number of each tree's root: the first node of the tree.
+    """Return the index of each tree's root, which is the first node of the tree.
 
-    ``trees`` has the number of the tree of each node.
+    ``trees`` has the tree's ID for each node.
     """
     return np.sort(np.unique(trees, return_index=True)[1]).astype(np.int64)
 

@@ -83,9 +83,10 @@ def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
 
     Args:
         model: a model with inferred shapes.
-        rewrite: called for each node of the graph that is not folded, with the constants among the
-            earlier values by name, and the types of the earlier values by name. It returns the
-            nodes to replace the node by, and the types of their results; None to keep the node.
+        rewrite: called for each node of the graph that is not folded. Its arguments are the node,
+            and two mappings by name for the values computed before the node: the arrays of
+            constants, and the types of all values. It returns the nodes to replace the node by, and
+            the types of their results; None to keep the node.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
@@ -161,8 +162,8 @@ class _Sweep:
     ) -> list[Array] | None:
         """Return the arrays of a node's results; None if the node is not folded.
 
-        It is not folded if an operand is not constant, or if a result is too large or undefined.
-        ``values`` has the constants and ``types`` the types of values, both by name.
+        A node is not folded if an operand is not constant, or if a result is too large or
+        undefined. ``values`` has the constants and ``types`` the types of values, both by name.
         """
         if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
             return None
@@ -201,9 +202,10 @@ class _Sweep:
 
 
 def _filters(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of values that are only used as weights of convolutions of floats.
+    """Return the names of values that are only used as weights of convolutions in floating point.
 
-    Such weights are folded even if they are large and quantized.
+    Such weights are dequantized at compile time even if they are large. A Conv of a dequantized
+    image does not count: it is computed in integers.
     """
     filters: set[str] = set()
     others = {value.name for value in graph.output}
@@ -284,7 +286,7 @@ def _replace(
 
     Args:
         graph: the graph.
-        folded: numbers of the folded nodes, in the graph's order.
+        folded: indices of the folded nodes in the graph.
         values: the results by name.
         store: called with the name and value of each result that another node or an output uses.
     """

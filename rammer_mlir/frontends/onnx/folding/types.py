@@ -76,9 +76,12 @@ def infer_node(
     """Return the types of a node's results, by name, inferred from its operands.
 
     ``types`` and ``values`` have the types and the constant values of operands, and ``version`` is
-    the opset. The result is empty if the types of all results are known already, if the type of an
-    operand is unknown, or if only the later inference of the whole graph can handle the node. That
-    inference also reports the error if ONNX refuses the node.
+    the opset. The result is empty in these cases:
+
+    - The types of all results are known already.
+    - The type of an operand is unknown.
+    - Only the later inference of the whole graph can handle the node. If ONNX refuses the node,
+      that inference reports the error.
     """
     names = [name for name in node.output if name]
     if all(name in types and types[name].is_static for name in names):

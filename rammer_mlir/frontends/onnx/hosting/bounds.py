@@ -54,7 +54,11 @@ class SizeBounds:
                 self._found[name] = _smaller(self._found.get(name), bounds)
 
     def _bounds(self, node: onnx.NodeProto) -> Bounds | None:
-        """Return the upper bounds of a node's first result; None if its operator has no rule."""
+        """Return the upper bounds of the sizes of a node's first result; None if they are unknown.
+
+        The bounds are unknown if the operator has no rule, if an operand has no bounds, or if an
+        operand that the rule needs is not constant.
+        """
         if node.op_type == "If":
             branches = [self._found.get(graph.output[0].name) for graph in subgraphs(node)]
             return _larger(branches)

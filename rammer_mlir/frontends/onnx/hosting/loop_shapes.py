@@ -1,6 +1,6 @@
 """Infers the shapes of the results of loops whose states keep their shapes.
 
-ONNX's inference assumes that the shape of a state changes between iterations.
+ONNX's inference assumes that the shape of a state may change between iterations.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ Shape = tuple[int, ...]
 
 
 def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
-    """Return the model with inferred shapes of its loops' results and of values computed from them.
+    """Return the model with inferred shapes for the results of its Loop nodes.
+
+    Shapes that depend on these results are inferred too. Loops in subgraphs are not visited.
 
     Args:
         model: a model after ONNX's shape inference.
-        infer: called with a model; returns it with inferred shapes, possibly the same object.
+        infer: called with a model; returns the model with inferred shapes, possibly the same
+            object.
     """
     is_news = False
     for node in list(model.graph.node):
@@ -46,9 +49,10 @@ def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
 def _results(
     model: Model, node: onnx.NodeProto, infer: Callable[[Model], Model]
 ) -> list[onnx.ValueInfoProto]:
-    """Return the types of a Loop's results; empty if a state's shape changes or is unknown.
+    """Return the types of a Loop's results; empty if the shape of any state changes.
 
-    ``infer`` is called with the body as a model, and returns it with inferred shapes.
+    The result is also empty if the shape of a state or of a captured value is unknown. ``infer`` is
+    called with the body as a model, and returns the model with inferred shapes.
     """
     (body,) = subgraphs(node)
     maker = PartMaker(model)
@@ -93,9 +97,9 @@ def _inputs(
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
-    """Set the types ``found`` for values of unknown shape in the graph.
+    """Give the types in ``found`` to the values of the graph that have unknown shapes.
 
-    Return whether any value has a static shape now that had none before.
+    Return whether any value has a static shape now and had none before.
     """
     known = value_infos(graph)
     is_new = False

@@ -69,7 +69,7 @@ def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
 
 
 def is_light(node: onnx.NodeProto) -> bool:
-    """Whether the host may evaluate a node: its evaluator is about as cheap as a copy."""
+    """Whether the host may evaluate a node: its operator has an evaluator and does little work."""
     return node.domain in ONNX_DOMAINS and node.op_type in EVALUATORS and node.op_type not in _HEAVY
 
 

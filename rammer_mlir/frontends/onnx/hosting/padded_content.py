@@ -1,8 +1,8 @@
 """Defines rules for nodes that compute sizes, such as Shape, Gather and Mul.
 
-The analysis of padding uses them. A rule returns the elements of the node's result as dimensions:
-known integers, or multiples of the size of an open dimension. It raises DependentRowsError for
-results that are neither.
+The analysis of padding calls these rules. A rule returns the elements of the node's result: each is
+a known integer, or a multiple of the size of an open dimension. It raises DependentRowsError for
+any other result.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _quotient(one: Dim, other: Dim) -> Dim:
 def _equal(one: Dim, other: Dim) -> Dim:
     """Return 1 if two sizes are equal, else 0.
 
-    The size of an open dimension differs from negative numbers and equals itself; other comparisons
-    with it depend on data.
+    The size of an open dimension equals itself, and is unequal to a negative number. Any other
+    comparison with this size depends on data.
 
     Raises:
         DependentRowsError: if the result depends on data.

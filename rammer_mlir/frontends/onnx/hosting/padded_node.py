@@ -24,10 +24,11 @@ class PaddedNode:
     Attributes:
         kind: name of the operator.
         attributes: values by name, as evaluators expect them.
-        operands: facts about its operands; None for omitted operands.
-        inferred: shapes of its results that ONNX's inference gives if all open dimensions have the
-            size ``STAND_IN``.
-        demands: requirements on the part's inputs that make padding correct; rules add to them.
+        operands: facts about the node's operands; None for omitted operands.
+        inferred: shapes of the node's results by ONNX's inference, with the size ``STAND_IN`` for
+            all open dimensions.
+        demands: requirements on the part's inputs that make padding correct; rules add
+            requirements.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class PaddedNode:
         """Return the facts about operand ``number``.
 
         Raises:
-            DependentRowsError: if it is omitted.
+            DependentRowsError: if the node omits the operand.
         """
         found = self.find(number)
         if found is None:
@@ -63,12 +64,14 @@ class PaddedNode:
         return self.attributes.get(name, default)
 
     def axes(self, rank: int, number: int = 1, default: Sequence[int] | None = None) -> list[int]:
-        """Return the attribute ``axes``, or else operand ``number``, or else the default axes.
+        """Return the node's axes, in the range 0 to ``rank - 1``.
 
-        Axes are from 0 to ``rank - 1``.
+        The axes are those of the attribute ``axes``. Without this attribute they are the elements
+        of operand ``number``, and without this operand they are ``default``.
 
         Raises:
-            DependentRowsError: if they are unknown.
+            DependentRowsError: if the axes are not known integers, or all three sources are
+                missing.
         """
         given = self.attribute("axes")
         if given is None:
@@ -93,7 +96,7 @@ class PaddedNode:
         """Refuse a node if any of the operands ``numbers`` depends on open dimensions.
 
         Raises:
-            DependentRowsError: if an operand does.
+            DependentRowsError: if any of these operands depends on open dimensions.
         """
         values = (self.find(number) for number in numbers)
         if not all(value is None or value.is_static for value in values):

@@ -1,8 +1,9 @@
 """Defines rules that tell whether a node's results stay correct if an open dimension is padded.
 
-The node must compute the rows of the dimension independently: a padding row must not influence
-other rows, and an index in a padding row must not read or write out of bounds. A rule returns the
-shapes of a node's results, or refuses the node; operators without a rule are refused.
+A row is a slice at one index of the open dimension; padding adds rows at the end. The node must
+compute rows independently: a padding row must not influence other rows, and an index in a padding
+row must not read or write out of bounds. A rule returns the shapes of a node's results, or refuses
+the node; operators without a rule are refused.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def _divided(node: PaddedNode) -> Sequence[Dims]:
     """Return the shape of the result of a division.
 
     Raises:
-        DependentRowsError: for an integer divisor with padding rows, since an integer division by
-            their zeros is undefined.
+        DependentRowsError: if the divisor has integer elements and an open dimension. Its padding
+            may be 0, and an integer division by 0 is undefined.
     """
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
@@ -154,14 +155,14 @@ def _gather_elements(node: PaddedNode) -> Sequence[Dims]:
 
 
 def _require_equal_sizes(node: PaddedNode, data: Dims, indices: Dims, axis: int) -> Dims:
-    """Return ``indices``, the shape of the indices of GatherElements or ScatterElements.
+    """Require that the data and indices of GatherElements or ScatterElements have equal sizes.
 
-    Every dimension except ``axis`` must have the same size in ``data``, the shape of the data, as
-    in ``indices``, if one of these sizes is open. The function records this requirement, which the
-    run checks.
+    ``data`` and ``indices`` are the shapes of these two tensors. The requirement covers each
+    dimension except ``axis`` in which either shape is open. It is recorded in ``node.demands`` and
+    checked at run time. Returns ``indices``.
 
     Raises:
-        DependentRowsError: if only one of the two sizes is open, or their factors differ.
+        DependentRowsError: if only one of two sizes to compare is open, or their factors differ.
     """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):

@@ -21,7 +21,8 @@ _MOST_CONTENT = 64
 class DependentRowsError(Exception):
     """Raised for a node that prevents padding of an open dimension.
 
-    The node combines elements of several rows of the dimension, or no rule proves that it does not.
+    The node combines elements of several rows of the dimension, or no rule proves that the rows are
+    independent.
     """
 
 
@@ -32,8 +33,8 @@ class Padded:
     For example, reshaping ``[N, 4]`` to one dimension gives a dimension with factor 4.
 
     Attributes:
-        symbol: number of the open dimension.
-        factor: ratio of this dimension's size to that of the open dimension.
+        symbol: index of the open dimension among the part's symbols.
+        factor: this dimension's size, divided by the open dimension's size.
     """
 
     symbol: int
@@ -47,7 +48,7 @@ def product(dims: Iterable[Dim]) -> Dim:
     """Return the product of dimensions.
 
     Raises:
-        DependentRowsError: if two of them are open.
+        DependentRowsError: if more than one dimension is open.
     """
     dims = tuple(dims)
     numbers = prod(dim for dim in dims if isinstance(dim, int))
@@ -70,14 +71,14 @@ class PartValue:
 
     Attributes:
         shape: the value's sizes, some of which may be open.
-        elem_type: the number that ONNX gives the value's element type.
-        content: the value's elements, if it is an integer or a list of integers that is constant or
-            computed from shapes; else None.
-        constant: the value's elements, if it is constant; else None.
+        elem_type: ONNX's code of the element type.
+        content: the value's elements, if the value is an integer or a list of integers that is
+            constant or computed from shapes; else None.
+        constant: the value's elements, if the value is constant; else None.
         sources: names of the part's inputs from which the elements are copied, with an empty name
-            if some are copied from constants; None if elements are computed.
-        direct: name of the part's input with the same elements in the same order, possibly each
-            repeated; empty if there is none.
+            if some elements are copied from constants; None if elements are computed.
+        direct: name of the part's input that has the same elements in the same order, up to a
+            broadcast; empty for no such input.
     """
 
     shape: tuple[Dim, ...]
@@ -103,7 +104,7 @@ class PartValue:
 
     @property
     def is_sized(self) -> bool:
-        """Whether an element of ``content`` is the size of an open dimension, not an integer."""
+        """Whether an element of ``content`` depends on the size of an open dimension."""
         return any(isinstance(dim, Padded) for dim in self.content or ())
 
     @property
@@ -138,11 +139,12 @@ class Demands:
     """Requirements of a part's nodes on its padded inputs.
 
     Attributes:
-        leaders: union-find forest of open dimensions that must have the same size.
+        leaders: union-find forest over the open dimensions' indices; the dimensions of a tree must
+            have the same size.
         indices: names of inputs whose elements must not be negative.
         zeros: names of inputs whose padding must be 0.
-        lasts: names of inputs with indices whose padding must be the index of the last padding
-            row.
+        lasts: names of inputs whose elements are indices, and whose padding must be the index of
+            the last padding row.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])
@@ -151,16 +153,21 @@ class Demands:
     lasts: set[str] = field(default_factory=set[str])
 
     def leader(self, symbol: int) -> int:
-        """Return the number that represents all open dimensions of the same size as ``symbol``."""
+        """Return the root of ``symbol`` in the union-find forest.
+
+        ``symbol`` is the index of an open dimension. All dimensions with the same root must have
+        the same size.
+        """
         while symbol in self.leaders:
             symbol = self.leaders[symbol]
         return symbol
 
     def unite(self, one: Dim, other: Dim) -> Dim:
-        """Require two dimensions to have the same size; return the dimension that stands for both.
+        """Require two dimensions to have the same size; return a dimension of that size.
 
         Raises:
-            DependentRowsError: if only one of them is open, or their factors differ.
+            DependentRowsError: if only one dimension is open, if the factors of open dimensions
+                differ, or if static sizes differ.
         """
         if isinstance(one, int) or isinstance(other, int):
             if one != other:
@@ -192,10 +199,11 @@ class Demands:
         return tuple(found)
 
     def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
-        """Require that ``indices`` stay in range along an axis of ``data`` when they are padded.
+        """Require that padded ``indices`` stay in range along dimension ``axis`` of ``data``.
 
         Raises:
-            DependentRowsError: if no requirement on inputs ensures this, as for computed indices.
+            DependentRowsError: if no requirement on inputs keeps the indices in range, as for
+                computed indices.
         """
         dim = data.shape[axis]
         if not indices.is_padded and not isinstance(dim, Padded):
@@ -215,9 +223,9 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Require that the elements of ``indices`` that are padding write only to padding rows.
+        """Require that the padding elements of ``indices`` write only to padding rows.
 
-        ``dim`` is the dimension of the written tensor to which ``indices`` refers.
+        ``dim`` is the dimension of the written tensor that ``indices`` index.
 
         Raises:
             DependentRowsError: if the dimension is not open with factor 1, or if the indices are

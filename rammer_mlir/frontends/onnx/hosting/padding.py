@@ -1,8 +1,8 @@
 """Determines whether inputs of a part may be padded; then one program serves several sizes.
 
-Every open dimension of an input is tracked through the part. Each node whose operands have such a
-dimension must compute its rows independently, according to a table of rules. A part with any other
-node is compiled for each size separately.
+Every open dimension of an input is tracked through the part. Each node with an open dimension in an
+operand must compute the rows of this dimension independently, according to a table of rules. If any
+node does not, the part is compiled for each size separately.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class PaddingResult:
     Attributes:
         padding: the open axes of inputs to pad and of outputs to cut; None if the part is not
             padded.
-        obstacle: text for messages that names the node, or another reason, that prevents padding;
-            empty if there is none.
+        obstacle: the node or other reason that prevents padding, as text for messages; empty if
+            nothing prevents padding.
     """
 
     padding: Padding | None
@@ -72,7 +72,8 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> PaddingResult:
 
     Args:
         part: a part of a model.
-        bounds: upper bounds of the sizes of that model's values.
+        bounds: upper bounds of the sizes of the model's values, which limit the padded sizes; None
+            for no limit.
     """
     signature = open_signature(part.model)
     if part.shape_values:
@@ -111,10 +112,7 @@ class _Analysis:
         self._static: dict[str, TensorKind] = {}
 
     def run(self) -> PaddingResult:
-        """Visit the nodes in order, and return whether the part can run at padded sizes.
-
-        The result says how inputs are padded, or has the obstacle to padding.
-        """
+        """Visit all nodes in order; return how inputs are padded, or the obstacle to padding."""
         try:
             self._static = graph_types(infer_shapes(self._model.proto).graph)
         except RammerError:
@@ -159,9 +157,10 @@ class _Analysis:
     def _constants(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return the constant results of a node of small constant operands; else an empty list.
+        """Return the results of a node, if its operands and results are small constants.
 
-        ``operands`` has the facts about the node's operands; None for omitted operands.
+        Else returns an empty list. ``operands`` has the facts about the node's operands; None for
+        omitted operands.
         """
         arrays = [None if value is None else value.constant for value in operands]
         if node.op_type not in EVALUATORS or any(
@@ -197,7 +196,7 @@ class _Analysis:
     def _padded(
         self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
     ) -> list[PartValue]:
-        """Return facts about the results of a node on open dimensions.
+        """Return facts about the results of a node that depends on open dimensions.
 
         ``operands`` has the facts about the node's operands; None for omitted operands.
 
@@ -317,7 +316,8 @@ class _Analysis:
     def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
         """Return a triple (axis, group, factor) for each open axis of a shape.
 
-        Axes of a group have the same size in the inputs; ``factor`` is ``Padded.factor``.
+        A group is a set of open dimensions of the inputs that must have the same size; ``group`` is
+        its index. The size of ``axis`` is ``factor`` times this size.
         """
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)

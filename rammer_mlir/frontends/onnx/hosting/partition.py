@@ -56,8 +56,9 @@ class HostedGraph:
     """A model as steps of the host and compiled parts.
 
     Attributes:
-        program: the host's steps; a step may evaluate a node, or call a part by number.
-        parts: the parts as models, by number.
+        program: the host's steps; a step may evaluate a node, or call a part by its index in
+            ``parts``.
+        parts: the parts as models.
     """
 
     program: HostProgram
@@ -93,7 +94,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Raise ShapeError if the only part is the whole model, and a shape in it is unknown.
+    """Raise ShapeError if the only part is the whole model, and the model has an unknown shape.
 
     Partitioning the part again would give the same part. The partition is accepted if the part's
     sizes are padded, or if the part has shape values.
@@ -204,14 +205,14 @@ class _Partition:
         *,
         is_repeated: bool,
     ) -> Call:
-        """Add a part for a branch of an If or the body of a loop, and return its call.
+        """Add a part for a branch of an If or the body of a loop, and return the call of the part.
 
-        If an equal part exists already, none is added, and the call is of the existing part.
+        If an equal part exists already, nothing is added, and the existing part is called.
 
         Args:
             body: the subgraph, not modified.
             inputs: inputs of the body.
-            shapes: known shapes of the inputs at the first call.
+            shapes: shapes of the inputs at the first call; None if unknown.
             is_repeated: whether ``body`` is the body of a loop, or within the body of a loop.
         """
         captured = self._maker.captured(body)
@@ -285,7 +286,7 @@ class _Partition:
         """Return the declarations of a loop body's states, without shapes.
 
         ``inputs`` are the body's inputs for the states, ``given`` the names of the initial values.
-        A state whose input has no element type gets that of its initial value.
+        A state without an element type gets the element type of its initial value.
         """
         found: list[onnx.ValueInfoProto] = []
         for value, source in zip(inputs, given, strict=True):
@@ -308,8 +309,8 @@ class _Partition:
 def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
     """Yield the steps in order, without unused evaluations.
 
-    An evaluation is unused if no later step reads any of its results, and ``used``, the names of
-    the model's outputs, contains none of them.
+    An evaluation is used if a later step reads one of its results, or if one of its results is in
+    ``used``, the names of the model's outputs.
     """
     kept: list[Step] = []
     for step in reversed(steps):
@@ -328,8 +329,9 @@ def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
 def _axes(given: dict[str, object], kind: str, names: Sequence[str]) -> list[tuple[str, int, int]]:
     """Return a triple (name, axis, direction) for each source or stack of a Scan.
 
-    Sources are the inputs that the Scan reads by slices, stacks the results that it writes by
-    slices. The direction is 1 if the steps begin at the end of the axis, else 0.
+    A source is an input of which each iteration reads a slice; a stack is a result to which each
+    iteration adds a slice. The direction is 1 if the first iteration's slice is the last of the
+    axis, else 0.
 
     Args:
         given: attributes of the Scan.

@@ -92,7 +92,7 @@ class PartMaker:
         return sorted(weights - {value.name for value in body.output})
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of value ``name``; None for an open shape, or if it is no tensor."""
+        """Return the static shape of value ``name``; None if not static, or not a tensor."""
         if name in self._constants:
             return tuple(self._constants[name].dims)
         if name in self._model.weights:
@@ -103,7 +103,7 @@ class PartMaker:
         return None if found is None else tuple(found)
 
     def element_shape(self, name: str, axis: int) -> tuple[int, ...] | None:
-        """Return the shape of value ``name`` without an axis; None if the shape is unknown."""
+        """Return the shape of value ``name`` without dimension ``axis``; None if it is unknown."""
         shape = self.shape(name)
         if shape is None:
             return None
@@ -159,7 +159,7 @@ class PartMaker:
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
     """Add Identity nodes for outputs that are inputs or that are listed repeatedly, in place.
 
-    Afterwards a different node computes each output.
+    Afterwards each output is the result of a node, and no two outputs have the same name.
     """
     computed = {name for node in graph.node for name in node.output}
     seen: set[str] = set()
@@ -176,8 +176,9 @@ def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
 def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.ValueInfoProto:
     """Change input ``number`` of a loop's body to a scalar, in place; return its declaration.
 
-    The iteration number and the condition may be declared as vectors of one element. A Reshape is
-    then inserted that makes the vector from the scalar. ``elem_type`` is the ONNX element type.
+    The input is the iteration number or the condition, which a body may declare as a vector of one
+    element. In that case a Reshape from the scalar to the vector is inserted. ``elem_type`` is the
+    ONNX element type.
     """
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:

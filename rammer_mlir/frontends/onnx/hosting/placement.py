@@ -39,8 +39,8 @@ class Place:
     """The place of a node.
 
     Attributes:
-        slot: number of the slot of host steps if ``on_host``, else number of the part. The host
-            runs the steps of slot n before part n.
+        slot: if ``on_host``, the index of the slot of host steps with the node; else the index of
+            the part with the node. The host runs the steps of slot n before part n.
         on_host: whether the host executes the node.
     """
 
@@ -120,8 +120,8 @@ class _Placer:
     def is_trivial(self, node: onnx.NodeProto) -> bool:
         """Whether the host evaluates a node in less time than a call of a compiled part takes.
 
-        That is assumed if its evaluator is cheap (``is_light``), and its operands and results are
-        small.
+        This is assumed if the node's evaluator is cheap (``is_light``), and the node's operands and
+        results are small.
         """
         return is_light(node) and self._is_small(node)
 
@@ -200,9 +200,9 @@ class _Placer:
     def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
         """Return the names of small data-dependent values that determine shapes or control flow.
 
-        They are results of nodes that the host evaluates faster than a part (``is_trivial``), and
-        other nodes need them as fixed operands, conditions or trip counts, directly or through such
-        nodes.
+        Such a value is computed by a node that the host evaluates in less time than the call of a
+        part (``is_trivial``). The value is a fixed operand, condition or trip count of another
+        node, or is read by a node that computes another such value.
         """
         wanted: set[str] = set()
         found: set[str] = set()
