@@ -1,4 +1,4 @@
-"""`rtask-merge-regions`: merges neighbouring regions of a code generator."""
+"""`rtask-merge-regions`: merges neighboring regions of a code generator."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rammer_mlir.passes.regions.region_graph import MOST_REGION_VALUES, RegionGr
 
 @dataclass(frozen=True)
 class MergeRegions(Pass):
-    """Merge neighbouring regions of a code generator, without cycles between regions.
+    """Merge neighboring regions of a code generator, without cycles between regions.
 
-    A merged region has at most ``operands`` inputs and results together. Two regions are neighbours
-    if one reads a result of the other. With ``siblings``, two regions are also neighbours if both
+    A merged region has at most ``operands`` inputs and results together. Two regions are neighbors
+    if one reads a result of the other. With ``siblings``, two regions are also neighbors if both
     read results of a third, or if a third reads results of both; the third is a region or another
     operation. Without ``siblings``, such regions remain separate and can run at the same time.
     """

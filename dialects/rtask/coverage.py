@@ -15,7 +15,7 @@ def first_miscovered(
 ) -> tuple[tuple[int, ...], int] | None:
     """Return the first array element that is not in exactly one of the boxes.
 
-    Take the function that is 1 inside a box and 0 outside. Its differences between neighbouring
+    Take the function that is 1 inside a box and 0 outside. Its differences between neighboring
     elements, taken along every dimension in turn, are +1 or -1 at the box's corners and 0
     elsewhere. The boxes cover the array exactly once if and only if the sum of these values over
     all boxes equals the values of a single box that spans the array. For n boxes this costs

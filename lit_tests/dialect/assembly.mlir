@@ -89,7 +89,7 @@ func.func @main(%a: memref<1x4xf32>, %y: memref<1x4xf32>) {
   // LOC-NEXT: } loc(#
   // LOC-NEXT: } loc(#[[PROGRAM:.*]])
   // LOC-DAG: #[[RECORD]] = loc("copy"(#
-  // LOC-DAG: #[[WAIT]] = loc("synchronise")
+  // LOC-DAG: #[[WAIT]] = loc("synchronize")
   // LOC-DAG: #[[VEU]] = loc("second")
   // LOC-DAG: #[[PROGRAM]] = loc("whole")
   rtask.program on "c\22pu" veus(3) buffers(
@@ -101,7 +101,7 @@ func.func @main(%a: memref<1x4xf32>, %y: memref<1x4xf32>) {
     }
     veu 1 {
       wait {test.unit}
-      wait veu 0 @ 2, veu 0 @ 1 {test.dense = dense<[1, 2]> : tensor<2xi32>} loc("synchronise")
+      wait veu 0 @ 2, veu 0 @ 1 {test.dense = dense<[1, 2]> : tensor<2xi32>} loc("synchronize")
       run @"odd \22name\22 {\\ é"[3..3] of 7(%a, %y)
     } loc("second")
     veu 2 {}

@@ -194,7 +194,7 @@ func.func @rounded(%id: index, %a: memref<64x64xf32>, %b: memref<64x64xf32>, %c:
 // -----
 
 // A wave of 64 lanes multiplies f16 by AMD's matrix instructions: of the left operand a lane takes
-// four neighbours of a row at once, of the right one four elements of a column, one by one.
+// four neighbors of a row at once, of the right one four elements of a column, one by one.
 // MFMA: func.func @waves
 // MFMA: %[[WAVE:.*]] = arith.constant 64 : index
 // MFMA: %[[LANE:.*]] = arith.remui %{{.*}}, %[[WAVE]] : index
@@ -213,7 +213,7 @@ func.func @waves(%id: index, %a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: m
 
 // -----
 
-// An operand whose neighbours lie along another loop than the result's is turned in shared memory:
+// An operand whose neighbors lie along another loop than the result's is turned in shared memory:
 // warps load rows of squares, and then read columns, 33 elements apart.
 // CHECK-LABEL: func.func @turned
 // CHECK-DAG: %[[SQUARE:.*]] = memref.view %{{.*}} : memref<{{.*}}xi8, #gpu.address_space<workgroup>> to memref<1056xf32, #gpu.address_space<workgroup>>

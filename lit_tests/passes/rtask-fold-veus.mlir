@@ -3,7 +3,7 @@
 // RUN: not rammer-opt %s --pass-pipeline='builtin.module(rtask-schedule{device=cpu num-veus=2},rtask-fold-veus)' 2>&1 | filecheck %s --check-prefix=BARRIERS
 // RUN: not rammer-opt %s --rtask-fold-veus=num-veus=0 2>&1 | filecheck %s --check-prefix=NONE
 
-// On a device that synchronises as a whole, each row of the second operator waits for all rows of
+// On a device that synchronizes as a whole, each row of the second operator waits for all rows of
 // the first by being in the next superstep, an rProgram.
 // STEPS:     rtask.program on "ipu" veus(4)
 // STEPS-NOT: of 1

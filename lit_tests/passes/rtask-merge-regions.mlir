@@ -1,4 +1,4 @@
-// From the paper's figure 3 (b) to (c), second half: neighbours become two regions around the host's operation.
+// From the paper's figure 3 (b) to (c), second half: neighbors become two regions around the host's operation.
 // RUN: rammer-opt %S/Inputs/regions.mlir --plugin %S/Inputs/codegens.py --linalg-generalize-named-ops --canonicalize --cse --rtask-match-composites=table=toy --rtask-annotate-regions=codegens=toy --rtask-merge-regions | filecheck %s --check-prefix=FIGURE
 // RUN: rammer-opt %S/Inputs/regions.mlir --plugin %S/Inputs/codegens.py --linalg-generalize-named-ops --canonicalize --cse --rtask-match-composites=table=toy --rtask-annotate-regions=codegens=toy --rtask-merge-regions=operands=3 | filecheck %s --check-prefix=THREE
 // RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-merge-regions

@@ -47,7 +47,7 @@ def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
             for position in reused
             if tile[position] < _MOST_ALONG_A_LOOP
             and _size(loops, position) % (2 * tile[position]) == 0
-            and _leaves_neighbours(loops, position, 2 * tile[position])
+            and _leaves_neighbors(loops, position, 2 * tile[position])
         ]
         too_few = results < 2 * block_threads
         if not wider or too_few or _count(tile) * 2 > MOST_ACCUMULATORS:
@@ -57,7 +57,7 @@ def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
         results //= 2
 
 
-def _leaves_neighbours(loops: Loops, position: int, width: int) -> bool:
+def _leaves_neighbors(loops: Loops, position: int, width: int) -> bool:
     inner = position == len(loops.parallel) - 1
     return not inner or _size(loops, position) // width >= _NEIGHBOURS
 

@@ -1,6 +1,6 @@
 """Finds chains of operations on the same results: initial value, reduction, epilogues.
 
-An rKernel initialises its accumulators by an element-wise operation, reduces into them, and applies
+An rKernel initializes its accumulators by an element-wise operation, reduces into them, and applies
 element-wise operations to the results, such as an activation. If each operation were computed
 separately, each result would be stored three times and loaded twice, with a barrier of the block
 after each operation. The threads that compute a reduction's results therefore also compute their
@@ -93,7 +93,7 @@ def mark_chains(kernel: ir.Operation) -> None:
 
 
 def _mark_chain(operation: ir.Operation) -> None:
-    before, after = _neighbours(operation)
+    before, after = _neighbors(operation)
     reduction = Structured(operation.opview)
     if _reads_memory_itself(reduction):
         return
@@ -124,7 +124,7 @@ def _has_only(allocation: ir.Operation, users: Collection[ir.Operation]) -> bool
     )
 
 
-def _neighbours(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
+def _neighbors(operation: ir.Operation) -> tuple[list[ir.Operation], list[ir.Operation]]:
     """Return the generics before and the generics after an operation of a block, nearest first.
 
     Each list ends at a generic that is already marked as a part of a chain, and at an operation
@@ -154,7 +154,7 @@ def _reads_memory_itself(generic: Structured) -> bool:
 
 
 def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> list[Structured]:
-    """Return the operations that initialise outputs of a reduction.
+    """Return the operations that initialize outputs of a reduction.
 
     ``before`` are the operations before it, nearest first.
     """

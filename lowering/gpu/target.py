@@ -18,7 +18,7 @@ class GpuTarget:
         block_threads: number of threads of a vEU's block.
         num_veus: default number of vEUs, one per multiprocessor of the chip's most common board.
         shared_limit: most bytes of shared memory that a kernel declares statically.
-        scope: LLVM's synchronisation scope of all threads of the device.
+        scope: LLVM's synchronization scope of all threads of the device.
         fences: whether each thread of a block executes a fence at device scope in addition to the
             block barrier, because one thread's release does not cover other threads' accesses.
         async_copies: whether threads copy to shared memory asynchronously.

@@ -56,7 +56,7 @@ def map_to_threads(
 ) -> None:
     """Distribute the operations of an rKernel over the threads of a block, in place.
 
-    No block barrier follows the rKernel's last operation: the rKernel's caller synchronises
+    No block barrier follows the rKernel's last operation: the rKernel's caller synchronizes
     threads.
 
     Args:

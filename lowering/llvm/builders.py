@@ -107,7 +107,7 @@ def store(value: ir.Value, address: ir.Value) -> None:
 def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) -> None:
     """Emit an atomic store of an i64 with release order, for ``load_acquire`` by other threads.
 
-    ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
+    ``scope`` is LLVM's synchronization scope, None for all threads of the system.
     """
     release = llvm.AtomicOrdering.release
     llvm.StoreOp(value, address, alignment=8, ordering=release, syncscope=scope)
@@ -116,7 +116,7 @@ def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) 
 def load_acquire(address: ir.Value, scope: str | None = None) -> ir.Value:
     """Emit an atomic load of an i64 with acquire order, for a ``store_release`` by another thread.
 
-    ``scope`` is LLVM's synchronisation scope, None for all threads of the system.
+    ``scope`` is LLVM's synchronization scope, None for all threads of the system.
     """
     acquire = llvm.AtomicOrdering.acquire
     return llvm.LoadOp(i64(), address, alignment=8, ordering=acquire, syncscope=scope).result

@@ -119,7 +119,7 @@ def first_fault(
 ) -> str:
     """Return a message about the first rTask with a fault, or "" if no tested rTask has a fault.
 
-    The message names the rTask, and the expected and the found behaviour. An argument that only the
+    The message names the rTask, and the expected and the found behavior. An argument that only the
     rKernel under test writes is scratch memory, and is not compared.
 
     Args:

@@ -1,8 +1,8 @@
 """Partitions a graph's operations into units without cyclic dependences.
 
 A unit becomes one rOperator; its price is its predicted time. A greedy search lowers the price of a
-partition: it merges the two neighbouring units with the largest gain, and moves single operations
-to a neighbouring unit or into a new unit.
+partition: it merges the two neighboring units with the largest gain, and moves single operations
+to a neighboring unit or into a new unit.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Partition:
             self.merge(numbers)
 
     def merge(self, numbers: Collection[int]) -> None:
-        """Merge neighbouring units of the operations ``numbers`` while that lowers the price.
+        """Merge neighboring units of the operations ``numbers`` while that lowers the price.
 
         The two units with the largest gain are merged first.
         """
@@ -151,22 +151,22 @@ class Partition:
     def _gains(
         self, unit: Unit, inside: Collection[int]
     ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
-        """Yield each merge of the unit with a neighbouring unit that lowers the price.
+        """Yield each merge of the unit with a neighboring unit that lowers the price.
 
-        Neighbouring units have operations in ``inside`` that the unit reads from or is read by. A
+        Neighboring units have operations in ``inside`` that the unit reads from or is read by. A
         merge is a tuple of
 
         - the change of the price in seconds, which is negative,
         - the least operation number of the first and of the second unit, to order equal changes,
         - the first and the second unit.
         """
-        for other in self._neighbours(unit, inside):
+        for other in self._neighbors(unit, inside):
             loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
             if loss < -_LEAST_GAIN:
                 a, b = sorted((unit, other), key=min)
                 yield loss, min(a), min(b), a, b
 
-    def _neighbours(self, unit: Collection[int], inside: Collection[int]) -> list[Unit]:
+    def _neighbors(self, unit: Collection[int], inside: Collection[int]) -> list[Unit]:
         around = {
             number
             for member in unit
@@ -183,13 +183,13 @@ class Partition:
     def _move(self, number: int, inside: set[int]) -> bool:
         """Move operation ``number`` to another unit if that lowers the price; return True if moved.
 
-        The target is the neighbouring unit with operations in ``inside``, or the new unit of this
+        The target is the neighboring unit with operations in ``inside``, or the new unit of this
         operation alone, that lowers the price most.
         """
         old = self.unit_of(number)
         rest = self._connected(old - {number})
         options: list[tuple[float, int, list[Unit]]] = []
-        for place in [Unit(), *self._neighbours([number], inside - old)]:
+        for place in [Unit(), *self._neighbors([number], inside - old)]:
             units = [place | {number}, *rest]
             change = sum(map(self._seconds, units)) - self._seconds(old)
             change -= self._seconds(place) if place else 0.0

@@ -82,7 +82,7 @@ class _Windows:
         sizes: sizes of the operand in elements.
         counts: numbers of windows.
         extents: sizes of a window in elements.
-        strides: distances of neighbouring windows in elements.
+        strides: distances of neighboring windows in elements.
         low: elements of padding before the operand.
         high: elements of padding after the operand.
     """

@@ -150,16 +150,16 @@ def merge_regions(
     *,
     siblings: bool = False,
 ) -> None:
-    """Contract neighbours with equal labels until no more contractions are possible.
+    """Contract neighbors with equal labels until no more contractions are possible.
 
-    Neighbours are nodes with an edge between them; with ``siblings`` also nodes with a common
+    Neighbors are nodes with an edge between them; with ``siblings`` also nodes with a common
     source or reader. Pairs of a node and its sources are tried first.
 
     Args:
         graph: the graph, which is changed in place.
         labels: the label of each node; None for nodes that are not contracted.
         allowed: an additional condition on a pair of nodes.
-        siblings: whether nodes with a common source or reader are neighbours.
+        siblings: whether nodes with a common source or reader are neighbors.
     """
     changed = True
     while changed:
@@ -174,7 +174,7 @@ def merge_regions(
 
 
 def _pairs(graph: Quotient, node: int, *, siblings: bool) -> Iterator[tuple[int, int]]:
-    """Yield pairs of neighbours around ``node``: first ``node`` with each of its sources.
+    """Yield pairs of neighbors around ``node``: first ``node`` with each of its sources.
 
     With ``siblings``, all pairs of readers of ``node`` follow, then all pairs of its sources.
     """

@@ -100,7 +100,7 @@ class RegionGraph:
         """
         graph = Quotient(self.sources)
         regions = self.regions()
-        # Neighbours first: the few remaining nodes are tried in pairs.
+        # Neighbors first: the few remaining nodes are tried in pairs.
         merge_regions(graph, [u.region and f"{u.region.number}" for u in self.units])
         for mark, numbers in regions.items():
             while len({graph.find(number) for number in numbers}) > 1:

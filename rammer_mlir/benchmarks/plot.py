@@ -12,7 +12,7 @@ from rammer_mlir.benchmarks.contenders.table import RIVALS
 from rammer_mlir.benchmarks.latencies import measured_contenders, policies_of, ratios
 
 _MARKERS = ("o", "D")
-_COLOURS = ("#0b6fa4", "#d1690e")
+_COLORS = ("#0b6fa4", "#d1690e")
 _ROW_INCHES = 0.24
 
 
@@ -40,12 +40,12 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
         figure = matplotlib.figure.Figure(figsize=size, layout="constrained", facecolor="white")
         panels = figure.subplots(1, max(len(columns), 1), sharey=True, squeeze=False)[0]
         for panel, threads in zip(panels, columns, strict=False):
-            for contender, marker, colour in zip(others, _MARKERS, _COLOURS, strict=False):
+            for contender, marker, color in zip(others, _MARKERS, _COLORS, strict=False):
                 key = threads, policy, contender
                 points = [(r.value, models.index(r.model)) for r in found
                           if (r.threads, r.policy, r.contender) == key]  # fmt: skip
                 x, y = zip(*points, strict=True) if points else ((), ())
-                panel.scatter(x, y, s=16, marker=marker, color=colour, label=contender, zorder=3)
+                panel.scatter(x, y, s=16, marker=marker, color=color, label=contender, zorder=3)
             _decorate(panel, threads, policy)
         panels[0].set_yticks(range(len(models)), models)
         panels[0].legend(loc="lower right")

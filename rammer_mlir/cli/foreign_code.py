@@ -62,7 +62,7 @@ def _programs(
     elif isinstance(model, OpenModel):
         with model.held() as held:
             for sizes, (_, each) in zip(model.specializations, held, strict=True):
-                yield from _programs(each, _joined(title, f"specialisation {sizes_text(sizes)}"))
+                yield from _programs(each, _joined(title, f"specialization {sizes_text(sizes)}"))
 
 
 def _joined(*titles: str) -> str:

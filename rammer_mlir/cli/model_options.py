@@ -341,7 +341,7 @@ _LONGEST_RANGE = 40
 def _check_number(number: int) -> None:
     if number > MOST_SPECIALIZATIONS:
         raise OptionError(
-            f"--dim: expected at most {MOST_SPECIALIZATIONS} specialisations, found {number}; give "
+            f"--dim: expected at most {MOST_SPECIALIZATIONS} specializations, found {number}; give "
             "fewer sizes"
         )
 

@@ -132,7 +132,7 @@ def described(model: RunnableModel) -> str:
             label = f"{kind} '{tensor.name}'"
             lines.append(f"{label:<16} {shape} {tensor.dtype or ''}".rstrip())
     if isinstance(model, OpenModel):
-        lines += [f"specialisation   {sizes_text(sizes)}" for sizes in model.specializations]
+        lines += [f"specialization   {sizes_text(sizes)}" for sizes in model.specializations]
     if isinstance(model, HostedModel):
         lines.append(model.summary)
     return "\n".join(lines)

@@ -106,7 +106,7 @@ def run_parser() -> ArgumentParser:
     parser.add_argument(
         "--info",
         action="store_true",
-        help="print an artifact's target, inputs, outputs and specialisations, and run nothing",
+        help="print an artifact's target, inputs, outputs and specializations, and run nothing",
     )
     parser.add_argument(
         "--modules",

@@ -178,7 +178,7 @@ class EntryCompiler(ProgramFacts):
         Raises:
             RammerError: if the function cannot be compiled for these shapes.
         """
-        LOGGER.info("specialisation for %s", sizes_text(bind(self.signature, shapes).sizes))
+        LOGGER.info("specialization for %s", sizes_text(bind(self.signature, shapes).sizes))
         made = self._compiled(shapes)
         self.weights.share(made)
         return made

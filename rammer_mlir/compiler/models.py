@@ -249,7 +249,7 @@ class Compiling(ProgramFacts):
             RammerError: if the model cannot be compiled for these shapes.
         """
         sizes = bind(self.signature, shapes).sizes
-        LOGGER.info("specialisation for %s", sizes_text(sizes))
+        LOGGER.info("specialization for %s", sizes_text(sizes))
         opened = [t.name for t in self.signature.inputs if t.symbols or t.shape is None]
         given = {n: shapes[n] for n in opened if n in shapes and n not in values}
         return self._compile_sharing(Given({**self.fixed, **given}, values, self.is_repeated))

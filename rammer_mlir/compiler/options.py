@@ -269,7 +269,7 @@ def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measu
     if measured:
         raise OptionError(
             f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
-            "synchronises as a whole; leave 'measured' out"
+            "synchronizes as a whole; leave 'measured' out"
         )
     if not backend.has_supersteps:
         raise OptionError(

@@ -1,4 +1,4 @@
-"""Defines the properties that all specialisations of a model share."""
+"""Defines the properties that all specializations of a model share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads artifacts of composed models; ``open_models/tree.py`` documents the file format.
 
-A composed model consists of other models: specialisations, parts of a host program, or functions.
+A composed model consists of other models: specializations, parts of a host program, or functions.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def _signature(node: Node) -> OpenSignature:
 
 
 def _key(key: Sequence[Any]) -> Key:
-    """Return the key of a specialisation from its JSON representation.
+    """Return the key of a specialization from its JSON representation.
 
-    A key identifies a specialisation by the input shapes and the bytes of the shape values. JSON
+    A key identifies a specialization by the input shapes and the bytes of the shape values. JSON
     has the shapes as lists, and the bytes as hexadecimal text.
     """
     return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

@@ -1,4 +1,4 @@
-"""Loads artifacts of all kinds of models: single programs, specialisations and composed models."""
+"""Loads artifacts of all kinds of models: single programs, specializations and composed models."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 If the body is a single CPU program, and the loop-carried states keep their shapes, native code runs
 the iterations. The states then alternate between two buffers. The native code reads the slices of a
-Scan's inputs in place, and writes each iteration's slices of the outputs in place. Otherwise the
-interpreter calls the body once for each iteration.
+Scan's inputs in place, and writes each iteration's slices of the outputs in place. In all other
+cases, the interpreter calls the body once for each iteration.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
     Args:
         stack: axis, direction, dtype and slice shape of the result.
-        elements: arrays with consecutive slices along the first axis, one slice for each iteration
-            in all; empty if the loop had no iterations.
+        elements: arrays whose concatenation along the first axis has one slice for each iteration;
+            empty if the loop had no iterations.
     """
     if not elements:
         found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)

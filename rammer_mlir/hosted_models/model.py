@@ -197,7 +197,7 @@ def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
     """Compile the parts of a model's host programs before the model's first run.
 
     Args:
-        model: a model with a host program, or with specialisations in memory that have host
+        model: a model with a host program, or with specializations in memory that have host
             programs. Nothing is compiled for other models.
         most: upper bound of data-dependent sizes, as in ``HostedModel.prepare``.
 
@@ -253,7 +253,7 @@ def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str
 
 
 def _text(step: Step) -> str:
-    """Return the description of a step as a line of text."""
+    """Return a line of text that describes a step for users."""
     names = ", ".join(results_of(step))
     match step:
         case Compute(call):
@@ -303,10 +303,14 @@ def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, An
             have the shape and dtype of its output.
     """
     for name, array in out.items():
-        value = found.get(name)
-        if not isinstance(value, np.ndarray):
+        if name not in found:
             known = ", ".join(f"'{known}'" for known in found)
             raise InputError(f"unknown output '{name}': expected one of {known}")
+        value = found[name]
+        if not isinstance(value, np.ndarray):
+            raise InputError(
+                f"output '{name}': expected no array in 'out' for an output that is not a tensor"
+            )
         if (np.shape(array), getattr(array, "dtype", None)) != (value.shape, value.dtype):
             raise InputError(
                 f"output '{name}': expected {value.dtype} of shape {value.shape}, found "

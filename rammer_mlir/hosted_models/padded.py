@@ -1,6 +1,6 @@
 """Runs parts with data-dependent sizes on inputs that are padded to compiled sizes.
 
-A specialisation of a padded size also serves all smaller sizes.
+A specialization of a padded size also serves all smaller sizes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def run_padded(part: Part, padding: Padding, values: Sequence[Value]) -> list[Va
 
 
 def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Key]:
-    """Return the keys of the padded specialisations that serve all unpadded sizes up to ``most``.
+    """Return the keys of the padded specializations that serve all unpadded sizes up to ``most``.
 
     If ``padding`` has a smaller bound, or ``most`` is None, the bound in ``padding`` applies. The
     list is empty if neither has a bound. The list has at most ``model.limit`` keys, those of the
-    greatest sizes, because more specialisations are not kept in memory.
+    greatest sizes, because more specializations are not kept in memory.
     """
     inputs = {tensor.name: tensor.shape or () for tensor in model.signature.inputs}
     found = [padding.shapes(inputs, size) for size in padding.steps(most)[-model.limit :]]
@@ -50,8 +50,9 @@ def padded_keys(model: OpenModel, padding: Padding, most: int | None) -> list[Ke
 def _size(model: OpenModel, padding: Padding, needed: int) -> int:
     """Return the padded size of the open axes, at least ``needed``.
 
-    A model that is being compiled uses the smallest compiled size. A model from an artifact uses
-    the smallest size of a stored specialisation that suffices, if there is one.
+    A model that can compile specializations uses the smallest sufficient size of all compiled
+    sizes. A model from an artifact uses the smallest sufficient size of its stored specializations,
+    if there is such a size.
     """
     if model.makes_new:
         return padding.step(needed)

@@ -33,7 +33,7 @@ class Part:
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
         """Yield the program that runs ``values``, and keep it open until the ``with`` block ends.
 
-        If the part has open dimensions, the program is the part's specialisation for the shapes of
+        If the part has open dimensions, the program is the part's specialization for the shapes of
         ``values``; otherwise it is the part itself.
 
         Raises:

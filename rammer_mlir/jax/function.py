@@ -39,6 +39,7 @@ def jit(
 
     Raises:
         MissingPackageError: if jax is not installed, or too old.
+        OptionError: if ``specializations`` is less than 1.
     """
     if function is None:
         return functools.partial(
@@ -65,7 +66,10 @@ class CompiledFunction:
 
         The function is traced at the first call, not here.
         """
+        from rammer_mlir.compiler.options import check_specializations
+
         jax = jax_package()
+        check_specializations(specializations)
         self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
         # Without ``keep_unused``, the module would lack the unused arguments.
         self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)

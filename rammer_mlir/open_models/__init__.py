@@ -1,1 +1,1 @@
-"""Runs models with open dimensions, by specialisations that are compiled or read from artifacts."""
+"""Runs models with open dimensions, by specializations that are compiled or read from artifacts."""

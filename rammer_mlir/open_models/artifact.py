@@ -1,9 +1,9 @@
-"""Writes and reads artifacts that contain several specialisations of a model.
+"""Writes and reads artifacts that contain several specializations of a model.
 
-The files of each specialisation are in a separate folder. The file ``constants.bin`` has the
-weights of all specialisations, with equal weights stored once.
+The files of each specialization are in a separate folder. The file ``constants.bin`` has the
+weights of all specializations, with equal weights stored once.
 
-The manifest has the signature with open dimensions, and for each specialisation:
+The manifest has the signature with open dimensions, and for each specialization:
 
 - the keys that the manifest of a single program has,
 - the folder,
@@ -52,11 +52,11 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Specializations:
-    """Content of an artifact with several specialisations of a model.
+    """Content of an artifact with several specializations of a model.
 
     Attributes:
         signature: the model's inputs and outputs, with open dimensions.
-        programs: the specialisations.
+        programs: the specializations.
     """
 
     signature: OpenSignature
@@ -69,12 +69,12 @@ def write_specializations(
     programs: Sequence[Specialization],
     sign: Signer | None = None,
 ) -> None:
-    """Write an artifact with several specialisations of a model.
+    """Write an artifact with several specializations of a model.
 
     Args:
         path: the artifact.
         signature: the model's inputs and outputs, with open dimensions.
-        programs: the specialisations.
+        programs: the specializations.
         sign: signs bytes, and returns the signature; None for an unsigned artifact.
 
     Raises:
@@ -111,7 +111,7 @@ def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
 
 
 def read_specializations(archive: Archive) -> Specializations:
-    """Read all specialisations of an artifact.
+    """Read all specializations of an artifact.
 
     Raises:
         ArtifactError: if the file was changed, or was compiled for another machine.

@@ -58,7 +58,7 @@ def bindings_of(
         signature: the model's inputs, with symbols in their shapes.
         dims: a size or several sizes for each symbol.
         shapes: shapes of some inputs, by name. An input's shape determines the sizes of the symbols
-            in the signature's shape of this input.
+            that the signature has for this input.
         limit: greatest number of combinations.
 
     Raises:
@@ -76,7 +76,7 @@ def bindings_of(
     number = prod(map(len, sizes.values()))
     if number > limit:
         raise OptionError(
-            f"prepare: expected at most {limit} specialisations, as many as are kept in memory, "
+            f"prepare: expected at most {limit} specializations, as many as are kept in memory, "
             f"found {number}; give fewer sizes, or compile with specializations={number}"
         )
     given = _checked_shapes(signature, shapes or {})

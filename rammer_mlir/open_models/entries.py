@@ -61,7 +61,7 @@ class EntriesModel(ComposedModel):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Statistics of compilation, such as seconds by stage, summed over the functions."""
+        """Compile statistics, such as seconds per stage, summed over the functions."""
         return summed_stats(self._entries.values())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Runs a model with open dimensions, by a specialisation for the shapes of its inputs."""
+"""Runs a model with open dimensions, by a specialization for the shapes of its inputs."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ class OpenModel(ComposedModel):
     """A model whose inputs have open dimensions.
 
     The arrays of a run determine the sizes of these dimensions. Each distinct choice of sizes is a
-    specialisation: a program of static shapes, compiled at its first use. The most recently used
-    specialisations stay in memory, up to a limit. Equal weights of several specialisations are in
+    specialization: a program of static shapes, compiled at its first use. The most recently used
+    specializations stay in memory, up to a limit. Equal weights of several specializations are in
     memory once.
 
-    ``run`` may be called from several Python threads: runs of the same specialisation are
-    serialized, runs of different specialisations are concurrent.
+    ``run`` may be called from several Python threads: runs of the same specialization are
+    serialized, runs of different specializations are concurrent.
     """
 
     def __init__(
         self, signature: OpenSignature, specializer: Specializer, specializations: int
     ) -> None:
-        """Begin without a specialisation in memory.
+        """Begin without a specialization in memory.
 
         Args:
             signature: inputs and outputs with symbols in their shapes.
-            specializer: makes the program for given shapes, by compiling it or from an artifact.
-            specializations: greatest number of specialisations in memory.
+            specializer: supplies the program for given shapes: compiles it, or reads it from an
+                artifact.
+            specializations: greatest number of specializations in memory.
         """
         self._signature, self._specializer = signature, specializer
         self._limit = specializations
@@ -77,56 +78,56 @@ class OpenModel(ComposedModel):
 
     @property
     def target(self) -> str:
-        """Target of all specialisations, for example ``cpu`` or ``nvvm:sm_90``."""
+        """Target of all specializations, for example ``cpu`` or ``nvvm:sm_90``."""
         return self._specializer.target
 
     @property
     def policy(self) -> str | None:
-        """Name of the policy that schedules each specialisation; None if unknown."""
+        """Name of the policy that schedules each specialization; None if unknown."""
         return self._specializer.policy
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs that run each specialisation."""
+        """Number of vEUs that run each specialization."""
         return self._specializer.num_veus
 
     @property
     def specializations(self) -> list[dict[str, int]]:
-        """Sizes, by symbol, of each specialisation in memory, least recently used first."""
+        """Sizes, by symbol, of each specialization in memory, least recently used first."""
         return [self._sizes(key) for key in self._pool.keys()]
 
     @property
     def makes_new(self) -> bool:
-        """Whether specialisations for new sizes can be compiled.
+        """Whether specializations for new sizes can be compiled.
 
-        If False, the model has only the specialisations that are stored in an artifact.
+        If False, the model has only the specializations that are stored in an artifact.
         """
         return self._specializer.makes_new
 
     @property
     def limit(self) -> int:
-        """Greatest number of specialisations in memory."""
+        """Greatest number of specializations in memory."""
         return self._limit
 
     @property
     def shapes(self) -> list[dict[str, Shape]]:
-        """Input shapes, by name, of each specialisation in memory, least recently used first."""
+        """Input shapes, by name, of each specialization in memory, least recently used first."""
         return [self._shapes(key) for key in self._pool.keys()]
 
     @property
     def summary(self) -> str:
-        """The open dimensions and the specialisations in memory, as text for users."""
+        """The open dimensions and the specializations in memory, as text for users."""
         lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
-        lines += [f"specialisation   {sizes_text(sizes)}" for sizes in self.specializations]
+        lines += [f"specialization   {sizes_text(sizes)}" for sizes in self.specializations]
         return "\n".join(lines)
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Statistics of compilation, such as seconds by stage, summed over specialisations."""
+        """Compile statistics, such as seconds per stage, summed over specializations in memory."""
         return summed_stats(self._pool.models())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the specialisation for the shapes of the arrays ``feeds``; compile it if missing.
+        """Run the specialization for the shapes of the arrays ``feeds``; compile it if missing.
 
         Args:
             feeds: arrays by input name, with the dtypes of the signature. Dimensions with the same
@@ -154,9 +155,9 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
-        """Yield the specialisation for the arrays ``feeds``; compile it if missing.
+        """Yield the specialization for the arrays ``feeds``; compile it if missing.
 
-        The specialisation stays open until the ``with`` block ends.
+        The specialization stays open until the ``with`` block ends.
 
         Raises:
             RammerError: if the arrays do not fit the signature, or the model cannot be compiled for
@@ -175,7 +176,7 @@ class OpenModel(ComposedModel):
         shapes: Mapping[str, Sequence[int]] | None = None,
         **sizes: Given,
     ) -> None:
-        """Compile specialisations before the first run.
+        """Compile specializations before the first run.
 
         Args:
             dims: one or several sizes for each open dimension; every combination of sizes is
@@ -185,14 +186,14 @@ class OpenModel(ComposedModel):
 
         Raises:
             OptionError: if a dimension is unknown or has no size, or if there are more combinations
-                than specialisations that may be in memory.
-            RammerError: if a specialisation cannot be compiled.
+                than specializations that may be in memory.
+            RammerError: if a specialization cannot be compiled.
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
             self._pool.release(self._pool.acquire(self._key(bound)))
 
     def keep(self, keys: Iterable[Key]) -> None:
-        """Compile the specialisations with these keys, if they are not in memory already.
+        """Compile the specializations with these keys, if they are not in memory already.
 
         A key has the shapes of all inputs, then the bytes of the inputs whose elements determine
         shapes.
@@ -202,9 +203,9 @@ class OpenModel(ComposedModel):
 
     @contextmanager
     def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
-        """Yield the specialisations in memory as pairs (key, specialisation).
+        """Yield the specializations in memory as pairs (key, specialization).
 
-        The specialisations stay open until the ``with`` block ends, even if the cache drops some of
+        The specializations stay open until the ``with`` block ends, even if the cache drops some of
         them in the meantime.
         """
         held: list[tuple[Key, Entry]] = []
@@ -218,7 +219,7 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of every specialisation on ``count`` threads; None for a thread per vEU.
+        """Run the vEUs of every specialization on ``count`` threads; None for a thread per vEU.
 
         ``Executable.use_threads`` describes the effect.
 
@@ -230,7 +231,7 @@ class OpenModel(ComposedModel):
             _executable(model, "use_threads").use_threads(count)
 
     def pin(self, cores: Sequence[int] | None) -> None:
-        """Pin each thread of every specialisation to a core of ``cores``; None removes the pinning.
+        """Pin each thread of every specialization to a core of ``cores``; None removes the pinning.
 
         ``Executable.pin`` describes the effect.
 
@@ -270,7 +271,7 @@ class OpenModel(ComposedModel):
         write_timelines(path, [self.record(feeds)])
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
-        """Write an artifact with the specialisations in memory; equal weights are stored once.
+        """Write an artifact with the specializations in memory; equal weights are stored once.
 
         Args:
             path: the artifact.
@@ -278,8 +279,8 @@ class OpenModel(ComposedModel):
                 artifact.
 
         Raises:
-            OptionError: if no specialisation is in memory, the path or key is invalid, or a
-                specialisation is code for the emulator.
+            OptionError: if no specialization is in memory, the path or key is invalid, or a
+                specialization is code for the emulator.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
@@ -288,7 +289,7 @@ class OpenModel(ComposedModel):
         with self.held() as held:
             if not held:
                 raise OptionError(
-                    f"save: expected at least one specialisation, found none; {self._advice()}"
+                    f"save: expected at least one specialization, found none; {self._advice()}"
                 )
             if self._signature.shape_values or not all(map(_is_program, held)):
                 write_tree(place, self, signer)
@@ -297,26 +298,26 @@ class OpenModel(ComposedModel):
             write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
-        """Add the specialisations in memory to ``tree``; return this model's JSON description."""
+        """Add the specializations in memory to ``tree``; return this model's JSON description."""
         with self.held() as held:
             found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
         return {**self.described("open"), "specializations": found}
 
     def close(self) -> None:
-        """Close all specialisations; the model cannot run afterwards."""
+        """Close all specializations; the model cannot run afterwards."""
         self._pool.close()
 
     def forget_threads(self) -> None:
         """Reset the locks and the counts of running calls in a forked child process.
 
-        The child lacks the parent's threads, which might hold a lock or use a specialisation.
+        The child lacks the parent's threads, which might hold a lock or use a specialization.
         """
         self._pool.forget_threads()
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
-        """Return the cache entry of the specialisation for the arrays ``feeds``.
+        """Return the cache entry of the specialization for the arrays ``feeds``.
 
-        A missing specialisation is compiled. The caller becomes a user of the entry, and has to
+        A missing specialization is compiled. The caller becomes a user of the entry, and has to
         release it.
         """
         values = self._signature.shape_values
@@ -376,18 +377,18 @@ def _is_program(entry: tuple[Key, RunnableModel]) -> bool:
 
 
 def _written(key: Key) -> list[Any]:
-    """Return a specialisation's key for JSON: shapes as lists, bytes as hexadecimal text."""
+    """Return a specialization's key for JSON: shapes as lists, bytes as hexadecimal text."""
     return [part.hex() if isinstance(part, bytes) else part for part in key]
 
 
 def _artifact(model: RunnableModel) -> Artifact:
-    """Return the artifact of a specialisation; ``model`` must be a ``CompiledModel``."""
+    """Return the artifact of a specialization; ``model`` must be a ``CompiledModel``."""
     assert isinstance(model, CompiledModel)
     return model.artifact()
 
 
 def _executable(model: RunnableModel, call: str) -> Executable:
-    """Return a specialisation as a CPU executable.
+    """Return a specialization as a CPU executable.
 
     ``call`` is the name of the method that was called, for the message.
 

@@ -1,4 +1,4 @@
-"""Caches the most recently used specialisations, and compiles each at its first use."""
+"""Caches the most recently used specializations, and compiles each at its first use."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rammer_mlir.programs.dimensions import Shape
 from rammer_mlir.runtime.compiled import RunnableModel
 
 Key = tuple[Shape | bytes, ...]
-"""Identity of a specialisation: each input's shape, then the bytes of each shape value."""
+"""Identity of a specialization: each input's shape, then the bytes of each shape value."""
 
 
 @dataclass(eq=False)
 class Entry:
-    """A specialisation in the cache, with the number of its users.
+    """A specialization in the cache, with the number of its users.
 
     A user is a caller that has acquired the entry and not yet released it.
 
     Attributes:
-        model: the specialisation.
+        model: the specialization.
         users: number of users.
         is_dropped: whether the entry was removed from the cache. The last user of a removed entry
-            closes the specialisation.
+            closes the specialization.
     """
 
     model: RunnableModel
@@ -34,9 +34,9 @@ class Entry:
 
 
 class Pool:
-    """A least-recently-used cache of specialisations that several threads may use concurrently.
+    """A least-recently-used cache of specializations that several threads may use concurrently.
 
-    At most one specialisation is compiled at a time. Other specialisations can run during the
+    At most one specialization is compiled at a time. Other specializations can run during the
     compilation.
     """
 
@@ -44,8 +44,8 @@ class Pool:
         """Begin with an empty cache.
 
         Args:
-            make: returns the specialisation of a key.
-            limit: greatest number of specialisations in the cache.
+            make: returns the specialization of a key.
+            limit: greatest number of specializations in the cache.
         """
         self._make, self._limit = make, limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
@@ -53,20 +53,20 @@ class Pool:
         self._lock, self._making = threading.Lock(), threading.Lock()
 
     def keys(self) -> list[Key]:
-        """Return the keys of the specialisations in the cache, least recently used first."""
+        """Return the keys of the specializations in the cache, least recently used first."""
         with self._lock:
             return list(self._entries)
 
     def models(self) -> list[RunnableModel]:
-        """Return the specialisations in the cache.
+        """Return the specializations in the cache.
 
-        A specialisation that was dropped from the cache, but is still in use, is not among them.
+        A specialization that was dropped from the cache, but is still in use, is not among them.
         """
         with self._lock:
             return [entry.model for entry in self._entries.values()]
 
     def find(self, key: Key) -> Entry | None:
-        """Return the entry of the specialisation with ``key``; None if the cache has no such entry.
+        """Return the entry of the specialization with ``key``; None if the cache has no such entry.
 
         The caller becomes a user of the entry, and has to ``release`` it.
 
@@ -83,12 +83,12 @@ class Pool:
             return entry
 
     def acquire(self, key: Key) -> Entry:
-        """Return the entry of the specialisation with ``key``; compile it if the cache lacks it.
+        """Return the entry of the specialization with ``key``; compile it if the cache lacks it.
 
         The caller becomes a user of the entry, and has to ``release`` it.
 
         Raises:
-            RammerError: if the specialisation cannot be compiled, or the pool is closed.
+            RammerError: if the specialization cannot be compiled, or the pool is closed.
         """
         entry = self.find(key)
         if entry is not None:
@@ -116,7 +116,7 @@ class Pool:
     def release(self, entry: Entry) -> None:
         """End a caller's use of an entry.
 
-        If the entry was dropped from the cache and has no other users, its specialisation is
+        If the entry was dropped from the cache and has no other users, its specialization is
         closed.
         """
         with self._lock:
@@ -126,7 +126,7 @@ class Pool:
             entry.model.close()
 
     def close(self) -> None:
-        """Close all specialisations, each as soon as it has no users."""
+        """Close all specializations, each as soon as it has no users."""
         with self._lock:
             self._is_closed = True
             unused = _drop(list(self._entries.values()))
@@ -136,7 +136,7 @@ class Pool:
     def forget_threads(self) -> None:
         """Reset the locks and set all user counts to 0, in a forked child process.
 
-        The child lacks the parent's threads, which might hold a lock or use a specialisation.
+        The child lacks the parent's threads, which might hold a lock or use a specialization.
         """
         self._lock, self._making = threading.Lock(), threading.Lock()
         # The parent's runs do not continue in the child, so nobody releases their entries.

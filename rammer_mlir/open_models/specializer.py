@@ -1,4 +1,4 @@
-"""Defines the interface of objects that make the specialisations of a model."""
+"""Defines the interface of objects that supply the specializations of a model."""
 
 from __future__ import annotations
 

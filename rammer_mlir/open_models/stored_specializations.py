@@ -1,4 +1,4 @@
-"""Supplies the specialisations of a loaded model from its artifact; never compiles new ones.
+"""Supplies the specializations of a loaded model from its artifact; never compiles new ones.
 
 The classes implement the protocol ``Specializer``: they return the program for given input shapes.
 """
@@ -24,7 +24,7 @@ from rammer_mlir.runtime.loader import open_artifact
 def open_specializations(
     path: Path, found: Specializations, device: int, *, runs: bool = True
 ) -> OpenModel:
-    """Load all specialisations of an artifact into a model with open dimensions.
+    """Load all specializations of an artifact into a model with open dimensions.
 
     Args:
         path: the artifact, for messages.
@@ -104,15 +104,15 @@ class HeldPrograms:
 
 @dataclass(frozen=True)
 class HeldModels:
-    """A ``Specializer`` that takes specialisations from the artifact of a composed model.
+    """A ``Specializer`` that takes specializations from the artifact of a composed model.
 
     The model with open dimensions is then a part of the composed model, or the whole model. No
-    specialisation is compiled.
+    specialization is compiled.
 
     Attributes:
         path: the artifact, for messages.
-        made: the settings that all specialisations were compiled with.
-        held: the specialisations by key. A key has the shapes of all inputs, then the bytes of each
+        made: the settings that all specializations were compiled with.
+        held: the specializations by key. A key has the shapes of all inputs, then the bytes of each
             input whose elements determine shapes.
     """
 
@@ -137,7 +137,7 @@ class HeldModels:
 
     @property
     def makes_new(self) -> bool:
-        """Always False: only the specialisations of the artifact exist."""
+        """Always False: only the specializations of the artifact exist."""
         return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:

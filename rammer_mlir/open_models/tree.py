@@ -4,7 +4,7 @@ The manifest's key ``model`` has the root of the tree. A node is a JSON object, 
 one of:
 
 - ``program``: a program, with the keys that the manifest of a single program has.
-- ``open``: a model with open dimensions, with a signature and specialisations.
+- ``open``: a model with open dimensions, with a signature and specializations.
 - ``host``: a model with a host program, with the program's constants and parts.
 - ``entries``: a model of several functions, with a model for each function name.
 
@@ -65,8 +65,8 @@ class ComposedModel(RunnableModel):
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
     """Return the compile statistics of several models: the seconds of each stage, summed.
 
-    A module of external code may be unusable, so that the compiler's own rKernels replace the
-    module. The key ``replaced`` then has the reason, by the module's name.
+    If a module of external code cannot be used, the compiler's own rKernels replace the module. The
+    key ``replaced`` then has the reasons, by module name.
     """
     seconds: dict[str, float] = {}
     replaced: dict[str, str] = {}

@@ -59,7 +59,7 @@ class CpuImage:
 
     @cached_property
     def module_names(self) -> Mapping[int, str]:
-        """Names of the external modules that implement rKernels, by rKernel number."""
+        """Names of the external modules that implement rKernels, by index of the rKernel."""
         return {number: module.name for module in self.modules for number in module.kernels}
 
     @property

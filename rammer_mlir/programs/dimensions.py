@@ -148,7 +148,8 @@ def bind(
 ) -> Bound:
     """Infer the sizes of symbols from static shapes of inputs and from ``dims``.
 
-    The result also has the contradictions between these sizes and with the signature.
+    The result also lists contradictions: shapes that do not fit the signature, and symbols that
+    have several sizes.
 
     Args:
         signature: inputs with symbols in their shapes.
@@ -238,12 +239,12 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Return a symbol as a shell argument, in single quotes if necessary.
+    """Return a symbol as a shell argument, in single quotes unless its characters are plain.
 
-    Quotes are necessary for characters other than letters, digits, ``_``, ``.`` and ``-``.
+    Plain are letters, digits, ``_``, ``.`` and ``-``.
     """
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
-    return symbol if is_plain else f"'{symbol}'"
+    return symbol if is_plain else "'" + symbol.replace("'", "'\\''") + "'"
 
 
 def describe_open(signature: OpenSignature) -> str:

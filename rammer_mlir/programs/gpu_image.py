@@ -90,5 +90,8 @@ class GpuImage:
 
     @property
     def is_persistent(self) -> bool:
-        """Whether a single launch runs the program; all blocks must then be resident at once."""
+        """Whether a single launch runs the program.
+
+        All blocks of this launch must be resident at the same time.
+        """
         return len(self.program.launches) == 1

@@ -125,8 +125,8 @@ def of_owner(given: Mapping[str, str], owner: str) -> dict[str, str]:
     """Return the values of the options of ``owner``, a code generator or engine, by option name.
 
     ``given`` has the options of all owners; an owner's name and a dot precede the option's name.
-    For the owner ``iree``, ``{"iree.seconds": "60", "openvino.threads": "2"}`` gives ``{"seconds":
-    "60"}``.
+    For the owner ``iree``,
+    ``{"iree.seconds": "60", "openvino.threads": "2"}`` gives ``{"seconds": "60"}``.
     """
     pairs = ((name.partition("."), value) for name, value in given.items())
     return {rest: value for (first, _, rest), value in pairs if first == owner}

@@ -74,7 +74,7 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the true size of each group of axes, by group; the true size is without padding.
+        """Return the size without padding of each group of axes, by group.
 
         ``feeds`` are arrays by input name. Return None if the inputs must not be padded, because an
         index is negative, or axes of a group have different sizes.
@@ -102,14 +102,14 @@ class Padding:
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes that together serve all true sizes up to a bound, ascending.
+        """Return the compiled sizes that together serve all sizes up to a bound, ascending.
 
         Args:
-            most: an upper bound of the true sizes; None for no bound other than ``self.most``. The
-                smaller of both bounds applies.
+            most: an upper bound of the sizes without padding; None for no bound other than
+                ``self.most``. The smaller of both bounds applies.
 
         Returns:
-            The sizes; empty if both bounds are None.
+            The compiled sizes; empty if both bounds are None.
         """
         bounds = [bound for bound in (most, self.most) if bound is not None]
         if not bounds:
@@ -160,7 +160,8 @@ class Padding:
     def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
         """Return the outputs without the rows that were computed from padding.
 
-        ``outputs`` are in the part's order; ``sizes`` are the sizes without padding, by group.
+        A row is a slice along an axis of data-dependent size. ``outputs`` are in the part's order;
+        ``sizes`` are the sizes without padding, by group.
         """
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):

@@ -99,10 +99,9 @@ class Launch:
 
     @property
     def busy_veus(self) -> int:
-        """One more than the index of the last vEU that has records; at least 1.
+        """Number of vEUs that have to run: up to the last vEU with records; at least 1.
 
-        Later vEUs need not run: programs of a few short rTasks often leave all vEUs except the
-        first idle.
+        Programs of a few short rTasks often leave all vEUs except the first idle.
         """
         return max((number for number, records in enumerate(self.veus, 1) if records), default=1)
 

@@ -34,7 +34,7 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
             instead of running the graph by torch.
 
     Raises:
-        OptionError: if an option is unknown.
+        OptionError: if an option is unknown or invalid.
     """
     options = {**given, **(given.get("options") or {})}
     options.pop("options", None)
@@ -45,18 +45,19 @@ def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[
     if not isinstance(strict, bool):
         raise OptionError(f"strict: expected True or False, found {strict!r}")
     kept = options.pop("specializations", DEFAULT_SPECIALIZATIONS)
-    _check(options)
+    _check(options, kept)
     return _CompiledGraph(graph, options, kept, strict=strict)
 
 
-def _check(options: dict[str, Any]) -> None:
-    """Check ``options``, the options that a user gave to ``torch.compile``.
+def _check(options: dict[str, Any], specializations: object) -> None:
+    """Check ``options`` and the limit of specializations, as a user gave them to ``torch.compile``.
 
     Raises:
         OptionError: if an option is unknown or invalid.
     """
-    from rammer_mlir.compiler.options import check_options
+    from rammer_mlir.compiler.options import check_options, check_specializations
 
+    check_specializations(specializations)
     outer = ("target", "executor", "emulate", "check", "device", "cache")
     inner = {name: value for name, value in options.items() if name not in outer}
     check_options(options.get("target", "cpu"), **cast("Any", inner))
@@ -206,7 +207,7 @@ class _Frozen:
         torch = pytorch()
 
         class Module(torch.nn.Module):
-            """A module that runs the graph; it stores the constant arguments."""
+            """A torch module that runs the graph; it stores the constant arguments."""
 
             def __init__(self) -> None:
                 super().__init__()

@@ -44,7 +44,7 @@ def compile(
 class TorchModel:
     """A compiled module.
 
-    Calls compute on CPU tensors, without gradients. Dense row-major inputs are read in place;
+    A call computes on CPU tensors, without gradients. Dense row-major inputs are read in place;
     results are in new memory.
     """
 

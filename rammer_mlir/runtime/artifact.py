@@ -174,7 +174,7 @@ def entry_of(
 
 
 def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
-    """Return a program's keys of the manifest, and its members by name, without the weights."""
+    """Return the manifest's entries for a program, and its members by name, without the weights."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
@@ -380,7 +380,7 @@ class Archive:
         return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
 
     def entry(self, entry: Mapping[str, Any], blob: Bytes) -> Artifact:
-        """Return one of several programs in the file, with its fallback if it has a fallback.
+        """Return a program of a file with several programs, with the program's fallback if any.
 
         Args:
             entry: the manifest entry, as returned by ``entry_of``.

@@ -33,7 +33,7 @@ class RunnableModel(ABC):
     A model that ``rammer_mlir.load`` returned can be pickled and copied: the pickle contains only
     the path of the file, which must exist unchanged when the pickle is loaded. Pickles are
     therefore small, and processes share the file's weights. A copy is loaded from the file again:
-    its threads are not pinned, it has only the specialisations that the file contains, and it runs
+    its threads are not pinned, it has only the specializations that the file contains, and it runs
     on the GPU with the same index.
     """
 

@@ -141,8 +141,12 @@ def _dtype(code: int, bits: int) -> np.dtype[np.generic] | None:
         if kind == (code, bits):
             return np.dtype(getattr(narrow_floats(), name))
     letters = {number: letter for letter, number in _CODES.items()}
-    letter = letters.get(code)
-    return None if letter is None else np.dtype(f"{letter}{bits // 8}")
+    if code not in letters or bits % 8:
+        return None
+    try:
+        return np.dtype(f"{letters[code]}{bits // 8}")
+    except TypeError:  # NumPy has no such width
+        return None
 
 
 def _code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:

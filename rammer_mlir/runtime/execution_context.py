@@ -86,15 +86,15 @@ class Context:
     ) -> None:
         """Begin the next run: increment the run number, and write the addresses of its arrays.
 
+        Step counters are never cleared: compiled code computes the value with which the counters
+        begin a run from the run number. Because the number is incremented before the run, it is not
+        used again after an interrupted run.
+
         Args:
             inputs: the arrays to read, in the signature's order.
             outputs: the arrays to write, in the signature's order.
             traces: for each vEU, the address of the buffer that receives the begin and end times of
                 the vEU's records; None to record no times.
-
-        Step counters are never cleared: compiled code computes the value with which the counters
-        begin a run from the run number. Because the number is incremented before the run, it is not
-        used again after an interrupted run.
         """
         words, pointers = self._word_view, self._pointer_view
         words[_RUN] += 1

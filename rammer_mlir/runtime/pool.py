@@ -62,11 +62,13 @@ AddressOf = Callable[[str], int]
 class NativeCode:
     """Exported functions and variables of a compiled program.
 
+    The first argument of ``start``, ``launch``, ``stop`` and ``repeat`` is the address of the
+    memory of a thread pool.
+
     Attributes:
-        start: creates the threads of a pool; the argument is the address of the pool's memory, as
-            for the first argument of ``launch``, ``stop`` and ``repeat``.
+        start: creates the threads of the pool.
         launch: executes an entry function on every vEU.
-        stop: ends threads of a pool.
+        stop: ends threads of the pool.
         repeat: executes an entry function on every vEU repeatedly.
         entry: address of the entry function, which executes the records of one vEU.
         traced_entry: address of the entry function that also records times.

@@ -26,7 +26,7 @@ def earliest(
 
     The rTask count of each vEU is found by list scheduling: each further rTask goes to the vEU that
     is free first. Then the vEUs get rTasks with consecutive ids according to these counts. Readers
-    of neighbouring rTasks in the next operator thus tend to run on the same vEU, and need no
+    of neighboring rTasks in the next operator thus tend to run on the same vEU, and need no
     barrier.
 
     Args:
@@ -61,7 +61,7 @@ def earliest_by_rtask(
     The rTasks are assigned in ascending order of ids. If several vEUs allow the same start of an
     rTask, the vEU with the least idle time before this start is chosen. A barrier delays the start
     if the rTask needs an rTask of another vEU that its own vEU does not know to be complete.
-    Neighbouring rTasks may be placed on different vEUs, so this function suits devices whose vEUs
+    Neighboring rTasks may be placed on different vEUs, so this function suits devices whose vEUs
     have no caches between rTasks; ``earliest`` suits devices with such caches.
 
     Args:

@@ -1,7 +1,7 @@
 """Replaces a plan's barriers by coarser ones, for comparison: between waves, operators or tiles.
 
 A wave has the operators of equal depth in the graph. Global barriers between waves correspond to a
-GPU program that synchronises its whole grid, waits between operators to RAMMER's released code, and
+GPU program that synchronizes its whole grid, waits between operators to RAMMER's released code, and
 waits between tiles to the paper.
 """
 

@@ -21,7 +21,7 @@ class Boxes:
     Attributes:
         offsets: [num_rtasks]: first element of each rTask's box, from the argument's start.
         sizes: [num_rtasks, num_dims]: size of each rTask's box along each dimension.
-        strides: elements between neighbours along each dimension, equal for all boxes.
+        strides: elements between neighbors along each dimension, equal for all boxes.
     """
 
     offsets: Int64Array
@@ -98,7 +98,7 @@ class RKernel:
         bytes_per_rtask: bytes that a full rTask reads and writes.
         threads: threads of an rTask.
         shared_memory: bytes of block-local memory of an rTask.
-        barriers: block-level synchronisations of an rTask.
+        barriers: block-level synchronizations of an rTask.
         measured: seconds of an rTask; None if not measured.
         reuse: reuse distances of the memory that the rKernel touches, in a program that runs
             repeatedly; empty if unknown.

@@ -22,7 +22,7 @@ Block = tuple[int, int]
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
     """Return the units: each is an operator, together with the fill operators that join it.
 
-    A fill operator only initialises a buffer, such as the padding of an image, and reads nothing.
+    A fill operator only initializes a buffer, such as the padding of an image, and reads nothing.
     It joins the last operator, other than a fill, that all readers of the fill read from. If there
     is none and the fill has a single reader, it joins this reader. The unit then depends on no more
     operators than the joined operator does. Any other fill is a separate unit.

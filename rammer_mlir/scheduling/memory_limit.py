@@ -86,7 +86,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
         if needed > limit:
             raise MemoryLimitError(limit, needed)
     blocks = [_Block(b, offsets[b], offsets[b] + sizes[b]) for b in sizes]
-    after = _predecessors(sorted(blocks, key=lambda block: spans[block.buffer]), spans)
+    after = _predecessors(sorted(blocks, key=lambda block: spans[block.buffer]))
     buffers = tuple(
         replace(buffer, after=after.get(number, ())) for number, buffer in enumerate(graph.buffers)
     )
@@ -166,14 +166,11 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
     return pack(sizes, conflicts, most)
 
 
-def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, tuple[int, ...]]:
+def _predecessors(blocks: list[_Block]) -> dict[int, tuple[int, ...]]:
     """Return, for each buffer, the buffers whose memory it takes over, by buffer number.
 
     For each byte of the buffer's memory, this is the latest earlier buffer that contains the byte.
-
-    Args:
-        blocks: the interval of memory of each buffer, in the order of the buffers' first use.
-        spans: numbers of the first and the last operator that use each buffer.
+    ``blocks`` has the interval of memory of each buffer, in the order of the buffers' first use.
     """
     resting: list[_Block] = []
     found: dict[int, tuple[int, ...]] = {}

@@ -61,14 +61,14 @@ def clique_bytes(sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]
     """
     order = sorted(sizes, key=lambda block: (-sizes[block], block))
     rank = {block: index for index, block in enumerate(order)}
-    neighbours = {block: frozenset(others) for block, others in conflicts.items()}
+    neighbors = {block: frozenset(others) for block, others in conflicts.items()}
     most = 0
     for block in order:
-        size, common = sizes[block], neighbours[block]
+        size, common = sizes[block], neighbors[block]
         while common:
             largest = min(common, key=rank.__getitem__)
             size += sizes[largest]
-            common &= neighbours[largest]
+            common &= neighbors[largest]
         most = max(most, size)
     return most
 

@@ -1,10 +1,10 @@
 """Simulates the contents of the caches when a plan runs repeatedly, to predict its rTasks' times.
 
-The memory plan exists at this point, so the addresses of buffers are known: intermediates share the
-arena, so an rTask mostly writes to memory that was recently read or written. A first execution of
-the plan fills the caches; the times are those of a second execution. Memory is divided into equal
-blocks of at least 1024 bytes. Each vEU's own cache is modelled by the reuse distances of these
-blocks (Mattson et al., 1970).
+Unlike during scheduling, the addresses of buffers are known, because memory has been planned.
+Intermediates share the arena, so an rTask mostly writes to memory that was recently read or
+written. A first execution of the plan fills the caches; the predicted times are those of a second
+execution. Memory is divided into equal blocks of at least 1024 bytes. Each vEU's own cache is
+modelled by the reuse distances of these blocks (Mattson et al., 1970).
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same reuse
 distance: some cache sets overflow earlier than others. Between two reuse distances, both from the
@@ -55,9 +55,8 @@ class _Part:
 class _Missing:
     """The bytes of a run's operands that are not in a vEU's cache.
 
-    ``num_bytes`` is the count of the missing bytes. ``far`` is the share of the missing bytes that
-    come from far away, in bytes: each missing byte adds ``costs.far_part`` of its reuse distance, a
-    number from 0 to 1.
+    ``num_bytes`` is the count of these bytes. ``far`` is a weighted count of the same bytes: the
+    weight of a byte is ``costs.far_part`` of its reuse distance, from 0 to 1.
     """
 
     num_bytes: float

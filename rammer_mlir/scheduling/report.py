@@ -10,8 +10,8 @@ from rammer_mlir.scheduling.program import Barrier, Plan
 def summary(graph: TaskGraph, plan: Plan, memory: MemorySizes | None = None) -> str:
     """Return a description of a plan as text of a few lines.
 
-    It has the numbers of rPrograms, vEUs, rTasks and barriers, the predicted time, and the memory
-    sizes if given.
+    The text has the counts of rPrograms, vEUs, rTasks and barriers, the predicted time, and the
+    sizes in ``memory`` if given.
     """
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     rtasks = sum(program.num_rtasks for program in plan.programs)
@@ -30,7 +30,7 @@ def summary(graph: TaskGraph, plan: Plan, memory: MemorySizes | None = None) -> 
         f"rOperators       {len(graph.operators)} with {len(kernels)} distinct rKernels",
         f"rTasks           {rtasks}",
         f"barriers         {barriers} with {plan.num_waits} waits "
-        f"({plan.requested_waits} before minimising)",
+        f"({plan.requested_waits} before minimizing)",
     ]
     if plan.predicted_seconds:
         lines.append(f"predicted time   {plan.predicted_seconds * 1e3:.3f} ms")

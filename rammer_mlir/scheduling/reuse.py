@@ -25,7 +25,7 @@ A list of a thousand uses thus remains short.
 
 
 def with_reuse(graph: TaskGraph) -> TaskGraph:
-    """Return the graph with the reuse distances of its memory added to every rKernel.
+    """Return the graph with reuse distances added to every rKernel, for the memory that it touches.
 
     Several operators can use the same rKernel. Such an rKernel gets the average over its operators,
     because an rKernel has a single cost.
@@ -125,7 +125,7 @@ def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict
 
 @dataclass
 class _Uses:
-    """The last use of each buffer, to compute the bytes touched since then.
+    """The last use of each buffer, to compute the bytes touched since that use.
 
     Uses are numbered by time. A Fenwick tree over these numbers stores the bytes of each buffer at
     its last use, so a suffix sum is a reuse distance. ``length`` is the maximum count of uses.

@@ -52,8 +52,8 @@ class OperatorTimes:
 
         The barrier between stages is not included. The operators are placed in ascending order. The
         rTasks of an operator go to the vEUs that are free first, and start when all operators that
-        it reads from have ended. This approximates a placement rTask by rTask, and takes about a
-        hundredth of its compile time.
+        this operator reads from have ended. The result approximates that of a placement rTask by
+        rTask, which would take about a hundred times as long to compute.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Divides a plan into supersteps, for devices that synchronise only as a whole (RAMMER 4.2).
+"""Divides a plan into supersteps, for devices that synchronize only as a whole (RAMMER 4.2).
 
 Such devices are bulk-synchronous. A superstep is an rProgram without waits between vEUs; each
 superstep ends before the next begins.
@@ -22,8 +22,8 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    An rTask goes to the earliest superstep that satisfies two conditions. It is not before the
-    superstep of the previous rTask on the same vEU. It is later than the supersteps of all rTasks
+    An rTask goes to the earliest superstep that satisfies two conditions: the superstep is not
+    before that of the previous rTask on the same vEU, and it is after the supersteps of all rTasks
     on other vEUs that the rTask reads from. An exclusive rTask gets a superstep without other
     rTasks.
     """
@@ -59,9 +59,10 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
 def _ready(
     sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
 ) -> list[int]:
-    """Return, for each rTask in ``sources``, the first superstep in which ``veu`` may read from it.
+    """Return for each rTask in ``sources`` the first superstep in which ``veu`` may read from it.
 
-    ``veu_of`` and ``step_of`` are the vEU and the superstep of each rTask.
+    On its own vEU, a source may be read in its superstep, on another vEU in the next superstep.
+    ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.
     """
     return [step_of[source] + (veu_of[source] != veu) for source in sources]
 

@@ -1,8 +1,9 @@
 """Finds the latest uses of each element of buffers that operators update in place.
 
 An operator that writes an element waits for all earlier reads and writes of this element. A later
-operator therefore only waits for the latest writer: the earlier uses have ended by then. So the
-count of dependencies is linear in the length of a chain of updates, not quadratic.
+operator therefore waits only for the latest write and the reads after it: all earlier uses have
+ended before that write. So the count of dependencies is linear in the length of a chain of updates,
+not quadratic.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
 
 
 class UpdatedBuffer:
-    """The uses of a buffer by operands of operators, in the graph's order, with their elements.
+    """The uses of a buffer, in the graph's order: the operand and the elements of each use.
 
     Writes also have an index of their own, because a read only has to wait for writes.
     """
@@ -147,9 +148,8 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 def filled(boxes: Boxes) -> Interval | None:
     """Return the first and the last element of the range that boxes cover, if they cover all of it.
 
-    Return None in three cases: an element between these two is in no box; all boxes are empty; or
-    the range, or the count of contiguous intervals in boxes of one size, exceeds
-    ``_MOST_ELEMENTS``.
+    Return None in three cases: an element of the range is in no box; all boxes are empty; or the
+    range, or the count of contiguous intervals in boxes of one size, exceeds ``_MOST_ELEMENTS``.
     """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():

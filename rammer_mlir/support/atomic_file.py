@@ -16,9 +16,11 @@ from rammer_mlir.errors import ArtifactError
 
 @contextmanager
 def open_atomically(path: Path) -> Generator[IO[bytes]]:
-    """Yield a temporary file in the folder of ``path``, renamed to ``path`` after the block.
+    """Yield a temporary file that replaces the file ``path`` at the end of the block.
 
-    A device or pipe is written directly. A link is kept, and its target is replaced.
+    If the block raises an exception, the temporary file is removed and the file ``path`` stays
+    unchanged. If ``path`` is a device or pipe, yield this file itself. If ``path`` is a symbolic
+    link, replace its target and keep the link.
 
     Raises:
         ArtifactError: if the file cannot be written, for example for lack of space.
@@ -56,10 +58,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check that the file ``path`` can be written; called before its content is computed.
+    """Check that the file ``path`` can be written, to find errors before a long computation.
+
+    The file itself stays unchanged.
 
     Raises:
-        ArtifactError: if it cannot be written.
+        ArtifactError: if the file cannot be written.
     """
     try:
         if path.is_dir():

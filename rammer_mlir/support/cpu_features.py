@@ -15,7 +15,7 @@ _RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe
 def cpu_features() -> tuple[str, ...]:
     """Return Linux's names of the instruction sets that generated code may use on this machine.
 
-    The result is empty if they are unknown.
+    The result is empty if the system does not list the instruction sets.
     """
     try:
         text = _CPUINFO.read_text()

@@ -1,4 +1,4 @@
-"""Formats exceptions of extensions, such as a user's policy, for errors of one line."""
+"""Formats exceptions of extensions, such as a user's policy, as error messages of one line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ An extension that calls ``sys.exit`` must not end the tool silently; an interrup
 
 
 def failure_text(error: BaseException) -> str:
-    """Return an exception's type and message in one line, or its type if it has no message.
+    """Return an exception's type and message in one line, or only its type if it has no message.
 
-    Examples are ``ZeroDivisionError: division by zero`` and ``AssertionError``. An exception whose
-    conversion to text fails counts as one without a message.
+    Examples are ``ZeroDivisionError: division by zero`` and ``AssertionError``. If the conversion
+    of the exception to text fails, only the type is returned.
     """
     try:
         text = f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""Pauses Python's cyclic garbage collector while many lasting objects are created.
+"""Pauses Python's cyclic garbage collector while many long-lived objects are created.
 
 The collector would visit all these objects repeatedly, which takes a fifth of the time of importing
-a large model, and a tenth of the time of compiling one.
+a large model, and a tenth of the time of compiling a model.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _pausing = threading.Lock()
 def paused_collector(paused: bool = True) -> Generator[None]:
     """Pause the garbage collector within the block.
 
-    It is not paused if ``paused`` is False, or if the user or another thread has paused it. The
-    pause ends with this block, even if an overlapping block of another thread wanted a pause too.
+    The block has no effect if ``paused`` is False, or if the collector is already paused by the
+    user or by another thread's block. A block that has paused the collector resumes it at the end,
+    even if another thread is still in a block without effect.
     """
     if not paused or not gc.isenabled() or not _pausing.acquire(blocking=False):
         yield

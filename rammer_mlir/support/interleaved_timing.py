@@ -79,12 +79,12 @@ def joined_rounds(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, 
 
 
 def paired_medians(rounds: Mapping[Key, Sequence[Sequence[float]]]) -> dict[Key, float]:
-    """Return a typical time of each implementation in seconds, comparable between them.
+    """Return a typical time in seconds of each implementation, to compare implementations.
 
     The implementation with the least median time is the reference. In each round, the time of an
-    implementation is divided by that of the reference; the result is the median of these quotients,
-    times the median time of the reference. Changes of the machine's speed between rounds therefore
-    cancel. ``rounds`` are the results of ``take_rounds``.
+    implementation is divided by the time of the reference. The result is the median of these
+    quotients, times the median time of the reference. Changes of the machine's speed between rounds
+    therefore cancel. ``rounds`` are the results of ``take_rounds``.
     """
     if not rounds:
         return {}
@@ -103,10 +103,10 @@ def clearly_faster(
 ) -> frozenset[Key]:
     """Return the implementations that are significantly faster than ``reference``.
 
-    An implementation counts if it is faster than ``reference`` in most rounds (one-sided sign
-    test). If all implementations are equally fast, any of them counts with a probability of at most
-    5 %: the level of each test is 5 % divided by the number of tests (Bonferroni's correction). A
-    round compares the medians of the runs. ``rounds`` are the results of ``take_rounds``.
+    The decision is a one-sided sign test over the rounds: an implementation wins a round if the
+    median of its runs is below that of the reference. The level of each test is 5 % divided by the
+    count of tests (Bonferroni's correction). So if all implementations are equally fast, the result
+    is empty with a probability of at least 95 %. ``rounds`` are the results of ``take_rounds``.
     """
     bursts = {name: [*map(statistics.median, runs)] for name, runs in rounds.items()}
     level = (1 - _CONFIDENCE) / max(1, len(bursts) - 1)
@@ -119,15 +119,15 @@ def clearly_faster(
 
 
 def _chance(wins: int, rounds: int) -> float:
-    """Return the probability of at least ``wins`` wins in ``rounds`` rounds of equal chances."""
+    """Return the probability of at least ``wins`` wins in ``rounds`` fair coin tosses."""
     return sum(math.comb(rounds, count) for count in range(wins, rounds + 1)) / 2**rounds
 
 
 def timed_burst(run: Callable[[], object]) -> list[float]:
     """Return the seconds of BURST runs, or of a single run of a slow program.
 
-    An untimed run before refills the caches. Two slow runs make a program slow, since one of them
-    may have been interrupted.
+    An untimed warm-up run comes first. A program is slow if the warm-up run and the next run both
+    exceed ``_SLOW`` seconds; a single slow run may have been interrupted by other processes.
     """
     stamps = [time.perf_counter()]
     for _ in range(1 + BURST):

@@ -1,8 +1,9 @@
 """Logs the stages of the compiler and their durations with the project's logger.
 
-Messages have level ``INFO``, progress within a stage ``DEBUG``. They are invisible until an
-application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and a level. On a
-terminal, tools show the last progress message in a single changing line.
+Messages about a whole stage have level ``INFO``, messages about progress within a stage have level
+``DEBUG``. The messages are invisible until an application, or a tool's ``--verbose``, gives the
+logger ``rammer_mlir`` a handler and a level. On a terminal, tools show the last progress message in
+a single changing line.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def log_progress(stage: str, detail: Callable[[], str]) -> None:
 
 
 def log_cache(message: str) -> None:
-    """Log a message about the cache; ``--explain-cache`` shows only messages logged here."""
+    """Log a message about the compile cache, with a mark that ``--explain-cache`` selects."""
     LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
 
 
@@ -115,7 +116,7 @@ def shown_on_stderr(
     Args:
         shown: write all messages of level INFO.
         quiet: show no line of progress.
-        explain_cache: write at least the messages about the cache.
+        explain_cache: write the messages about the compile cache, even if ``shown`` is False.
     """
     handler: logging.Handler
     if sys.stderr is None:  # closed by the shell

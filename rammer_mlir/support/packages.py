@@ -32,7 +32,7 @@ The MLIR bindings are left out, because their own module reports their absence.
 
 @contextmanager
 def told_if_missing() -> Generator[None]:
-    """Convert the import error of a missing dependency to a one-line error, within the block.
+    """Replace the import error of a missing dependency by an error of one line, within the block.
 
     Raises:
         MissingPackageError: for the first package that an import did not find.

@@ -1,4 +1,4 @@
-"""Checks paths from callers."""
+"""Converts the paths that callers of the API pass, and refuses invalid paths."""
 
 from __future__ import annotations
 

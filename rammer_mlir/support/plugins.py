@@ -1,9 +1,9 @@
 """Registers objects by name: built in, registered by a program, or offered by packages.
 
-A package offers an object by an entry point (``importlib.metadata``) whose group is the registry's
-and whose name is the object's. Entry points are read at the first name that is neither built in nor
-registered, and each is loaded at its first use. ``load_plugin`` imports a module or executes a file
-that registers objects.
+A package offers an object by an entry point (``importlib.metadata``). The entry point has the group
+of the registry and the name of the object. Entry points are read when a name is looked up that is
+neither built in nor registered. An entry point is loaded at its first use. ``load_plugin`` imports
+a module or executes a file that registers objects.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Extension(Generic[T]):
     """An object that a package offers or a program has registered.
 
     Attributes:
-        name: name by which users select it.
-        origin: the package that offers it, or the module that defines a registered object.
+        name: name by which users select the object.
+        origin: the package that offers the object, or the module that defines a registered object.
         value: the object; None if it cannot be used.
-        problem: one line with the reason why it cannot be used; else empty.
+        problem: one line with the reason why the object cannot be used; empty if it can be used.
     """
 
     name: str
@@ -66,7 +66,10 @@ class Extension(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """The objects of one kind, such as policies, by name: built-in, registered, or entry points."""
+    """The objects of one kind, such as all policies, by name.
+
+    An object is built in, registered by a program, or offered by an entry point of a package.
+    """
 
     def __init__(
         self,
@@ -95,8 +98,8 @@ class Registry(Generic[T]):
         """Return the object named ``name``; load it if an entry point offers it.
 
         Raises:
-            OptionError: if the name is unknown (the message lists all names), or its entry point is
-                broken.
+            OptionError: if the name is unknown (the message lists all names), or its entry point
+                cannot be loaded.
         """
         found = self.find(name)
         if found is None:
@@ -109,7 +112,7 @@ class Registry(Generic[T]):
         """Return the object named ``name``; None if the name is unknown.
 
         Raises:
-            OptionError: if the entry point of this name is broken.
+            OptionError: if the entry point of this name cannot be loaded.
         """
         known = self.known(name)
         return self._load(name) if known is None else known
@@ -126,7 +129,7 @@ class Registry(Generic[T]):
         return self._built_in.get(name, self._registered.get(name))
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, including objects that are not loaded yet."""
+        """Return all names, sorted, with the names of entry points that are not loaded yet."""
         own = {*self._built_in, *self._lazy}
         return tuple(sorted({*own, *self._registered, *_offers(self.group)}))
 
@@ -138,7 +141,7 @@ class Registry(Generic[T]):
         """Register an object under a name.
 
         Raises:
-            OptionError: if the object is of another kind, or the name is taken.
+            OptionError: if the registry's check refuses the object, or the name is taken.
         """
         checked = self._check(name, value)
         if self.known(name) is not None:
@@ -213,9 +216,9 @@ def refuse(expected: str, found: object) -> NoReturn:
 
 
 def check_name(name: str, own: object) -> None:
-    """Check that a plug-in's object has the same name as its entry point.
+    """Check that the name in a plug-in's object is the name of its entry point.
 
-    ``own`` is the object's attribute with its name, and ``name`` the name of the entry point.
+    ``own`` is the name in the object, and ``name`` the name of the entry point.
 
     Raises:
         OptionError: if the names differ.
@@ -228,8 +231,8 @@ def check_plain_name(name: str) -> None:
     """Check that a name can be in lists of names and before a dot.
 
     Raises:
-        OptionError: if it has other characters than letters, digits, ``_`` and ``-``, or does not
-            begin with a letter.
+        OptionError: if the name has other characters than ASCII letters, digits, ``_`` and ``-``,
+            or does not begin with a letter.
     """
     if not isinstance(cast("object", name), str) or not PLAIN_NAME.fullmatch(name):
         refuse("a name of letters, digits, '_' and '-' that begins with a letter", repr(name))
@@ -242,7 +245,8 @@ def refuse_misspelt(value: object, optional: Collection[str]) -> None:
     of all optional attributes.
 
     Raises:
-        OptionError: if the name of an attribute is close to that of a missing optional attribute.
+        OptionError: if the name of an attribute is similar to an optional name that ``value``
+            lacks.
     """
     missing = [name for name in optional if not hasattr(value, name)]
     for name in dir(value):
@@ -255,7 +259,7 @@ def load_plugin(name: str) -> None:
     """Import the module ``name``, or execute the Python file ``name`` at most once.
 
     Raises:
-        OptionError: if the import or the file raises an exception; has the exception's message.
+        OptionError: with the message of an exception that the import or the file raises.
     """
     try:
         if name.endswith(_FILE_ENDING):
@@ -272,7 +276,7 @@ def load_plugins(names: Sequence[str]) -> None:
     """Load modules or files of plug-ins in order.
 
     Raises:
-        OptionError: if a module or file raises an exception; has the exception's message.
+        OptionError: with the message of an exception that a module or file raises.
     """
     for name in names:
         load_plugin(name)
@@ -301,7 +305,7 @@ def _offers(group: str) -> Offers:
 
 @functools.cache
 def _all_offers() -> Mapping[str, Offers]:
-    """Return the entry points of installed packages: by group, by name, and by package.
+    """Return the entry points of installed packages as nested mappings: group, name, package.
 
     If a package is installed twice, its first installation counts.
     """

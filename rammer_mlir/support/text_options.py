@@ -19,17 +19,17 @@ def values_of_text(
 ) -> dict[str, object]:
     """Return the values of the options in ``text``, by option name.
 
-    Dashes in names stand for underscores.
+    An option name in ``text`` may have dashes in place of underscores.
 
     Args:
-        owner: name of the pass or other owner of the options, for messages.
+        owner: name of the pass or other object that has the options, for messages.
         text: ``key=value`` pairs, separated by blanks.
-        kinds: types of the options by name: int, bool, str, float, a literal, or a list or tuple of
-            them.
+        kinds: types of the options by name: int, bool, str, float, a ``Literal``, or a list or
+            tuple of one of these types.
         error: class of the errors to raise.
 
     Raises:
-        RammerError: of the given class, if an option is unknown, given twice or malformed.
+        RammerError: of class ``error``, if an option is unknown, given twice or malformed.
     """
     values: dict[str, object] = {}
     reader = _Reader(owner, error)

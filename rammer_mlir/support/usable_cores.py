@@ -15,8 +15,8 @@ _CONTROLLER = {"cpu"}
 def usable_cores() -> int:
     """Return the number of whole cores that this process may use, at least 1.
 
-    A fraction of a core is not used: a thread on it would be throttled for the rest of each quota
-    period, and other threads would wait for it.
+    The number is rounded down: a thread on a fraction of a core would be throttled for a part of
+    each quota period, and other threads would wait for it.
     """
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota()
@@ -26,8 +26,8 @@ def usable_cores() -> int:
 def cpu_quota(process: Path = _PROCESS) -> float | None:
     """Return the number of cores granted by a process's control groups, or None without a limit.
 
-    The result is the minimum over the group and its ancestors, for cgroup v1 and v2 (Linux:
-    ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
+    The result is the minimum over the process's groups and their ancestors, for cgroup v1 and v2
+    (Linux: ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
 
     Args:
         process: the process's folder in ``/proc``.

@@ -1,4 +1,4 @@
-"""Finds the folder of this package's files for the user, such as the cache."""
+"""Finds the folder in which this package keeps files for the user, such as the compile cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def user_folder() -> Path:
     """Return the folder ``rammer-mlir`` in ``XDG_CACHE_HOME``, or in ``~/.cache`` if that is unset.
 
     Raises:
-        RuntimeError: if the user has no home.
+        RuntimeError: if the home folder of the user cannot be determined.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rammer-mlir"

@@ -1,6 +1,6 @@
-"""Exchanges messages between a process and its worker, and runs the worker's loop.
+"""Defines the messages between a process and its worker process, and the worker's loop.
 
-A message consists of status, length and content. Requests have the status 0.
+A message consists of status, length and content. The status of a request is 0 and has no meaning.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ OK, FAILED = 0, 1
 
 @dataclass(frozen=True)
 class Reply:
-    """The worker's answer.
+    """A worker's answer to a request.
 
     Attributes:
         status: OK or FAILED.
-        content: the result if ``status`` is OK, else a line with the error.
+        content: the result if ``status`` is OK, else an error message of one line.
     """
 
     status: int
@@ -36,11 +36,11 @@ class Reply:
 
 
 def serve(handle: Callable[[bytes], bytes], error_line: Callable[[Exception], str]) -> None:
-    """Answer requests on standard input until it is closed.
+    """Answer requests on standard input until the input is closed.
 
     Args:
-        handle: returns the result of a request; an exception of any type is a failure.
-        error_line: returns the line that the client gets for such an exception.
+        handle: returns the result of a request; any exception means that the request failed.
+        error_line: returns the error message of one line for an exception of ``handle``.
     """
     # Text that libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")

@@ -1,6 +1,7 @@
 """Runs worker processes, which serve requests; their crashes and hangs become errors.
 
-A worker serves the requests of a process sequentially; it is restarted after it dies.
+A worker serves the requests of a process one after another. A worker that died is started again at
+the next request.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def module_command(module: str) -> list[str]:
 
 
 class WorkerProcess:
-    """A child process that serves requests; started at its first use, and again after it died."""
+    """A child process that serves requests; it starts at the first request.
+
+    If the child process has died, the next request starts it again.
+    """
 
     def __init__(self, command: list[str]) -> None:
         """Store the command that starts the child process."""
@@ -54,7 +58,8 @@ class WorkerProcess:
         """Return the child's answer to a request.
 
         Raises:
-            WorkerDied: if the child does not start, crashes, or does not answer in ``seconds``.
+            WorkerDied: if the child does not start, crashes, does not answer within ``seconds``
+                seconds, or ``close`` was called.
         """
         with self._lock:
             process = self._started()
@@ -76,7 +81,11 @@ class WorkerProcess:
         return self._closed
 
     def stop(self) -> None:
-        """End the child process, if it is running, after the request of another thread."""
+        """End the child process, if it is running.
+
+        If another thread has a request in progress, wait for the end of this request. The next
+        request starts the child process again.
+        """
         # The copy in a forked process has nothing to stop, and its lock may never be released.
         if self._owner != os.getpid():
             return
@@ -86,7 +95,7 @@ class WorkerProcess:
     def close(self) -> None:
         """End the child process for good, even during a request of another thread.
 
-        That request, and all later ones, raise ``WorkerDied``.
+        A request in progress, and all later requests, raise ``WorkerDied``.
         """
         self._closed = True
         process = self._process

@@ -28,8 +28,9 @@ class Segment:
 def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
     """Return the critical path in order of time.
 
-    The path is traced back from the span that ended last. Each step leads to the previous span of
-    the same vEU or, if a barrier had to wait, to the rTask on another vEU that ended its wait.
+    The path is traced back from the span that ended last. The predecessor of a span is the previous
+    span of the same vEU. But if a barrier or launch had to wait, its predecessor is the last rTask
+    to end among the rTasks that it waited for.
     """
     lanes = [_Lane(spans) for spans in timeline.veus]
     last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]
@@ -58,7 +59,7 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
 
 
 class _Lane:
-    """The spans of a vEU, and the number of rTasks that the vEU has completed after each span."""
+    """The spans of a vEU, and for each span the number of rTasks completed at its end."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
         self.spans = spans
@@ -69,7 +70,7 @@ class _Lane:
             self._done.append(done)
 
     def find(self, steps: int) -> int:
-        """Return the index of the span that contains the vEU's rTask number ``steps``, from 1."""
+        """Return the index of the span that contains the vEU's rTask ``steps``, counted from 1."""
         return bisect_left(self._done, steps)
 
     def end(self, steps: int) -> float:

@@ -18,12 +18,13 @@ def write_timelines(
     """Write timelines with a common time axis to an HTML page or a Chrome trace.
 
     Args:
-        path: path of the file; a page if it ends in ``.html``, else a trace.
+        path: path of the file; a page if it ends in ``.html`` or ``.htm``, else a trace.
         timelines: timelines to write.
         explanation: text that a page shows below the timelines; a trace omits it.
 
     Raises:
         ArtifactError: if the file cannot be written.
+        OptionError: if ``path`` is not a valid path.
     """
     path = path_of(path, "timeline")
     is_page = path.suffix.lower() in (".html", ".htm")

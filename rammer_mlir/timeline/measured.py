@@ -21,9 +21,12 @@ def measured_timeline(
 ) -> Timeline:
     """Return the timeline of a recorded run; its spans have the names of rOperators.
 
+    A record is an entry of a vEU's table: consecutive rTasks of an rKernel, or a wait.
+
     Args:
-        program: the schedule whose only launch was executed.
-        times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
+        program: the program that ran; it has a single launch.
+        times: for each vEU an int64 array [records, 2] with the start and the end of each record,
+            in nanoseconds.
         title: heading of the timeline.
         modules: names of the external modules that implement rKernels, by rKernel number.
         exclusive: numbers of rKernels whose rTasks use the whole device.
@@ -46,10 +49,10 @@ def measured_timeline(
 
 @dataclass(frozen=True)
 class _Named:
-    """The names of rOperators and rKernels for the spans of a timeline.
+    """The names of rOperators and rKernels, for the spans of a timeline.
 
     Attributes:
-        program: the program that has these names.
+        program: the program that ran, with the names of its rOperators and rKernels.
         modules: names of the external modules that implement rKernels, by rKernel number.
         exclusive: the numbers of rKernels whose rTasks use the whole device.
     """

@@ -1,4 +1,4 @@
-"""Shows timelines as a self-contained HTML page: no network, no server."""
+"""Shows timelines as an HTML page that is a single file and needs no network or server."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _EXPLANATION = "@EXPLANATION@"
 
 
 def page(timelines: Sequence[Timeline], explanation: str = "") -> bytes:
-    """Return the HTML page of timelines on a common time axis.
+    """Return an HTML page that shows timelines on a common time axis.
 
-    It has Gantt charts, details, critical paths, shares of activities, and the explanation.
+    The page has Gantt charts, details of spans, critical paths, the shares of activities, and the
+    text ``explanation``.
     """
     data = json.dumps([_timeline(timeline) for timeline in timelines], separators=(",", ":"))
     template = _TEMPLATE.read_text(encoding="utf-8")
@@ -54,8 +55,9 @@ def _span(span: Span, names: _Numbers) -> list[object]:
     """Return a span for the page's JSON as a list, which is shorter than an object.
 
     The list begins with the start and the end in microseconds and the index of the span's name in
-    ``names``. For rTasks, it continues with the index of the rKernel's name, the number of the
-    first rTask, and the count. For a wait, it ends with a flat list of the pairs (vEU, steps).
+    ``names``. For rTasks, the list continues with the index of the rKernel's name, the number of
+    the first rTask, and the count of rTasks. For a wait or a launch, the last element is a list
+    with the pairs (vEU, steps) in a row: the vEU, and how many of its rTasks have to be complete.
     """
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":

@@ -18,12 +18,12 @@ class Span:
         veu: the vEU.
         start, end: seconds from the beginning of the run.
         kind: ``rtask`` for rTasks, ``barrier`` for a wait, ``launch`` for the launch.
-        name: name of the rOperator in the model; the kind if it is a wait or a launch.
-        kernel: the name of the rKernel; empty if the vEU waits.
-        first, count: rTasks ``first .. first + count - 1`` of the rOperator; ``count`` is 0 if the
-            vEU waits.
-        waits: pairs (vEU, steps): the number of rTasks that the vEU must have completed, counted
-            over all rPrograms of the run.
+        name: name of the rOperator in the model; ``kind`` for a wait or a launch.
+        kernel: the name of the rKernel; empty for a wait or a launch.
+        first, count: rTasks ``first .. first + count - 1`` of the rOperator; ``count`` is 0 for a
+            wait or a launch.
+        waits: for a wait or a launch, pairs (vEU, steps). The wait ends when each of these vEUs has
+            completed ``steps`` rTasks, counted over all rPrograms of the run.
         module: the external module that implements the rKernel; empty for the compiler's own code.
         is_exclusive: whether the rTask uses the whole device, while the other vEUs wait.
     """

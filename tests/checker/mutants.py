@@ -71,7 +71,7 @@ def swap_records(rng: random.Random, program: Json) -> None:
     a[m], b[n] = b[n], a[m]
 
 
-def swap_neighbours(rng: random.Random, program: Json) -> None:
+def swap_neighbors(rng: random.Random, program: Json) -> None:
     veu = rng.choice([veu for veu in _veus(program) if len(veu) > 1])
     n = rng.randrange(len(veu) - 1)
     veu[n], veu[n + 1] = veu[n + 1], veu[n]
@@ -120,7 +120,7 @@ def move_slot(rng: random.Random, program: Json) -> None:
 
 RECORDS: tuple[Change, ...] = (
     drop_wait, drop_barrier, swap_waits, shift_barrier, retarget_wait, step_off, swap_records,
-    swap_neighbours, drop_record, duplicate_record, move_record, first_or_count, another_kernel,
+    swap_neighbors, drop_record, duplicate_record, move_record, first_or_count, another_kernel,
     another_slot, swap_arguments, move_slot,
 )  # fmt: skip
 

@@ -157,8 +157,8 @@ def test_each_specialisation_is_logged(tmp_path: Path, capsys: pytest.CaptureFix
     path = save_layer(tmp_path / "open.onnx", ("batch", 8))
     tool, out = Tool(compile_tool.main, capsys), tmp_path / "m.rammer"
     found = messages(tool, path, "--dim", "batch=1,4", "-o", out)
-    named = [line for line in found if line.startswith("specialisation")]
-    assert named == ["specialisation for batch=1", "specialisation for batch=4"]
+    named = [line for line in found if line.startswith("specialization")]
+    assert named == ["specialization for batch=1", "specialization for batch=4"]
 
 
 def test_running_an_artifact_logs_its_load(

@@ -293,7 +293,7 @@ def test_open_dimensions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
         loaded = rammer_mlir.load(tmp_path / "layer.rammer")
-    assert [each.category for each in shown] == [FallbackWarning], "once for all specialisations"
+    assert [each.category for each in shown] == [FallbackWarning], "once for all specializations"
     with loaded:
         assert isinstance(loaded, OpenModel) and loaded.stats["replaced"]
         for feeds in runs:

@@ -42,7 +42,7 @@ _WAIT = "nvgpu.device_async_wait %group {numGroups = 0 : i32}"
 
 
 def kernel(wait: str = _WAIT, after: str = "gpu.barrier", before: str = "", end: str = "") -> str:
-    """Return the kernel with other synchronisation."""
+    """Return the kernel with other synchronization."""
     text = REVERSE.replace("BEFORE", "%step = arith.constant 1 : index\n" + before)
     return text.replace("WAIT", wait).replace("AFTER", after).replace("END", end)
 

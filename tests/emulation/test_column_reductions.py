@@ -149,7 +149,7 @@ def test_random_columns(number: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
-def test_lanes_read_neighbours() -> None:
+def test_lanes_read_neighbors() -> None:
     """The matrix is read once, by loads of 16 bytes that warps fill; so is the vector by rows.
 
     A thread loads 16 elements of four columns before it uses them, and the vector's elements by

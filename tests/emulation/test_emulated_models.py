@@ -119,7 +119,7 @@ def two_layers() -> onnx.ModelProto:
         onnx.helper.make_node("MatMul", ["x", "w0"], ["h"], "first"),
         onnx.helper.make_node("Relu", ["h"], ["r"], "rectify"),
         onnx.helper.make_node("MatMul", ["r", "w1"], ["s"], "second"),
-        onnx.helper.make_node("Softmax", ["s"], ["y"], "normalise"),
+        onnx.helper.make_node("Softmax", ["s"], ["y"], "normalize"),
     ]
     info = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
@@ -210,7 +210,7 @@ def test_rkernels_without_block_barriers() -> None:
     message = broken(damage)
     # Which comes first depends on how lanes share the tile.
     assert "unwritten memory: block" in message or "data race: block" in message
-    assert any(name in message for name in ("(first)", "(rectify)", "(second)", "(normalise)"))
+    assert any(name in message for name in ("(first)", "(rectify)", "(second)", "(normalize)"))
 
 
 def test_publication_without_a_block_barrier() -> None:

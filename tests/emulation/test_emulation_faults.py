@@ -188,7 +188,7 @@ gpu.func @clash(%y: memref<8xi8>) kernel {
   memref.store %one, %y[%i] : memref<8xi8>
   gpu.return
 }"""
-    run(text, [np.zeros(8, np.int8)], 1, 8)  # neighbouring bytes are not one place
+    run(text, [np.zeros(8, np.int8)], 1, 8)  # neighboring bytes are not one place
     message = fault_of(text, [np.zeros(8, np.int8)], 1, 9)
     assert "data race: block 0, lane 8" in message
     assert "block 0, lane 0" in message

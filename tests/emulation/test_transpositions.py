@@ -77,7 +77,7 @@ def test_turned_operands(sizes: tuple[int, int, int], element: str) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(4, 64, 64), (64, 64, 4)])
-def test_few_neighbours_are_not_staged(sizes: tuple[int, int, int]) -> None:
+def test_few_neighbors_are_not_staged(sizes: tuple[int, int, int]) -> None:
     def inspect(kernel: Any) -> None:
         assert not is_staged(kernel)
 
@@ -112,7 +112,7 @@ func.func @kernel(%id: index, %x: {source}, %y: {kind}) {{
 
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a"])
 def test_a_model_that_turns_images(target: str) -> None:
-    """Two kinds of neighbours, and tiles at edges that only the run knows."""
+    """Two kinds of neighbors, and tiles at edges that only the run knows."""
     model = onnx.parser.parse_model("""
         <ir_version: 9, opset_import: ["" : 17]>
         turn (float[1,20,41,37] x, float[1,41,37,20] z)

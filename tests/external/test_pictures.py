@@ -250,7 +250,7 @@ def test_modules_of_several_programs(
     open_model.save(path)
     assert run_tool.main([str(path), "--modules"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [lines[0], lines[3]] == ["specialisation n=2:", "specialisation n=4:"]
+    assert [lines[0], lines[3]] == ["specialization n=2:", "specialization n=4:"]
     assert all(lines[n].startswith("module 'products_0_code'  c, ") for n in (1, 4))
     assert all(lines[n].startswith("foreign code     1 of 2 rOperators, ") for n in (2, 5))
     assert len(lines) == 6

@@ -13,7 +13,7 @@ import pytest
 import rammer_mlir
 import rammer_mlir.jax
 from rammer_mlir.benchmarks.frameworks import jax_networks as networks
-from rammer_mlir.errors import RammerError, UnsupportedError
+from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
 
 RANDOM = np.random.default_rng(3)
 X = RANDOM.standard_normal((5, 3)).astype(np.float32)
@@ -108,6 +108,11 @@ def test_a_compiled_function_is_no_part_of_a_transformation() -> None:
     compiled = rammer_mlir.jax.jit(lambda x: jnp.sum(x * x))
     with pytest.raises(UnsupportedError, match=r"compile the transformed function.*jit\(jax\.grad"):
         jax.grad(compiled)(X)
+
+
+def test_no_specializations_are_refused() -> None:
+    with pytest.raises(OptionError, match="specializations: expected an integer of at least 1"):
+        rammer_mlir.jax.jit(jnp.sin, specializations=0)
 
 
 @pytest.mark.parametrize(

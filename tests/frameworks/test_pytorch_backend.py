@@ -64,6 +64,12 @@ def test_each_size_is_compiled() -> None:
             torch.testing.assert_close(found(x), layer(x))
 
 
+def test_no_specializations_are_refused() -> None:
+    found = compiled(nn.Linear(4, 2).eval(), specializations=0)
+    with pytest.raises(Exception, match="specializations: expected an integer of at least 1"):
+        found(torch.randn(3, 4))
+
+
 def test_numbers_are_constants() -> None:
     def function(x: Tensor, n: int) -> Tensor:
         return x.reshape(-1, n) * n

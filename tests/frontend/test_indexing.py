@@ -23,7 +23,7 @@ def test_gather(axis: int, constants: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("indices", [np.array(2), np.array([1, 2]), np.array([-2, -1])])
-def test_constant_neighbours_are_a_view(indices: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+def test_constant_neighbors_are_a_view(indices: np.ndarray[Any, np.dtype[np.int64]]) -> None:
     text = check_node("Gather", [floats(3, 4), indices], constants=[1])
     assert "tensor.extract_slice" in text
     assert "linalg.generic" not in text

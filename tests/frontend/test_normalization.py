@@ -1,4 +1,4 @@
-"""Softmax and normalisations: their results, and how many operations they are imported as."""
+"""Softmax and normalizations: their results, and how many operations they are imported as."""
 
 from __future__ import annotations
 

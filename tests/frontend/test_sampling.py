@@ -36,7 +36,7 @@ def test_maxima_of_samples(channels: int) -> None:
     details: dict[str, Any] = {"output_height": 4, "output_width": 3, "sampling_ratio": 1}
     inputs = [image, boxes, np.zeros(2, np.int64)]
     found = run_node("RoiAlign", inputs, mode="max", **details)["out0"]
-    # Of a single sample, the maximum of the four weighted neighbours instead of their sum.
+    # Of a single sample, the maximum of the four weighted neighbors instead of their sum.
     for number, (left, top, right, bottom) in enumerate(boxes - 0.5):
         for row in range(4):
             for column in range(3):

@@ -1,4 +1,4 @@
-"""Models that need no simplification are recognised without the optimizer."""
+"""Models that need no simplification are recognized without the optimizer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_simple_models_are_not_changed(name: str) -> None:
         "z, mask = Dropout(x)  y = Relu(z)",
     ],
 )
-def test_models_to_simplify_are_recognised(body: str) -> None:
+def test_models_to_simplify_are_recognized(body: str) -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 21]> g (float[4, 3] x) => (float[4, 3] y) '
         f"{{ {body} }}"

@@ -183,7 +183,7 @@ def _beyond(wanted: Array, found: Array, reach: Array) -> str | None:
     left, right = wanted.astype(np.float64), found.astype(np.float64)
     bound = _CLOSE.get(wanted.dtype.name, 0.0)
     scale = np.abs(left[np.isfinite(left)]).max(initial=_LEAST)
-    # One element's deviation may be small by chance: neighbours count too.
+    # One element's deviation may be small by chance: neighbors count too.
     allowed = _REACH * np.maximum(reach, 0.5 * reach.max(initial=0)) + bound * scale
     wrong = ~(
         (np.abs(left - right) <= allowed) | (left == right) | (np.isnan(left) & np.isnan(right))

@@ -83,15 +83,15 @@ def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECT
     for subject in subjects:
         for name, code in emulated(subject):
             cubin = read_program(kit / PROGRAMS, name, store_of(kit)).code
-            held = {"kernel": code.kernel, "object": code.binary, "behaviour": "run"}
+            held = {"kernel": code.kernel, "object": code.binary, "behavior": "run"}
             path = folder / f"{hashlib.sha256(cubin).hexdigest()[:16]}.pickle"
             path.write_bytes(pickle.dumps(held))
             path.with_suffix(".cubin").write_bytes(cubin)
 
 
-def let_misbehave(kit: Path, folder: Path, name: str, behaviour: str) -> None:
+def let_misbehave(kit: Path, folder: Path, name: str, behavior: str) -> None:
     """Let a program ``hang``, ``crash``, or write nothing (``wrong``)."""
     cubin = read_program(kit / PROGRAMS, name, store_of(kit)).code
     path = folder / f"{hashlib.sha256(cubin).hexdigest()[:16]}.pickle"
     held = pickle.loads(path.read_bytes())
-    path.write_bytes(pickle.dumps({**held, "behaviour": behaviour}))
+    path.write_bytes(pickle.dumps({**held, "behavior": behavior}))

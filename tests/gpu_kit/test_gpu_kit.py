@@ -163,8 +163,8 @@ def test_cases_that_hang_crash_or_are_wrong_or_missing(made: Place, place: Place
     (kit / PROGRAMS / "chain.wavefront.program").unlink()
     damaged = kit / PROGRAMS / "empty.wavefront.program"
     damaged.write_bytes(damaged.read_bytes()[:1000])
-    for name, behaviour in (("relay-2", "hang"), ("relay-16", "wrong"), ("product-f16", "crash")):
-        let_misbehave(kit, place.kernels, f"{name}.wavefront", behaviour)
+    for name, behavior in (("relay-2", "hang"), ("relay-16", "wrong"), ("product-f16", "crash")):
+        let_misbehave(kit, place.kernels, f"{name}.wavefront", behavior)
     names = ["relay-2", "relay-16", "product-f16", "chain", "empty", "one-element"]
     cases = [f"{name}.wavefront" for name in names]
     done = place.command("--seconds", "0.01", "--limit", "12", "--cases", *cases)

@@ -34,7 +34,7 @@ def test_a_large_constant_that_a_part_returns() -> None:
 
 
 def test_a_host_program_behind_a_shape_value() -> None:
-    """The shape is a constant of the specialisation, which is a host program of its own."""
+    """The shape is a constant of the specialization, which is a host program of its own."""
     proto = model_of("""(float[6] x, int64[2] s) => (int64[M,N] y, float[A,B] z) {
       y = NonZero(x)  w = Exp(x)  z = Reshape(w, s) }""")
     request = Request(proto, check_options(num_veus=2), cached=False)

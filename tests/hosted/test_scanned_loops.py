@@ -11,7 +11,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.compiler import steps
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import InputError, RammerError
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.loops.scans import sources_of
 from rammer_mlir.frontends.onnx.prepare import fold
@@ -100,6 +100,8 @@ def test_a_count_that_the_run_brings(steps: int) -> None:
     made = hosted(model, [{"x": floats(2, STEPS, 4), "n": np.array(steps)}])
     assert "SplitToSequence" in evaluated(made)
     assert len(loops_of(model)[0].input) == 3
+    with pytest.raises(InputError, match="output 's': expected no array in 'out' for an output"):
+        made.run({"x": floats(2, STEPS, 4), "n": np.array(steps)}, {"s": np.zeros(1)})
 
 
 def test_nothing_cannot_be_joined() -> None:

@@ -124,7 +124,7 @@ SHAPE_VALUES = {
 
 @pytest.mark.parametrize("operator", SHAPE_VALUES)
 def test_values_that_the_run_brings(operator: str) -> None:
-    """Each value is a specialisation; equal ones are compiled once."""
+    """Each value is a specialization; equal ones are compiled once."""
     text, values = SHAPE_VALUES[operator]
     model = model_of(text)
     shapes = {

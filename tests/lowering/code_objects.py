@@ -71,7 +71,7 @@ def read_code_object(data: bytes) -> CodeObject:
 
 
 def emit_isa(ir_text: str, chip: str) -> str:
-    """Optimise LLVM IR text and compile it to AMD assembly text."""
+    """Optimize LLVM IR text and compile it to AMD assembly text."""
     return emit_assembly(ir_text, amd_machine(chip))
 
 

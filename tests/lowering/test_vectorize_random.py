@@ -1,4 +1,4 @@
-"""Random generics, vectorised and compiled, against numpy."""
+"""Random generics, vectorized and compiled, against numpy."""
 
 from __future__ import annotations
 

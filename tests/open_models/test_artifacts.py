@@ -29,7 +29,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two programs of one model."""
     path = tmp_path_factory.mktemp("several") / "model.rammer"
     with compiled(MODEL, num_veus=2) as made:
-        with pytest.raises(OptionError, match="save: expected at least one specialisation"):
+        with pytest.raises(OptionError, match="save: expected at least one specialization"):
             made.save(path)
         made.prepare(batch=[1, 4], length=3)
         made.save(path)
@@ -43,7 +43,7 @@ def loaded(path: Path) -> OpenModel:
 
 
 def addresses(model: OpenModel, batch: int) -> dict[int, int]:
-    """Return the address of each weight of a specialisation, by its size."""
+    """Return the address of each weight of a specialization, by its size."""
     with model.specialization({"x": weight(0, batch, 3, 8)}) as program:
         assert isinstance(program, CompiledModel)
         parts = program.image.constants.parts

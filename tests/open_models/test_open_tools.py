@@ -46,8 +46,8 @@ def fails(capsys: pytest.CaptureFixture[str], main: Main, *arguments: str | Path
         (["batch=1..9:0"], "--dim 'batch=1..9:0': expected NAME=SIZES, "),
         (["=1"], "--dim '=1': expected NAME=SIZES, "),
         (["batch=1", "batch=2"], "--dim 'batch=2': 'batch' has sizes already; give it once"),
-        (["batch=1..20", "length=1..20"], "--dim: expected at most 256 specialisations, found 400"),
-        (["batch=1..999999999999"], "--dim: expected at most 256 specialisations, found 99999999"),
+        (["batch=1..20", "length=1..20"], "--dim: expected at most 256 specializations, found 400"),
+        (["batch=1..999999999999"], "--dim: expected at most 256 specializations, found 99999999"),
         (["rows=1"], "--dim: unknown dimension 'rows': the model's open dimensions are 'batch', "),
         (["rows=1,2", "batch=1"], "--dim: unknown dimension 'rows': the model's open dimensions "),
     ],
@@ -97,7 +97,7 @@ def test_a_single_size_makes_a_file_of_one_program(
     tool = Tool(compile_tool.main, capsys)
     tool.succeed(folder / "model.onnx", "-o", output, "--no-cache", *sizes)
     info = Tool(run_tool.main, capsys).succeed("--info", output)
-    assert "input 'x'        2x3x8 float32\n" in info and "specialisation" not in info
+    assert "input 'x'        2x3x8 float32\n" in info and "specialization" not in info
     found = fails(capsys, run_tool.main, output, "--dim", "batch=2")
     assert found.startswith("--dim: expected a model with open dimensions")
 
@@ -110,8 +110,8 @@ def test_an_artifact_says_what_it_holds(folder: Path, capsys: pytest.CaptureFixt
         "vEUs             1",
         "input 'x'        batchx3x8 float32",
         "output 'y'       batchx3x8 float32",
-        "specialisation   batch=1",
-        "specialisation   batch=2",
+        "specialization   batch=1",
+        "specialization   batch=2",
     ]
     proven = Tool(run_tool.main, capsys).succeed("--verify", folder / "several.rammer")
     assert "programs 2" in proven

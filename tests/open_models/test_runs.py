@@ -143,7 +143,7 @@ def test_everything_wrong_with_arrays_is_one_message() -> None:
     feeds["k1"] = feeds["k1"].astype(np.float64)
     feeds["other"] = feeds.pop("v1")
     with compiled(decoder()) as made:
-        for _ in range(2):  # also where a specialisation is at hand
+        for _ in range(2):  # also where a specialization is at hand
             with pytest.raises(InputError) as caught:
                 made.run(feeds)
             message = str(caught.value)
@@ -261,7 +261,7 @@ def test_preparing() -> None:
             ({"batch": -1, "length": 1}, "integers of at least 0 for 'batch', found -1"),
             ({"batch": "1", "length": 1}, "integers of at least 0 for 'batch', found '1'"),
             ({"batch": [], "length": 1}, "integers of at least 0 for 'batch', found none"),
-            ({"batch": range(5), "length": 1}, "at most 4 specialisations"),
+            ({"batch": range(5), "length": 1}, "at most 4 specializations"),
             ({"shapes": {"x": (1, 1)}}, "input 'x': expected shape batchxlengthx8, found 1x1"),
             ({"shapes": {"x": (1, 1, 8)}, "batch": 2}, "'batch' is 1 in x, 2 in dims"),
             ({"shapes": {"z": (1, 1)}}, "unknown input 'z'"),

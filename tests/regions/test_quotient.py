@@ -103,7 +103,7 @@ def test_a_pair_becomes_legal_when_what_stood_between_has_joined() -> None:
     assert merged(sources, ["one"] * 3)[1] == [0, 0, 0]
 
 
-def test_members_and_neighbours_of_a_merged_node() -> None:
+def test_members_and_neighbors_of_a_merged_node() -> None:
     graph = Quotient([[], [0], [1], [1, 2]])
     assert graph.merge(2, 1) == 1
     assert list(graph.members(2)) == [1, 2]
@@ -118,7 +118,7 @@ def test_a_further_condition_is_kept() -> None:
     assert [graph.find(node) for node in range(3)] == [0, 0, 2]
 
 
-def test_siblings_are_neighbours_only_if_asked() -> None:
+def test_siblings_are_neighbors_only_if_asked() -> None:
     sources: Sources = [[], [0], [0]]
     labels = [None, "one", "one"]
     assert merged(sources, labels)[1] == [0, 1, 2]

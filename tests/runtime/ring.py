@@ -1,4 +1,4 @@
-"""Hand-written rPrograms with known results: layers of rows that each read two neighbours.
+"""Hand-written rPrograms with known results: layers of rows that each read two neighbors.
 
 Row ``r`` of a layer is ``0.5 * (x[r] + x[(r + 1) % rows]) + w[r]`` of the layer before. Layers
 alternate between two buffers, so every rTask has read-after-write and write-after-read waits; its

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -217,6 +218,22 @@ class ForeignExtension(Foreign):
         return lend(self.array.ctypes.data, spec, (CPU, 0), self.array)
 
 
+class ForeignBits(ForeignExtension):
+    """A tensor of integers with a number of bits that no NumPy type has."""
+
+    def __init__(self, array: Any, bits: int) -> None:
+        super().__init__(array)
+        self._bits = bits
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = super().__dlpack__(**options)
+        pointer: Any = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        # The bits follow the address, the device, the rank and the type code.
+        ctypes.c_uint8.from_address(pointer(capsule, b"dltensor") + 21).value = self._bits
+        return capsule
+
+
 @pytest.mark.parametrize("versioned", [False, True])
 @pytest.mark.parametrize("x", [X, X.T.copy().T], ids=["dense", "strided"])
 def test_tensors_of_other_libraries_are_taken(
@@ -270,6 +287,8 @@ BAD_FOREIGN: dict[str, tuple[Any, Any, str]] = {
     "strided": (X, Foreign(np.zeros((5, 3), "f").T), "output 'y': expected a dense tensor"),
     "shape": (X, Foreign(np.zeros((5, 3), "f")), "output 'y': expected shape 3x5, found 5x3"),
     "dtype": (Foreign(X.astype("f8")), None, "input 'x': expected dtype float32, found float64"),
+    "four bits": (X, ForeignBits(X.astype("i1"), 4), "output 'y': expected a dense tensor"),
+    "24 bits": (X, ForeignBits(X.astype("i4"), 24), "output 'y': expected a dense tensor"),
     "the input": (X, Foreign(X), "output 'y': expected memory of its own"),
 }
 

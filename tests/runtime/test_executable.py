@@ -57,7 +57,7 @@ def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def test_concurrent_runs_each_get_their_own_result(executable: Executable) -> None:
-    """Runs of an executable from several Python threads are serialised, with right results."""
+    """Runs of an executable from several Python threads are serialized, with right results."""
     with ThreadPoolExecutor(5) as pool:
         assert all(pool.map(partial(check, executable), range(200)))
 

@@ -225,7 +225,7 @@ def calls_everything(driver: VendorDriver) -> None:
 
 
 def test_hip_waits_for_what_cuda_has_staged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an upload, the HIP driver synchronises, and the CUDA driver does not.
+    """After an upload, the HIP driver synchronizes, and the CUDA driver does not.
 
     HIP may read pageable memory after the call has returned; CUDA has copied it by then.
     """

@@ -70,7 +70,7 @@ def test_the_path_holds_from_another_folder(saved: Path, monkeypatch: pytest.Mon
         copied(loaded).close()
 
 
-def test_an_open_model_is_pickled_with_its_files_specialisations(tmp_path: Path) -> None:
+def test_an_open_model_is_pickled_with_its_files_specializations(tmp_path: Path) -> None:
     source = save_layer(tmp_path / "open.onnx", ("batch", 8))
     made = rammer_mlir.compile(source, num_veus=1, specializations=2)
     assert isinstance(made, OpenModel)

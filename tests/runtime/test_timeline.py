@@ -43,8 +43,8 @@ def test_one_event_for_each_record(num_veus: int, limit: int, tmp_path: Path) ->
     assert names == {veu: f"vEU {veu}" for veu in range(num_veus)}
 
 
-def test_barriers_have_another_colour(tmp_path: Path) -> None:
-    """Every barrier has one event, whose colour differs from that of rTasks."""
+def test_barriers_have_another_color(tmp_path: Path) -> None:
+    """Every barrier has one event, whose color differs from that of rTasks."""
     ring = Ring(2, layers=6)
     events = trace(ring, tmp_path / "trace.json")
     barriers = [event for event in events if event.get("cat") == "barrier"]

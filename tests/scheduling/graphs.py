@@ -279,7 +279,7 @@ def perceptron() -> TaskGraph:
 
 
 def convolution() -> TaskGraph:
-    """Return a graph of padding, window operator, reshape and normalisation."""
+    """Return a graph of padding, window operator, reshape and normalization."""
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(4, 4, kind="input"), tile=(2, 2))
     y = maker.window(maker.pad(x, 1, (2, 4)), 3, (2, 2))

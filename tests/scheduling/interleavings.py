@@ -2,7 +2,7 @@
 
 This is the reference for the verifier on small programs. A state of the search is the number of
 completed steps of each vEU; sets of rTasks are bit masks. Two rTasks that may overlap in time can
-also be executed in either order, so executing rTasks one at a time covers all behaviours.
+also be executed in either order, so executing rTasks one at a time covers all behaviors.
 """
 
 from __future__ import annotations

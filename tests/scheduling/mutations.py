@@ -120,7 +120,7 @@ def exchange_operators(rng: random.Random, program: Program) -> None:
         first[0][first[1]], second[0][second[1]] = second[2], first[2]
 
 
-def swap_neighbours(rng: random.Random, program: Program) -> None:
+def swap_neighbors(rng: random.Random, program: Program) -> None:
     """Exchange two adjacent items of a vEU."""
     place = _place(rng, program)
     if place and place[1] + 1 < len(place[0]):
@@ -251,7 +251,7 @@ MUTATIONS: dict[str, Mutation] = {
         shift_run,
         duplicate_run,
         exchange_operators,
-        swap_neighbours,
+        swap_neighbors,
         move_on_veu,
         move_to_other_veu,
         split_run,

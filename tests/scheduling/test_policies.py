@@ -67,7 +67,7 @@ def test_sequential_never_overlaps_operators() -> None:
         assert all(not earlier & ~ahead[task] for task in range(first, end))
 
 
-def test_neighbours_stay_on_one_veu() -> None:
+def test_neighbors_stay_on_one_veu() -> None:
     """A chain of elementwise operators with equal tiles needs no barrier."""
     for num_veus in (2, 3, 8):
         assert get_policy("wavefront").schedule(chain(), cpu_device(num_veus)).num_waits == 0

@@ -128,7 +128,7 @@ def test_summary() -> None:
         "rPrograms        1 on 2 vEUs",
         "rOperators       4 with 2 distinct rKernels",
         "rTasks           16",
-        "barriers         4 with 4 waits (4 before minimising)",
+        "barriers         4 with 4 waits (4 before minimizing)",
         f"predicted time   {plan.predicted_seconds * 1e3:.3f} ms",
     ]
     text = summary(graph, plan, plan_memory(graph, plan).sizes)

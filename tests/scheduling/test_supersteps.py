@@ -143,7 +143,7 @@ def products(rows: int, inner: int) -> onnx.ModelProto:
     nodes = [
         onnx.helper.make_node("MatMul", ["x", "w0"], ["a"], "first"),
         onnx.helper.make_node("MatMul", ["a", "w1"], ["b"], "second"),
-        onnx.helper.make_node("Softmax", ["b"], ["c"], "normalise"),
+        onnx.helper.make_node("Softmax", ["b"], ["c"], "normalize"),
         onnx.helper.make_node("Add", ["a", "c"], ["y"], "sum"),
     ]
     info, shape = onnx.helper.make_tensor_value_info, [rows, inner]

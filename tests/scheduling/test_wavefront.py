@@ -152,7 +152,7 @@ def test_rtasks_follow_their_producers_if_each_is_placed_by_itself(
 ) -> None:
     """Four rTasks whose producers alternate between two vEUs stay there, without a barrier.
 
-    Otherwise each vEU gets two neighbouring rTasks, and needs a barrier.
+    Otherwise each vEU gets two neighboring rTasks, and needs a barrier.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(4, kind="input"), tile=(1,))

@@ -134,8 +134,8 @@ class MmaProducts:
         elements: list[ir.Value] = []
         for register in range(side.registers):
             line, step = _block_of(side, register)
-            for neighbour in range(side.packed):
-                place = add(multiply(self._place, side.packed), step + neighbour)
+            for neighbor in range(side.packed):
+                place = add(multiply(self._place, side.packed), step + neighbor)
                 at = add(base, multiply(add(self._row, line), side.along))
                 at = add(at, multiply(place, side.step))
                 elements.append(memref.load(side.box.shared, [as_value(at)]))

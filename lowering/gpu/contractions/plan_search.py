@@ -31,7 +31,7 @@ _LEAST_REUSE = 4
 """Smallest number of uses of an operand's element for which staging pays."""
 
 _LEAST_WORK = 1 << 14
-"""Smallest number of products of a contraction for which staging outweighs synchronisation."""
+"""Smallest number of products of a contraction for which staging outweighs synchronization."""
 
 _LONGEST_CHUNK = 64
 _MOST_GROUPS = 32

@@ -30,7 +30,7 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
     if not generic.is_elementwise or generic.num_outputs != 1:
         return None
     *inputs, across = [
-        _neighbours(*pair) for pair in zip(generic.operands, generic.maps, strict=True)
+        _neighbors(*pair) for pair in zip(generic.operands, generic.maps, strict=True)
     ]
     if across is None:
         return None
@@ -47,7 +47,7 @@ def find_transposition(generic: Structured, shared_limit: int) -> TranspositionP
     return plan_transposition(across, along, sizes, shared_limit)
 
 
-def _neighbours(operand: ir.Value, map_: ir.AffineMap) -> int | None:
+def _neighbors(operand: ir.Value, map_: ir.AffineMap) -> int | None:
     """Return the loop along which adjacent iterations access adjacent elements of an operand.
 
     The result is None if no loop does so, or if the operand is outside of device memory. ``map_``

@@ -63,7 +63,7 @@ class Scale:
 
     @property
     def seconds(self) -> float:
-        """The seconds of scheduling, minimising barriers and verifying together."""
+        """The seconds of scheduling, minimizing barriers and verifying together."""
         return self.schedule + self.minimize + self.verify
 
 
@@ -120,7 +120,7 @@ def measure(size: tuple[int, int]) -> Scale:
 
 def report(found: Sequence[Scale]) -> str:
     """Return a table of seconds and memory with a row for each measured graph."""
-    rows = [["operators", "rTasks", "wavefront s", "minimise s", "verify s", "all s", "us/rTask",
+    rows = [["operators", "rTasks", "wavefront s", "minimize s", "verify s", "all s", "us/rTask",
              "peak MB"]]  # fmt: skip
     rows += [
         [

@@ -33,7 +33,7 @@ _OF_HALF = (1e-2, 2e-3)
 _OF_QUANTIZED = (5e-2, 2e-2)
 """Relative and absolute tolerance of models with quantized activations.
 
-A difference in the last bit can move an element to the neighbouring 8-bit step, which changes
+A difference in the last bit can move an element to the neighboring 8-bit step, which changes
 everything computed from it.
 """
 

@@ -53,7 +53,7 @@ class ResNet18(nn.Module):
 
 
 class _Layer(nn.Module):
-    """A transformer layer with a normalisation after attention and after the feed-forward part."""
+    """A transformer layer with a normalization after attention and after the feed-forward part."""
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()

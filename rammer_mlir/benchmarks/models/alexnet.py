@@ -2,7 +2,7 @@
 
 Sizes are those of Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
 2014. Unlike the network of 2012 and the "light" AlexNet of the onnx package, this network has no
-split into two halves and no local response normalisation.
+split into two halves and no local response normalization.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class GraphBuilder:
         return Value(name, self._inputs[-1].type, moments)
 
     def constant(self, array: npt.NDArray[np.generic], stem: str = "constant") -> Value:
-        """Add an initialiser, stored as raw data; return its value, named after ``stem``."""
+        """Add an initializer, stored as raw data; return its value, named after ``stem``."""
         name = self._unique(stem)
         tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
         self._initializers[name] = tensor
@@ -95,7 +95,7 @@ class GraphBuilder:
         return Value(name, type_proto, moments)
 
     def integers(self, *values: int) -> Value:
-        """Add a one-dimensional int64 initialiser, such as a shape, and return its value."""
+        """Add a one-dimensional int64 initializer, such as a shape, and return its value."""
         return self.constant(np.array(values, np.int64), "integers")
 
     def ops(
@@ -177,7 +177,7 @@ class GraphBuilder:
         )
 
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
-        """Add an inference-time batch normalisation over dimension 1; return the result.
+        """Add an inference-time batch normalization over dimension 1; return the result.
 
         Scale and bias are multiplied by ``gain``.
         """
@@ -209,7 +209,7 @@ class GraphBuilder:
         )
 
     def layer_norm(self, x: Value) -> Value:
-        """Add and return a layer normalisation over the last dimension."""
+        """Add and return a layer normalization over the last dimension."""
         features = x.shape[-1]
         scale = self.constant(weights.scale(self.rng, features), "scale")
         bias = self.constant(weights.bias(self.rng, features), "bias")

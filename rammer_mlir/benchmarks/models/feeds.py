@@ -18,7 +18,7 @@ INDEX_LIMIT = 10
 
 
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:
-    """Return a random value, by name, for every input of the model that has no initialiser.
+    """Return a random value, by name, for every input of the model that has no initializer.
 
     Floats are standard normal, booleans true with probability 1/2, 32- and 64-bit integers in
     [0, 10), narrower integers over their whole range.

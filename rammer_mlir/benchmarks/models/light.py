@@ -60,7 +60,7 @@ def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
 def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
     """Remove every weight from the graph; return the shapes of the used weights by name.
 
-    A weight is an f32 initialiser, the result of a ConstantOfShape node, or a Reshape of a weight.
+    A weight is an f32 initializer, the result of a ConstantOfShape node, or a Reshape of a weight.
     """
     graph = model.graph
     constants = {tensor.name: tensor for tensor in graph.initializer}

@@ -92,7 +92,7 @@ def _mixture(xs: Sequence[Moments]) -> Moments:
 
 
 def _max_pool(xs: Sequence[Moments]) -> Moments:
-    # The maximum of a few correlated neighbours: a higher mean, a smaller deviation.
+    # The maximum of a few correlated neighbors: a higher mean, a smaller deviation.
     return Moments(xs[0].mean + xs[0].std, 0.6 * xs[0].variance)
 
 

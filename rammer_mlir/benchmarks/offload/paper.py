@@ -84,5 +84,5 @@ INTEGRATIONS = {
 }
 """Lines of code of each code generator's integration in TVM, as the paper counts them."""
 
-INITIALISATION = (8.0, 62.0)
+INITIALIZATION = (8.0, 62.0)
 """Shortest and longest time in seconds in which TensorRT builds a subgraph's engine."""

@@ -60,7 +60,7 @@ class Job:
 class Partition:
     """A code generator's share of a model.
 
-    A reading is the recognised meaning of operations, such as "convolution with bias".
+    A reading is the recognized meaning of operations, such as "convolution with bias".
 
     Attributes:
         operations: number of the model's operations. The operations of a reading count as one

@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.offload.measure import (
     OffloadResult,
     Outcome,
 )
-from rammer_mlir.benchmarks.offload.paper import INITIALISATION, INTEGRATIONS, PUBLISHED
+from rammer_mlir.benchmarks.offload.paper import INITIALIZATION, INTEGRATIONS, PUBLISHED
 from rammer_mlir.benchmarks.offload.verdict import error_text, failures, summary, verdict_table
 
 Results = list[OffloadResult]
@@ -71,7 +71,7 @@ def page(results: Results) -> str:
         *("## Time of a run by kind of work, all regions offloaded", SPENT, time_table(results)),
         *(
             "## Time to compile, and of the first run",
-            BEGINNING.format(*INITIALISATION),
+            BEGINNING.format(*INITIALIZATION),
             beginning_table(results),
         ),
         *("## Lines of an integration", line_table(results)),

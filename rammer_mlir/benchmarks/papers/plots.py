@@ -7,7 +7,7 @@ from pathlib import Path
 from rammer_mlir.benchmarks.contenders.protocol import required
 from rammer_mlir.benchmarks.papers.exhibit import Plot
 
-_COLOURS = ("#0b6fa4", "#d1690e", "#5b8c3e", "#8a5aa3", "#7d7d7d")
+_COLORS = ("#0b6fa4", "#d1690e", "#5b8c3e", "#8a5aa3", "#7d7d7d")
 _GROUP_WIDTH = 0.8
 
 
@@ -31,7 +31,7 @@ def draw(plot: Plot, folder: Path) -> None:
             offset = (number + 0.5) * width - _GROUP_WIDTH / 2
             panel.bar(
                 [place + offset for place, _ in known], [height for _, height in known],
-                width, label=name, color=_COLOURS[number % len(_COLOURS)],
+                width, label=name, color=_COLORS[number % len(_COLORS)],
             )  # fmt: skip
         panel.set_xticks(range(len(plot.groups)), [name for name, _ in plot.groups])
         panel.set_ylabel(plot.unit)

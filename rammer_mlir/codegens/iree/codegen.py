@@ -35,7 +35,7 @@ _NO_TENSORS = "an input or output is empty, or of a type in which IREE does not 
 
 
 class Iree:
-    """Compiles single operations, with their element-wise neighbours, by IREE's compiler.
+    """Compiles single operations, with their element-wise neighbors, by IREE's compiler.
 
     Each region becomes a dispatch function, whose workgroups are grouped into rTasks; IREE's
     runtime is not needed. The host computes regions that IREE would compile to several dispatches
@@ -70,7 +70,7 @@ class Iree:
         return VERSION
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return patterns of an operation and element-wise neighbours that IREE fuses."""
+        """Return patterns of an operation and element-wise neighbors that IREE fuses."""
         return PATTERNS
 
     def supports(self, reading: Reading) -> bool:

@@ -83,7 +83,7 @@ _COMPOSITES = (
 )
 """Names, patterns of main operations and priorities of composites.
 
-Contractions have the highest priority, so that they get the element-wise neighbours.
+Contractions have the highest priority, so that they get the element-wise neighbors.
 """
 
 PATTERNS = tuple(

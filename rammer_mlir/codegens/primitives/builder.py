@@ -333,7 +333,7 @@ class _Builder:
         return Node(Kind.REORDER, (self._result(dense(view.dims), Layout.PLAIN), src))
 
     def _resized(self, readings: Sequence[Reading]) -> Node:
-        """Return the node of a nearest-neighbour upsampling.
+        """Return the node of a nearest-neighbor upsampling.
 
         ``readings`` has a broadcast and a reshape for each resized axis. Raises NotExpressibleError
         for other broadcasts, and for ranks other than 3 to 5.

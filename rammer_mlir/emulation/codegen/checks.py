@@ -1,7 +1,7 @@
 """Emits the emulator's checks for bounds, reads of unwritten shared memory, and data races.
 
 Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), specialized to
-the synchronisation of GPU lanes. A release is an atomic write to a counter in memory with release
+the synchronization of GPU lanes. A release is an atomic write to a counter in memory with release
 order; an acquire is an atomic read of a counter with acquire order. Every access has a stamp:
 block, lane, phase (the count of barriers that the block has passed, plus 1) and the count of the
 lane's releases since the last barrier. A clock is a stamp without the block. A lane that knows a

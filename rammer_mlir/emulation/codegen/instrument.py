@@ -31,7 +31,7 @@ _UNKNOWN = (
     "llvm.intr.masked.scatter", "llvm.inline_asm",
 )  # fmt: skip
 _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
-"""Synchronisation scopes that order no accesses of different blocks."""
+"""Synchronization scopes that order no accesses of different blocks."""
 
 
 def check_indices(module: ir.Module, sites: Sites) -> None:

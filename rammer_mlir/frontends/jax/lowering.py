@@ -79,6 +79,10 @@ def _walk(op: Any) -> Iterator[Any]:
                 yield inner.operation
 
 
+_NUM_DEVICES = {"mhlo.num_partitions": "a mesh", "mhlo.num_replicas": "'pmap'"}
+"""Attributes of modules that count devices, and the parts of JAX that use several devices."""
+
+
 def _drop_shardings(module: Any) -> None:
     """Remove the ``sdy`` operations and attributes, which distribute values over devices.
 
@@ -86,11 +90,12 @@ def _drop_shardings(module: Any) -> None:
         UnsupportedError: if the module is for more than one device.
     """
     attributes = module.attributes
-    if "mhlo.num_partitions" in attributes and attributes["mhlo.num_partitions"].value != 1:
-        raise UnsupportedError(
-            f"the function of JAX is for {attributes['mhlo.num_partitions'].value} devices: "
-            "expected one; lower it without a mesh"
-        )
+    for name, remedy in _NUM_DEVICES.items():
+        if name in attributes and attributes[name].value != 1:
+            raise UnsupportedError(
+                f"the function of JAX is for {attributes[name].value} devices: expected one; "
+                f"lower it without {remedy}"
+            )
     for op in list(_walk(module)):
         if op.name.startswith(_SHARDING):
             for result, operand in zip(op.results, op.operands, strict=False):

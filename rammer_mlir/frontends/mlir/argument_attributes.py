@@ -47,6 +47,7 @@ def _is_type_for(name: str, kind: ir.Type) -> bool:
     """Return whether elements of the type ``kind`` can store values of the NumPy dtype ``name``.
 
     This holds in any of these cases:
+
     - The dtype and the element type are equal, or differ only in signedness.
     - The element type is an integer of 8 bits, and the dtype is stored in bytes (8-bit floats,
       int4).

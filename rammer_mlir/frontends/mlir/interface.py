@@ -117,7 +117,7 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
 
 
 def static_signature(function: ir.OpView, file: str) -> Signature:
-    """Return the inputs and outputs of an entry function whose shapes are all static.
+    """Return the inputs and outputs of an entry function; all their shapes must be static.
 
     ``file`` is the module's name in messages.
 
@@ -167,7 +167,7 @@ def marked_values(
 
 
 def input_positions(function: ir.OpView) -> list[int]:
-    """Return the indices of the arguments of an entry function that are inputs of the model.
+    """Return the indices of the model's inputs among the arguments of an entry function.
 
     Attributes mark the other arguments as weights, as the arena or as outputs.
     """

@@ -59,6 +59,7 @@ def mlir_source_of(given: object) -> MlirSource | None:
     """Return ``given`` as an MLIR source; None if it may be a model of another front end.
 
     MLIR sources are:
+
     - a module object of any MLIR bindings
     - a path that ends in ``.mlir`` or ``.mlirbc``, or whose file contains bytecode
     - a ``str`` of several lines, or of one line that begins like an MLIR module or function

@@ -115,7 +115,7 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
-        """Emit Identity nodes that assign the names of the replaced node's results to their values.
+        """Emit an Identity node for each result of the replaced node, with the result's name.
 
         ``states`` are the names of the final states. ``scanned`` are the names of the stacks, which
         have a slice for each iteration.
@@ -127,9 +127,9 @@ class _Expansion:
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
         """Emit the concatenation of ``values`` along a new dimension ``axis``; return its name.
 
-        ``values`` has a name for each iteration: that of the same result of the loop's body.
-        ``result`` is the index of the loop's result that the concatenation becomes; its type and
-        shape are used if there are no iterations.
+        ``values`` has, for each iteration, the name of one result of the loop's body. ``result`` is
+        the index of this stack among the loop's results. If there are no iterations, the type and
+        shape of the loop's result are used.
         """
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))

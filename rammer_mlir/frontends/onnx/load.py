@@ -36,6 +36,7 @@ def load(source: Source) -> Model:
 
     Raises:
         ModelError: if the model is not valid ONNX, or if its file or external data cannot be read.
+        UnsupportedError: if initializers are sparse, or functions expand to too many nodes.
     """
     given, named = without_folder(source)
     if isinstance(given, onnx.ModelProto):

@@ -29,7 +29,7 @@ class Model:
         proto: the model; large weights follow its inputs, as additional inputs.
         weights: values of large weights by name.
         warned: names of values about whose declared shape a warning was issued. Copies share the
-            set, so that specialisations do not repeat warnings.
+            set, so that specializations do not repeat warnings.
         read: the constants whose values were read from ``constants``. A large weight is in the set
             as the ``id`` of its array, which is only valid while the array exists; any other
             constant is in the set by its name. Copies, and models that preparation derives from
@@ -135,9 +135,9 @@ class ConstantValues(MutableMapping[str, Array]):
     def are_all(self, name: str, number: float) -> bool:
         """Return whether all elements of constant ``name`` are equal to ``number``.
 
-        The result is False if there is no such constant, or if the constant has no elements. The
-        value counts as read only if the result is True: for False, the caller's decision would be
-        the same for almost any other value.
+        The result is False if there is no such constant, or if the constant has no elements. For a
+        result of False, the value does not count as read: the compiled program is then correct for
+        any value of the constant.
         """
         value = self._values.get(name)
         if value is None or not value.size or value.flat[0] != number:
@@ -210,7 +210,7 @@ class DataElsewhere(Protocol):
         ...
 
     def take(self, tensor: onnx.TensorProto) -> None:
-        """Move a tensor's external data into the tensor, in place."""
+        """Copy a tensor's external data into the tensor, in place."""
         ...
 
 

@@ -3,7 +3,7 @@
 Shape inference computes a negative size for an Expand to -2, for a Pad that removes more elements
 than the dimension has, or for a convolution with a window larger than the padded image. If a Slice
 then reads the result, inference clamps the Slice's bounds to the negative size, which is undefined
-behaviour in C++ and aborts.
+behavior in C++ and aborts.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
     """Yield groups of nodes such that a Slice is in a later group than the nodes it depends on.
 
     The index of a node's group is the maximum number of Slices on a path from the graph's inputs to
-    the node, including the node. The yielded groups are those before the last Slice that are
-    needed: up to the last group with an operator of ``_SOURCES``, which can cause a negative size.
+    the node, including the node. Groups that precede no Slice are not yielded. Groups after the
+    last operator of ``_SOURCES`` are not yielded either: only these operators cause negative sizes.
     """
     depths: dict[str, int] = {}
     stages: dict[int, list[onnx.NodeProto]] = {}

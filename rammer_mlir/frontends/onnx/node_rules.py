@@ -69,7 +69,7 @@ _Rule = Callable[[_Facts], Iterator[str]]
 def check_nodes(model: Model) -> None:
     """Check all nodes against the rules of their operators.
 
-    A rule checks nothing that depends on a shape which is unknown in the model.
+    The rules skip shapes that are unknown in the model.
 
     Raises:
         ModelError: for the first invalid node.

@@ -102,7 +102,7 @@ def _keep_coordinates(graph: onnx.GraphProto, constants: Mapping[str, NDArray[An
 def _by_quotients(node: onnx.NodeProto, scales: NDArray[Any] | None) -> Iterable[onnx.NodeProto]:
     """Yield the nodes that replace a Resize of opset 10, among them one or two Resizes.
 
-    ``scales`` is the constant value of the node's operand ``scales``; None if this is not constant.
+    ``scales`` is the value of the node's operand ``scales``; None if the operand is not constant.
     """
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
     shrinks = scales is None or bool((scales.astype(np.float64) < 1).any())

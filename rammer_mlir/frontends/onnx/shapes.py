@@ -62,7 +62,7 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
-    """Remove the shapes recorded for a graph's values that are not static, in place.
+    """Remove recorded shapes that are not static from the values of a graph, in place.
 
     Shape inference keeps recorded shapes. Without them it can infer static shapes, because further
     nodes have been folded since the shapes were recorded.
@@ -77,9 +77,9 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 def _is_lenient(node: onnx.NodeProto) -> bool:
     """Return whether the compiler ignores errors of shape inference in a model that has this node.
 
-    It does so for the operators in ``_LENIENT``, and for operators of domains other than ONNX's.
-    The result types of the latter are unknown at first, and nodes that read these results may seem
-    invalid.
+    The compiler ignores them for operators in ``_LENIENT``, and for operators of domains other than
+    ONNX's. The result types of an operator of another domain are unknown at first, so that nodes
+    that read its results may seem invalid.
     """
     return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
 

@@ -207,7 +207,10 @@ def _name_outputs(model: onnx_ir.Model, leaves: Sequence[Leaf]) -> None:
 
 
 def _name_symbols(proto: onnx.ModelProto, names: Mapping[str, str]) -> None:
-    """Rename torch's symbols in dimensions, also in expressions; ``names`` maps old to new."""
+    """Rename the symbols of open dimensions in a model, also within expressions of symbols.
+
+    ``names`` maps torch's names to new names.
+    """
     if not names:
         return
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")

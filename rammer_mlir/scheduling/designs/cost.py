@@ -149,7 +149,7 @@ class AssignmentCost:
     def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
         """For each tensor in memory, the bytes of one transfer and the loops that do not index it.
 
-        The transfer moves each element that the assignment touches once. The loops are those of the
+        A transfer moves once each element that the assignment touches. The loops are those of the
         assignment, by number.
         """
         return [self._least(traffic) for traffic in self.assignment.traffic]
@@ -163,8 +163,8 @@ class AssignmentCost:
         """Yield for each dimension of a tensor a lower bound on the count of touched elements.
 
         The index into a dimension is a sum of factor * loop index. With a factor above 1 a loop
-        skips elements, so the loop touches at least as many elements as it has iterations. If a
-        loop indexes several dimensions, it counts only in the first of them.
+        skips elements, so the loop touches at least as many elements as it has iterations. A loop
+        that indexes several dimensions counts only in the first of these dimensions.
         """
         counted: set[int] = set()
         for span in traffic.spans:

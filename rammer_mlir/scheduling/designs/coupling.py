@@ -39,8 +39,8 @@ class LoopClass:
 def couple(problem: Problem) -> tuple[LoopClass, ...]:
     """Return the classes of coupled loops of a fused group, in order of their first loops.
 
-    Two loops are coupled if they have equal extents and index the same dimension of a value, the
-    first loop in its producer, the second in a reader.
+    Two loops are coupled if they have equal extents and index the same dimension of a value, one in
+    the value's producer, the other in a reader.
     """
     parent = {loop: loop for loop in problem.used_loops}
 

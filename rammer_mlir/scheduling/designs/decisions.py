@@ -154,8 +154,8 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
     """Return the unit number of each assignment; None if the units would form a cycle.
 
     A unit is a part of the group between two barriers. If the decision on a value is to end a unit,
-    the readers of the value are in a later unit than its producer. For any other decision, they are
-    in the producer's unit.
+    the readers of the value are in a later unit than its producer. For any other decision, the
+    readers are in the producer's unit.
     """
     units = [0] * len(problem.assignments)
     # Without a cycle, the fixpoint is reached after at most one pass per unit.
@@ -175,8 +175,8 @@ def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
 def _through_memory(problem: Problem, number: int) -> Problem:
     """Return the problem in which value ``number`` ends a unit: it is passed through memory.
 
-    The write of the value is added to its producer's memory traffic, and a read of it to the
-    traffic of each reader.
+    The write of the value is added to the memory traffic of its producer, and a read of the value
+    to the memory traffic of each reader.
     """
     value = problem.values[number]
     reads = [read for read in problem.reads if read.value == number]

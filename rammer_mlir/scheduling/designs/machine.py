@@ -47,8 +47,8 @@ class Machine:
         lanes: number of lanes of a vEU: threads of a block, or elements of a vector.
         step_seconds: time in which each lane of a vEU executes a scalar operation.
         meeting_seconds: time to combine the partial reductions of a vEU's lanes, per result.
-        start_seconds: time of a barrier or launch. One comes before each unit of the group; a unit
-            is a part between two barriers (``Decided.units``).
+        start_seconds: time of a barrier or launch. A barrier or launch comes before each unit of
+            the group; a unit is a part between two barriers (``Decided.units``).
         task_seconds: time to start an rTask.
         bytes_per_second: memory bandwidth of a vEU if no other vEU uses the memory.
         total_bytes_per_second: memory bandwidth of all vEUs together.

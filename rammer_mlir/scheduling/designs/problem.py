@@ -19,7 +19,11 @@ from rammer_mlir.errors import ScheduleError
 
 
 class LoopKind(Enum):
-    """The kind of a loop: over elements of a result, over a reduction or over gathered elements."""
+    """The kind of a loop, by what it iterates over.
+
+    ``ASSIGNMENT``: elements of a result; ``REDUCTION``: terms of a reduction; ``GATHER``: gathered
+    elements.
+    """
 
     ASSIGNMENT = "assignment"
     REDUCTION = "reduction"
@@ -59,9 +63,9 @@ class Loop:
 class Span(NamedTuple):
     """The count of elements that a tile of loops touches along one dimension of a tensor.
 
-    Each pair (number of a loop, factor) in ``terms`` is a term factor * loop index of the index
-    into the dimension. The count of elements is ``constant`` plus the sum over ``terms`` of factor
-    * (iterations of the loop in the tile - 1).
+    The index into the dimension is a sum of factor * loop index; ``terms`` has its pairs (number of
+    a loop, factor). The count is the sum over ``terms`` of factor * (n - 1), where n is the number
+    of iterations of the loop in the tile, plus ``constant``.
     """
 
     terms: tuple[tuple[int, int], ...]

@@ -2,10 +2,9 @@
 
 A design has a choice (the mapping to vEUs and lanes) for each variable (a class of loops that are
 mapped alike). A prefix of a design contains the choices of the first variables. A space is a set of
-designs. It has a function ``bound`` from a prefix to a lower bound on the cost of all its designs
-that begin with the prefix. A longer prefix never has a lower bound, and the bound of a complete
-design is its cost. So the first complete design taken from the heap is the cheapest (A*; Dali,
-section 2.1).
+designs, with a lower bound on the cost of all its designs that begin with a given prefix. If a
+prefix gets longer, its bound stays equal or rises. The bound of a complete design is its cost. So
+the first complete design taken from the heap is the cheapest (A*; Dali, section 2.1).
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class Found:
 
     @property
     def gap(self) -> float:
-        """An upper bound on the ratio of the design's cost to the cost of the cheapest design."""
+        """An upper bound on the found design's cost divided by the cost of the cheapest design."""
         if self.design.cost <= self.bound:
             return 1.0
         return self.design.cost / self.bound if self.bound > 0 else inf
@@ -102,8 +101,7 @@ def search(
 ) -> Found:
     """Return the cheapest design; for more than ``most`` designs, the best that a beam finds.
 
-    The result is deterministic: partial designs with equal bounds are taken in a fixed order, by
-    the index of the space and the indices of the choices.
+    Partial designs with equal bounds are taken in a fixed order, so the result is deterministic.
 
     Args:
         spaces: at least one set of designs, the preferred set first.
@@ -150,8 +148,8 @@ _Node = tuple[float, int, Prefix]
 class _Beam:
     """A beam search, which keeps only the best partial designs of each length.
 
-    The search records the least bound of all partial designs that it dropped, as a lower bound on
-    what it may have missed.
+    The search records the least bound of all partial designs that it dropped. No design that begins
+    with a dropped partial design costs less than this bound.
     """
 
     def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
@@ -164,8 +162,8 @@ class _Beam:
     def search(self, width: int) -> Found:
         """Return the best design that a beam of ``width`` partial designs finds.
 
-        ``Found.bound`` of the result is a lower bound on the cost of all designs, with those that
-        the beam dropped.
+        ``Found.bound`` of the result is a lower bound on the cost of all designs, also of designs
+        that begin with a dropped partial design.
         """
         level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:

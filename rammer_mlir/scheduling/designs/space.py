@@ -37,7 +37,7 @@ class DesignSpace:
 
     @cached_property
     def variables(self) -> tuple[LoopClass, ...]:
-        """The loop classes by descending extent: large loops affect the cost most."""
+        """The loop classes by descending extent, because large extents affect the cost most."""
         return tuple(sorted(self.classes, key=lambda found: -found.extent))
 
     @cached_property

@@ -40,7 +40,7 @@ DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
 def names() -> tuple[str, ...]:
     """Return the names of the project's own devices, sorted.
 
-    Each is a TOML file in the folder ``rammer_mlir/scheduling/devices``.
+    Each name is the stem of a TOML file in the folder ``rammer_mlir/scheduling/devices``.
     """
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
@@ -68,8 +68,8 @@ def register_device(device: DeviceDescription | Path) -> None:
         register_device(Path(__file__).with_name("my_gpu.toml"))
 
     Raises:
-        OptionError: if ``device`` is neither a description nor the path of one, or its name is
-            already registered.
+        OptionError: if ``device`` is not a valid description, or its file cannot be read, or its
+            name is already registered.
     """
     name = device.stem if isinstance(device, Path) else getattr(device, "name", "")
     if name in names():

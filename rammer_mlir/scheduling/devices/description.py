@@ -52,7 +52,7 @@ class DeviceDescription:
         launch_seconds: cost of starting an rProgram.
         barrier_seconds: cost of a barrier-rTask whose waits are already satisfied.
         rtask_seconds: fixed cost of starting an rTask.
-        is_bulk_synchronous: whether units can only synchronise all together, and an rTask can only
+        is_bulk_synchronous: whether units can only synchronize all together, and an rTask can only
             access data in the memory of its own unit.
         sources: for each other field, by its name, a text that says where its value is from.
         unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of its data

@@ -29,12 +29,14 @@ class Auto:
     are tried.
 
     Attributes:
-        budget_seconds: no policy starts after this time; `wavefront` always runs.
-        max_list_rtasks: maximum rTasks of a graph on which `list` is tried. The time of `list`
-            grows with the count of rTasks, because it places each rTask individually.
+        budget_seconds: seconds after which no policy starts; `wavefront` always runs. With an
+            executor, plans that are not finished by then are not used.
+        max_list_rtasks: maximum count of rTasks of a graph on which `list` is tried. The time of
+            `list` grows with this count, because it places each rTask individually.
         executor: runs the policies in parallel: threads, processes, or a cluster (Dask's
             ``client.get_executor()``); None runs them sequentially in this thread. Among plans with
-            equal times the first policy wins, so the result does not depend on the executor.
+            equal times the first policy wins, so within the budget the result does not depend on
+            the executor.
         further: a function without arguments that returns additional policies, which are tried
             after the built-in policies.
     """

@@ -18,8 +18,8 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the policy's plan for a graph, after a check that the plan is well-formed.
 
     The verifier checks later whether the plan is correct. A graph may have exclusive rTasks, which
-    need the whole device (``RKernel.is_exclusive``). Each of them gets a separate rProgram, and the
-    policy is called for the operators between them.
+    need the whole device (``RKernel.is_exclusive``). Each exclusive rTask gets a separate rProgram,
+    and the policy plans the operators between exclusive rTasks.
 
     Raises:
         ScheduleError: if the policy fails, or does not return a plan of this graph and device.

@@ -18,10 +18,10 @@ class BarrierModel(PlacementModel):
 
     If an rTask has a barrier, the rTask's interval begins with the barrier. If an rTask (the
     reader) reads from an rTask on another vEU (the source), a barrier has to begin on the reader's
-    vEU after the source has ended. It may be the reader's barrier or the barrier of an earlier
-    rTask on that vEU, because a barrier can also wait for rTasks that have already ended at no
-    cost. An rTask without sources on other vEUs has no barrier in the model, because a barrier
-    before this rTask could equally precede a later rTask.
+    vEU after the source has ended. This barrier is the reader's barrier or the barrier of an
+    earlier rTask on the reader's vEU: it costs nothing to let a barrier wait for more rTasks that
+    have already ended. An rTask without sources on other vEUs has no barrier in the model, because
+    a barrier before this rTask could equally precede a later rTask.
     """
 
     def _end(self, task: int) -> cp.LinearExprT:
@@ -117,10 +117,10 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Add an upper bound on ``_latest[task]``, the begin of the latest barrier before an rTask.
+        """Add an upper bound on ``_latest[task]``, the begin of a barrier before an rTask.
 
-        The solver chooses a barrier: that of the rTask, or of an earlier rTask on the same vEU. The
-        variable is at most the begin of the chosen barrier; it is -1 if no barrier is chosen.
+        The solver chooses the barrier: that of the rTask, or of an earlier rTask on the same vEU.
+        The variable is at most the begin of the chosen barrier; it is -1 if no barrier is chosen.
         ``behind`` has for each rTask the bit mask of the rTasks that depend on it.
         """
         model, latest = self._model, self._latest[task]

@@ -19,7 +19,7 @@ tightens heads and tails, but the work grows with the third power of the number 
 """
 
 _Part = tuple[float, float]
-"""A neighbour of an rTask: (head, time) of a source, or (tail, time) of a reader."""
+"""A neighbor of an rTask: (head, time) of a source, or (tail, time) of a reader."""
 
 
 def heads(
@@ -73,24 +73,24 @@ def tails(
 def _distances(
     tasks: Iterable[int],
     seconds: Sequence[float],
-    neighbours: Sequence[Sequence[int]],
+    neighbors: Sequence[Sequence[int]],
     join: Callable[[Sequence[_Part], float], float],
     pack: Callable[[Sequence[float]], float],
 ) -> list[float]:
-    """Return the head of each rTask if ``neighbours`` are sources, its tail if they are readers.
+    """Return the head of each rTask if ``neighbors`` are sources, its tail if they are readers.
 
     A head is a lower bound on an rTask's start, a tail on the time from its end to the program's
     end.
 
     Args:
-        tasks: all rTasks, each after its neighbours.
+        tasks: all rTasks, each after its neighbors.
         seconds: time of each rTask.
-        neighbours: sources or readers of each rTask.
-        join: called with the neighbours of an rTask that run on the rTask's own vEU, and the latest
-            end of the neighbours that run on other vEUs; returns a bound on the head or tail.
+        neighbors: sources or readers of each rTask.
+        join: called with the neighbors of an rTask that run on the rTask's own vEU, and the latest
+            end of the neighbors that run on other vEUs; returns a bound on the head or tail.
         pack: called with the times of several rTasks, the longest first; returns a lower bound on
             the time in which all vEUs together run these rTasks, including a barrier if it is
-            needed. Called for direct and indirect neighbours of each rTask, but only if the graph
+            needed. Called for direct and indirect neighbors of each rTask, but only if the graph
             has at most ``_MOST_PACKED`` rTasks.
 
     Returns:
@@ -102,12 +102,12 @@ def _distances(
     by_length = sorted(range(len(seconds)), key=lambda task: -seconds[task])
     small = len(seconds) <= _MOST_PACKED
     for task in tasks:
-        if not neighbours[task]:
+        if not neighbors[task]:
             continue
-        found[task] = _joined([(found[n], seconds[n]) for n in neighbours[task]], join)
+        found[task] = _joined([(found[n], seconds[n]) for n in neighbors[task]], join)
         if small:
-            for neighbour in neighbours[task]:
-                beyond[task] |= beyond[neighbour] | 1 << neighbour
+            for neighbor in neighbors[task]:
+                beyond[task] |= beyond[neighbor] | 1 << neighbor
             all_beyond = [other for other in by_length if beyond[task] >> other & 1]
             for cut in cuts([found[other] for other in all_beyond]):
                 inside = [seconds[other] for other in all_beyond if found[other] >= cut]
@@ -116,10 +116,10 @@ def _distances(
 
 
 def _joined(parts: list[_Part], join: Callable[[Sequence[_Part], float], float]) -> float:
-    """Return the least head or tail of an rTask over all placements of its neighbours ``parts``.
+    """Return the least head or tail of an rTask over all placements of its neighbors ``parts``.
 
-    Each neighbour runs on the rTask's own vEU or on another vEU. The neighbours are sorted by their
-    ends, the latest first. For each k, one placement is tried: the first k neighbours run on the
+    Each neighbor runs on the rTask's own vEU or on another vEU. The neighbors are sorted by their
+    ends, the latest first. For each k, one placement is tried: the first k neighbors run on the
     rTask's own vEU and all others on other vEUs. Other placements are never better. ``join`` is the
     argument of ``_distances``.
     """

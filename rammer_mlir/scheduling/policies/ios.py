@@ -66,7 +66,7 @@ class Ios:
     barriers: Barriers = "tile"
 
     def __post_init__(self) -> None:
-        """Check the numbers among the options.
+        """Check that the numeric options are at least 1.
 
         Raises:
             OptionError: if a number is below 1.
@@ -80,7 +80,7 @@ class Ios:
 
     @property
     def pruning(self) -> Pruning:
-        """The limits on the size of groups and the number of groups of a stage in the search."""
+        """The maximum number of units of a group, and of groups of a stage, in the search."""
         return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
@@ -98,7 +98,7 @@ class Ios:
         """Return the operators of each stage, in order of execution, and the counts of the search.
 
         The counts are numbers of blocks, of states (sets of units whose best schedule was computed)
-        and of transitions (pairs of a state and a last stage of it).
+        and of transitions (pairs of a state and a subset that is its last stage).
         """
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
@@ -123,7 +123,10 @@ class Ios:
         ]
 
     def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
-        """Return each operator's producers, and the units, sets of operators placed as a whole."""
+        """Return the producers of each operator, and the operators of each unit.
+
+        A unit is placed as a whole.
+        """
         operators = range(len(context.graph.operators))
         sources = [context.dependencies.producers(n) for n in operators]
         units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])
@@ -141,8 +144,8 @@ def place_stages(
     Args:
         graph: the rOperators to place.
         device: the device whose vEUs and costs are used.
-        stages: operators of each stage, as ``Ios.stages`` returns them; they may have been computed
-            for another device or another batch size of the same network.
+        stages: operators of each stage, as ``Ios.stages`` returns them. The stages may have been
+            computed for another device or another batch size of the same network.
         barriers: ``tile``: rTasks wait for the rTasks that they read from; ``stage``: rTasks wait
             for all rTasks of earlier stages.
     """

@@ -34,11 +34,11 @@ class MergeSearch:
     Attributes:
         kernels: each operator's rKernel, in a topological order; equal rKernels are one object.
         sources: the operators that each operator reads from.
-        kinds: for each operator a value that is equal for operators that may be merged, None if it
-            cannot be merged; operators of the same kind do not depend on each other.
+        kinds: the kind of each operator. Operators of the same kind may be merged, and do not
+            depend on each other. An operator of kind None is never merged.
         merged: called with the numbers of several operators of the same kind; returns the rKernel
-            of the merged operator, and those of the copies of data that merging adds; None if the
-            operators may not be merged.
+            of the merged operator, followed by the rKernels of the copies that merging adds; None
+            if the operators may not be merged.
         device: the device that the stages are scheduled for.
         pruning: limits on the stages that are searched, as for the policy `ios`.
         max_transitions: maximum number of transitions of a block; smaller than for the policy
@@ -56,7 +56,7 @@ class MergeSearch:
     def groups(self) -> list[list[int]]:
         """Return the sets of operators that are faster when merged, as numbers of operators.
 
-        Each set is a stage of the schedule that is found.
+        Each set is a stage of the best schedule that the search finds.
         """
         # A merged operator's rKernel depends on more than its operators' rKernels: treat all as
         # distinct.
@@ -98,7 +98,7 @@ class MergeSearch:
     def merged_seconds(self, operators: Sequence[int]) -> float | None:
         """Return the predicted seconds of the operator that merges ``operators``.
 
-        Return None if they may not be merged.
+        Return None if ``operators`` may not be merged.
         """
         kinds = {self.kinds[number] for number in operators}
         if len(operators) < 2 or len(kinds) > 1 or None in kinds:
@@ -111,14 +111,16 @@ class MergeSearch:
 
 @dataclass(frozen=True)
 class _MergedTimes:
-    """The predicted times of stages: their operators run concurrently, or merged if that is faster.
+    """The predicted times of stages, concurrent or merged.
+
+    The operators of a stage run concurrently, or merged into a single operator if that is faster.
 
     Attributes:
         concurrent: the times of stages without merging.
-        kinds: for each operator a value that is equal for mergeable operators; None if it cannot
-            be merged.
+        kinds: the kind of each operator. Operators of the same kind may be merged; an operator of
+            kind None is never merged.
         seconds: called with operators' numbers; returns the seconds of the operator that merges
-            them; None if they cannot be merged.
+            these operators; None if they may not be merged.
     """
 
     concurrent: ConcurrentTimes

@@ -24,9 +24,10 @@ _SHARES = (0.05, 0.2, 0.5)
 class ListScheduling:
     """Place the ready rTask with the longest path after it on the vEU that completes it first.
 
-    A vEU that has not yet waited for a producer on another vEU pays a barrier. The policy tries the
-    fastest and the most efficient rKernels of all operators, and paths with and without a barrier
-    on each edge, and keeps the plan of smallest predicted time.
+    If an rTask reads results of another vEU, its vEU executes a barrier, unless an earlier barrier
+    on this vEU has waited for these results. Up to four plans are made, and the plan of smallest
+    predicted time is kept. They combine two choices: the fastest or the most efficient rKernels for
+    all operators, and path lengths with or without the time of a barrier for each dependency.
     """
 
     name: ClassVar[str] = "list"
@@ -50,8 +51,9 @@ class ListScheduling:
 def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: int) -> Plan:
     """Return the plan of smallest predicted time among ``samples`` plans of list scheduling.
 
-    The priority of an rTask is the length of the longest path from it, scaled by a random factor;
-    the seed is fixed, so that results are repeatable. ``table`` has the rTasks of the graph.
+    The priority of an rTask is the length of the longest path from it to the program's end, times a
+    random factor. The seed is fixed, so that results are repeatable. ``table`` has the rTasks of
+    the graph.
     """
     chance = random.Random(0)
     levels = table.bottom_levels(device.barrier_seconds)
@@ -69,8 +71,8 @@ class _Veus:
 
     Attributes:
         free: [num_veus]: the time in seconds at which each vEU is free.
-        known: [num_veus, num_veus]: for each vEU, how many rTasks of every vEU it knows to be
-            complete.
+        known: [num_veus, num_veus]: row v has for each vEU the count of its first rTasks that are
+            surely complete after the barriers on vEU v so far.
         tasks: the numbers of each vEU's rTasks in order.
     """
 
@@ -88,10 +90,10 @@ class _Veus:
         self._knew: list[Int64Array] = [self._rows[0]] * len(table.seconds)
 
     def place(self, task: int) -> None:
-        """Append an rTask, whose sources are all placed, to the vEU where it starts first.
+        """Append an rTask, whose sources are all placed, to the vEU where it can start first.
 
-        Of equally good vEUs, it is the one that was free last. An rTask with a home is placed
-        there.
+        If it can start equally early on several vEUs, choose the vEU that became free last. An
+        rTask with a home is placed on its home.
         """
         sources = self._latest(task)
         others = np.array([self._veu[source] for source in sources], np.intp)
@@ -119,10 +121,10 @@ class _Veus:
         self.tasks[veu].append(task)
 
     def _latest(self, task: int) -> list[int]:
-        """Return, for each vEU, the last rTask there that rTask ``task`` reads from.
+        """Return for each vEU the last of its rTasks that rTask ``task`` reads from.
 
-        When these are complete, all other rTasks that it reads from are too. vEUs without any are
-        left out.
+        When these rTasks are complete, all rTasks that ``task`` reads from are complete. A vEU
+        without such an rTask is left out.
         """
         latest: dict[int, int] = {}
         for source in self._table.sources[task]:
@@ -135,9 +137,10 @@ class _Veus:
 def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
     """Return a placement of all rTasks by list scheduling.
 
-    The ready rTask with the highest ``priority`` is placed next, on the vEU where it ends first: it
-    starts when the vEU is free, or after a barrier if it reads from rTasks that the vEU does not
-    know to be complete. ``priority`` is by the rTask's number in ``table``.
+    The ready rTask with the highest priority is placed next, on the vEU where it ends first. The
+    rTask starts when the vEU is free. If it reads from rTasks of other vEUs that no earlier barrier
+    on its vEU has waited for, a barrier comes before the rTask. ``priority`` has the priority of
+    each rTask of ``table``.
     """
     veus = _Veus(table, device)
     missing = [len(sources) for sources in table.sources]

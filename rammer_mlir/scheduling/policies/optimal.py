@@ -48,7 +48,7 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        """The largest share of this plan's predicted time that another plan could save (0 to 1)."""
+        """The largest share (0 to 1) of the plan's predicted time that another plan could save."""
         seconds = self.plan.predicted_seconds
         return max(0.0, 1 - self.bound / seconds) if seconds else 0.0
 
@@ -57,13 +57,14 @@ class Proof:
 class Optimal:
     """Search for the best placement of single rTasks with the rKernels that `list` chose.
 
-    The first model delays results by a barrier when they reach another vEU, but its barriers occupy
-    no vEU; it is solved fast. If it does not prove the plan optimal, a second model counts the time
-    of barriers, each of which may wait for the sources of several later rTasks.
+    Up to two CP-SAT models are solved. In the first model, a result reaches another vEU later by
+    the time of a barrier, but barriers take no time on their vEUs; this model is solved fast. If
+    the first model does not prove the plan optimal, the second model also counts the time that
+    barriers take on their vEUs. A barrier may wait for the sources of several later rTasks.
 
     Attributes:
         limit_seconds: the search, which includes both models, stops after this time.
-        workers: threads of the solver; with a single thread, a search that ends in time is
+        workers: threads of the solver; with a single thread, a search that ends before the limit is
             repeatable.
         max_clauses: graphs are refused if (rTasks + dependencies between rTasks) * vEUs exceeds
             this number: the solver takes about a kilobyte of memory for each unit of the product,
@@ -92,7 +93,7 @@ class Optimal:
         """Return the best plan found; ``prove`` also returns a lower bound.
 
         Raises:
-            OptionError: if OR-tools is not installed, or the graph is too large for it.
+            OptionError: if OR-tools is not installed, or the graph exceeds ``max_clauses``.
         """
         return self.prove(graph, device).plan
 
@@ -100,7 +101,7 @@ class Optimal:
         """Return the best plan found, never slower than the plan of `list`, and a lower bound.
 
         Raises:
-            OptionError: if OR-tools is not installed, or the graph is too large for it.
+            OptionError: if OR-tools is not installed, or the graph exceeds ``max_clauses``.
         """
         cp_model = _cp_model()
         start = ListScheduling().schedule(graph, device)
@@ -137,10 +138,10 @@ class Optimal:
 
 
 def _samples(rtasks: int) -> int:
-    """Return the number of plans of ``rtasks`` rTasks each that list scheduling samples.
+    """Return how many plans list scheduling samples for a graph of ``rtasks`` rTasks.
 
-    It is at most ``_MOST_SAMPLES``, and all plans together have at most ``_SAMPLED_RTASKS`` rTasks,
-    unless a single plan has more.
+    The result is the largest count up to ``_MOST_SAMPLES`` for which the plans have at most
+    ``_SAMPLED_RTASKS`` rTasks together, but at least 1.
     """
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 

@@ -38,10 +38,10 @@ class Solution:
     """The result of a solver run.
 
     Attributes:
-        placement: rTasks of each vEU in order; empty if the solver found none in time, or proved
-            that none is faster than the starting plan.
+        placement: rTasks of each vEU in order; empty if the solver found no placement in time, or
+            proved that no placement is faster than the starting plan.
         awaited: for each rTask the rTasks that the barrier before it waits for.
-        bound: lower bound in seconds on all plans, launch included; 0 if the solver found none.
+        bound: lower bound in seconds on all plans, launch included; 0 if the solver found no bound.
     """
 
     placement: Placement
@@ -52,8 +52,8 @@ class Solution:
 class PlacementModel:
     """A CP-SAT model with variables for the begin and the vEU of each rTask.
 
-    If an rTask reads from an rTask on another vEU, it begins at least the time of a barrier after
-    the other's end; barriers take no time of their vEU.
+    If an rTask reads from an rTask on another vEU, at least the time of a barrier lies between the
+    end of the source and the begin of the reader. Barriers take no time on their vEU.
     """
 
     def __init__(
@@ -128,12 +128,12 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Return for each vEU a variable per rOperator: the number of its rTasks that the vEU runs.
+        """Return for each vEU a list of variables, which count the rTasks of each rOperator.
 
-        The solver also gets a list of the tuples of these numbers that a vEU can complete before
-        the end of the starting plan. If this list has more than ``_MOST_LOADS`` tuples, or there
-        are more than ``_MOST_RANKS`` tuples regardless of their time, add no variables and return
-        an empty list.
+        The values of a vEU's variables form a tuple: the count of each rOperator's rTasks on the
+        vEU. The solver gets a list of all tuples that a vEU can complete within the length of the
+        starting plan. The result is an empty list, without variables, if this list has more than
+        ``_MOST_LOADS`` tuples, or if more than ``_MOST_RANKS`` tuples exist.
         """
         groups = [
             Group(
@@ -160,7 +160,8 @@ class PlacementModel:
     def _add_symmetries(self) -> None:
         """Add constraints that fix the order of vEUs, and of rTasks with equal dependencies.
 
-        They exclude solutions that differ only by an exchange of vEUs or of such rTasks.
+        The constraints exclude solutions that differ from another solution only by an exchange of
+        vEUs, or of rTasks of one rOperator with equal dependencies.
         """
         model = self._model
         if self._counts:
@@ -177,10 +178,10 @@ class PlacementModel:
             last[alike] = task
 
     def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
-        """Return an expression that orders vEUs: a larger tuple ``counts`` has a larger value.
+        """Return an expression that orders vEUs: it is larger for a larger tuple ``counts``.
 
-        ``counts`` has for each rOperator the variable for the number of its rTasks on a vEU. Tuples
-        are compared lexicographically.
+        ``counts`` has for each rOperator the variable that counts its rTasks on a vEU. Tuples are
+        compared lexicographically.
         """
         rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
@@ -209,7 +210,8 @@ class PlacementModel:
     def _hint(self, where: Sequence[int]) -> None:
         """Give the solver the vEU of each rTask in a known plan (``where``) as a hint.
 
-        The vEUs are renumbered as ``_add_symmetries`` orders them.
+        The vEUs are renumbered, so that the hint satisfies the order of vEUs of
+        ``_add_symmetries``.
         """
         veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
         if self._counts:
@@ -242,11 +244,11 @@ class PlacementModel:
         return Solution(veus, self._awaited(solver, veus), bound)
 
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
-        """Return the rTasks that the barrier before each rTask waits for, in a solution.
+        """Return for each rTask the rTasks that the barrier before it waits for, in a solution.
 
-        The barrier waits for the rTasks on which its rTask depends. It also waits for those rTasks
-        on which later rTasks of the vEU depend and that have ended when the barrier begins.
-        ``veus`` has the rTasks of each vEU in order.
+        The barrier waits for the rTasks that its own rTask reads from. It also waits for rTasks
+        that later rTasks of the vEU read from, if they have ended when the barrier begins. ``veus``
+        has the rTasks of each vEU in order.
         """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:

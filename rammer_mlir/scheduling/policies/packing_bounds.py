@@ -12,9 +12,10 @@ _MOST_CUTS = 32
 def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
     """Return a lower bound on the time of independent rTasks on ``num_veus`` equal vEUs.
 
-    ``seconds`` has the time of each rTask, the longest first. Of the first ``k * num_veus + 1``
-    rTasks, some vEU runs at least ``k + 1``, which take at least as long as the shortest ``k + 1``
-    of them (Dell'Amico and Martello, 1995).
+    ``seconds`` has the time of each rTask, the longest first. The first ``k * num_veus + 1`` rTasks
+    cannot run with at most ``k`` on each vEU, so some vEU runs ``k + 1`` of them. The time of this
+    vEU is at least the sum of the shortest ``k + 1`` of these rTasks (Dell'Amico and Martello,
+    1995). The result is the largest of these bounds over all ``k``, and of the mean work of a vEU.
     """
     sums = [0.0, *accumulate(seconds)]
     packed = (
@@ -24,11 +25,11 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return the heads, or the tails, to try as limits when bounds by packing are computed.
+    """Return the heads, or the tails, to try as limits of bounds by packing.
 
-    A bound packs only the rTasks whose head (or tail) is at least the limit. ``values`` has the
-    heads (or tails) of the rTasks. The result has at most ``_MOST_CUTS`` of the distinct values, in
-    ascending order, the smallest always included.
+    A bound by packing counts only the rTasks whose head (or tail) is at least the limit. ``values``
+    has the heads (or tails) of the rTasks. The result has at most ``_MOST_CUTS`` of the distinct
+    values, in ascending order, and always the smallest value.
     """
     distinct = sorted(set(values))
     return distinct[:: -(-len(distinct) // _MOST_CUTS)] if distinct else []

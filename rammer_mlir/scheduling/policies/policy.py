@@ -12,8 +12,9 @@ from rammer_mlir.scheduling.program import Plan
 class Policy(Protocol):
     """Interface of a scheduling policy.
 
-    The policy `auto` also tries policies whose attribute ``joins_auto`` is true. A policy that runs
-    the rTasks of operators with a ``home`` there has the attribute ``keeps_homes``, which is true.
+    A policy may have two more attributes. If ``joins_auto`` is true, the policy `auto` also tries
+    the policy. If ``keeps_homes`` is true, the policy runs all rTasks of an operator with a
+    ``home`` on the vEU ``home``.
     """
 
     name: ClassVar[str]
@@ -25,5 +26,5 @@ class Policy(Protocol):
 
 
 def keeps_homes(policy: Policy) -> bool:
-    """Whether a policy runs all rTasks of an operator with a ``home`` on that vEU."""
+    """Whether a policy runs all rTasks of an operator with a ``home`` on the vEU ``home``."""
     return bool(getattr(policy, "keeps_homes", False))

@@ -17,10 +17,11 @@ from rammer_mlir.scheduling.program import Plan
 
 @dataclass(frozen=True)
 class Sequential:
-    """Run each operator on the whole device with its fastest rKernel, as a separate launch would.
+    """Run one operator after another, each on the whole device with its fastest rKernel.
 
-    Every rTask waits for all rTasks of the operator before, but all operators share one launch.
-    This is RammerBase of the RAMMER paper, and the baseline of all comparisons.
+    Every rTask waits for all rTasks of the previous operator. In contrast to a framework, which
+    launches each operator separately, all operators share one launch. This is RammerBase of the
+    RAMMER paper, and the baseline of all comparisons.
     """
 
     name: ClassVar[str] = "sequential"

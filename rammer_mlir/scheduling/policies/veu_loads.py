@@ -1,8 +1,8 @@
 """Lists the loads that a vEU can complete within a time limit, for a solver.
 
-A load is a tuple of rTask counts, one for each rOperator. The rTasks of an rOperator take equal
-times, so for feasibility only their number on a vEU counts. With the list of possible loads, the
-solver does not have to refute each infeasible subset of rTasks separately.
+A load is a tuple of rTask counts, one for each rOperator. All rTasks of an rOperator take the same
+time, so only their count on a vEU decides whether they can be completed. With the list of possible
+loads, the solver does not have to refute each infeasible subset of rTasks separately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Group:
 
 
 def possible_loads(groups: Sequence[Group], limit: int, most: int) -> list[tuple[int, ...]] | None:
-    """Return all possible loads of a vEU: tuples of the number of rTasks of each group.
+    """Return all possible loads of a vEU: tuples with a count of rTasks for each group.
 
     Args:
         groups: the rTasks of each rOperator.
@@ -64,12 +64,12 @@ def _fits(load: Sequence[int], groups: Sequence[Group], limit: int) -> bool:
 def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
     """Yield several lower bounds on the time that a vEU needs for some rTasks.
 
-    The first bound runs the rTasks one after the other, each not before its head; the second does
-    the same backwards from the end, with tails. Each other bound is for a limit on heads and a
-    limit on tails: it is the sum of both limits and of the times of all rTasks in the groups whose
-    least head and least tail reach these limits.
+    The first bound runs the rTasks one after the other, each not before its head. The second bound
+    does the same backwards from the end of the program, with tails. Each further bound has two
+    limits, h on heads and t on tails. It is h, plus the time of the rTasks of all groups whose
+    least head is at least h and whose least tail is at least t, plus t.
 
-    ``used`` has pairs of the number of a group's rTasks that the vEU runs, and the group.
+    ``used`` has a pair for each group: the count of its rTasks on the vEU, and the group.
     """
     yield _one_after_the_other((h, g.duration) for n, g in used for h in g.heads[:n])
     yield _one_after_the_other((t, g.duration) for n, g in used for t in g.tails[:n])

@@ -35,10 +35,11 @@ class Wavefront:
     too, and the plan that is predicted to be fastest is returned.
 
     Attributes:
-        readiness: whose readiness determines the vEU of an rTask. ``operator``: that of all rTasks
-            of its operator, so that a vEU gets neighbouring rTasks, which share data; ``rtask``:
-            that of the rTask itself; ``auto``: ``operator`` on devices whose vEUs have caches
-            (``cache_bytes``) or synchronise all together, else ``rtask``.
+        readiness: determines the time from which an rTask is ready, for the choice of its vEU.
+            ``operator``: when all rTasks of its operator are ready, so that a vEU gets neighboring
+            rTasks, which share data; ``rtask``: when the rTask itself is ready; ``auto``:
+            ``operator`` on devices whose vEUs have caches (``cache_bytes``) or synchronize all
+            together, else ``rtask``.
 
     Raises:
         OptionError: if ``readiness`` is none of these words.
@@ -50,7 +51,11 @@ class Wavefront:
     readiness: Readiness = "auto"
 
     def __post_init__(self) -> None:
-        """Check the option."""
+        """Check ``readiness``.
+
+        Raises:
+            OptionError: if ``readiness`` is not ``auto``, ``operator`` or ``rtask``.
+        """
         if self.readiness not in get_args(Readiness):
             raise OptionError(
                 f"policy '{self.name}': readiness: expected one of "
@@ -58,7 +63,7 @@ class Wavefront:
             )
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a plan by waves, or by cache affinity where that is predicted to be faster."""
+        """Return a plan by waves, or a plan by cache affinity if that is predicted to be faster."""
         plan = self._by_waves(graph, device)
         shared = SharedConstants(graph, device)
         if device.is_bulk_synchronous or not shared.matter:
@@ -102,9 +107,10 @@ class Wavefront:
 def waves(context: Context) -> Sequence[Wave]:
     """Return the waves: operators of equal depth in the graph, each wave in the graph's order.
 
-    An operator without producers (which writes padding, or projects the input of a later time step)
-    could run in the first wave, but would occupy its buffer for long and delay others: it belongs
-    to the wave before that of its first reader.
+    An operator without producers, such as an operator that writes padding or projects the input of
+    a later time step, could run in the first wave. But it would occupy its buffer for long and
+    delay other operators. Therefore it belongs to the wave just before the wave of its first
+    reader.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
@@ -139,8 +145,9 @@ def schedule_wave(
 ) -> None:
     """Append a wave to a program, and choose its rKernels (``ScheduleWave``).
 
-    The fastest rKernels are chosen if all their rTasks together do not fill the device; otherwise
-    the most efficient rKernels, if the program is then predicted to be faster (``SelectRKernels``).
+    The operators get their fastest rKernels if the rTasks of all these rKernels are fewer than the
+    vEUs. Otherwise they get their most efficient rKernels if the program is then predicted to be
+    faster (``SelectRKernels``).
     """
     operators, device = context.graph.operators, context.device
     thrifty = [most_efficient(operators[number], device) for number in wave]

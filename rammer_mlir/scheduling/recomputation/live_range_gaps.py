@@ -16,12 +16,14 @@ _MOST_LEVELS = 8
 class Gap:
     """An interval between two uses of a value during which its memory may be freed.
 
+    A step is an operator of the sequence.
+
     Attributes:
         value: the value's number.
-        begin: number of the step (operator) of the earlier use.
-        end: number of the step of the next use, before which the steps ``again`` are executed
-            again.
-        again: numbers of the steps to recompute, in order; the last step writes the value.
+        begin: number of the step of the earlier use.
+        end: number of the step of the later use.
+        again: numbers of the steps to execute again before step ``end``, in order; the last of
+            these steps writes the value.
     """
 
     value: int
@@ -31,24 +33,24 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value's number, and the number of the step of its next use.
+        """The value's number, and the number of the step of the later use.
 
-        Several gaps may have the same pair, because there may be several ways to recompute the
-        value for that use. These gaps differ in ``again`` only.
+        Several gaps may have the same pair, if there are several sets of steps that recompute the
+        value before this use. Such gaps differ in ``again`` only.
         """
         return self.value, self.end
 
     def spans(self, step: int) -> bool:
-        """Whether the value is live but unused at a step."""
+        """Whether a step is between ``begin`` and ``end``, where the value is live but unused."""
         return self.begin < step < self.end
 
 
 def find_gaps(steps: Steps) -> Iterator[Gap]:
     """Yield the gaps of a sequence of operators, one value after the other.
 
-    There may be several gaps for the same use of a value, because a recomputed step needs its
-    operands: operands may be kept alive longer or be recomputed too. These gaps are in the order of
-    growing length of ``again``.
+    There may be several gaps for the same use of a value. A recomputed step needs its operands, and
+    each operand may either be kept alive longer or be recomputed too. The gaps of a use are in the
+    order of growing length of ``again``.
     """
     for value, producer in steps.producers.items():
         uses = steps.uses[value]
@@ -61,10 +63,11 @@ def find_gaps(steps: Steps) -> Iterator[Gap]:
 def _closures(steps: Steps, producer: int, end: int) -> list[tuple[int, ...]]:
     """Return sets of steps that each recompute the result of step ``producer``, small sets first.
 
-    ``end`` is the step that needs the recomputed result. The smallest set has only ``producer``,
-    whose operands are kept alive. Larger sets add the producers of its operands, of their operands,
-    and so on: either only of operands whose last use is before step ``end``, or of all operands
-    that can be recomputed.
+    ``end`` is the step that needs the recomputed result. The smallest set has only ``producer``;
+    all operands are kept alive. Larger sets add the producers of the operands, then the producers
+    of their operands, and so on, up to ``_MOST_LEVELS`` levels. There are two series of such sets.
+    The first series adds only producers of operands whose last use is before step ``end``. The
+    second series adds the producers of all operands that can be recomputed.
     """
     found: dict[tuple[int, ...], None] = {}
     for with_live in (False, True):
@@ -89,8 +92,8 @@ class Repeated:
 
     Attributes:
         steps: the sequence; recomputed copies of values have new numbers.
-        origins: for each step, the number of the step in the original sequence that it is or
-            repeats.
+        origins: for each step, the number of the same step in the original sequence; a repeated
+            step has the number of the step that it repeats.
         is_again: for each step, whether it repeats an earlier step.
     """
 
@@ -100,7 +103,7 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which the value of each gap is freed during the gap.
+    """Return the sequence in which the value of each of ``gaps`` is freed during its gap.
 
     At the end of each gap, the steps ``Gap.again`` compute the value again as a new copy, and later
     readers use the copy.

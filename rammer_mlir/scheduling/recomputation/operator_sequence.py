@@ -13,9 +13,9 @@ class Value:
     """Memory that operators write and read.
 
     Attributes:
-        num_bytes: its size in bytes.
-        is_counted: whether it is an intermediate, whose bytes count as memory in use; inputs,
-            outputs and constants belong to the caller and do not count.
+        num_bytes: size in bytes.
+        is_counted: whether the value is an intermediate, whose bytes count as memory in use.
+            Inputs, outputs and constants belong to the caller and do not count.
     """
 
     num_bytes: int
@@ -27,10 +27,11 @@ class Step:
     """An operator in a sequence.
 
     Attributes:
-        reads: numbers of the values that it reads.
-        writes: numbers of the values that it writes, completely or in part.
-        cost: cost of computing it again, in any unit.
-        is_repeatable: whether it may be computed again, into separate memory.
+        reads: numbers of the values that the operator reads.
+        writes: numbers of the values that the operator writes, completely or in part.
+        cost: cost of computing the operator again, in any unit.
+        is_repeatable: whether the operator may be computed again, with copies of its results in
+            separate memory.
     """
 
     reads: tuple[int, ...]
@@ -51,7 +52,7 @@ class Steps:
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """For each counted value, an intermediate, the numbers of the steps that read or write it.
+        """The numbers of the steps that read or write each intermediate (counted value).
 
         The numbers are in ascending order, without duplicates.
         """
@@ -64,7 +65,10 @@ class Steps:
 
     @cached_property
     def producers(self) -> dict[int, int]:
-        """For each value that can be recomputed, the number of the only step that writes it."""
+        """The number of the step that writes a value, for each value that can be recomputed.
+
+        Only an intermediate that a single, repeatable step writes can be recomputed.
+        """
         writers: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
             for value in step.writes:
@@ -79,7 +83,7 @@ class Steps:
 
     @cached_property
     def live_bytes(self) -> list[int]:
-        """For each step, the total bytes of the intermediates (counted values) that are live at it.
+        """For each step, the total bytes of the intermediates (counted values) live at the step.
 
         A value is live from its first to its last use, both included.
         """
@@ -96,9 +100,9 @@ class Steps:
 
     @cached_property
     def least_peak(self) -> int:
-        """The maximum over all steps of the bytes of the intermediates that a step reads or writes.
+        """The largest total of bytes of the intermediates that a single step reads or writes.
 
-        It is a lower bound on the peak of any sequence with recomputations.
+        No sequence with recomputations can have a lower peak.
         """
         return max(
             (

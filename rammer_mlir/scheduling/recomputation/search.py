@@ -31,9 +31,9 @@ class Recomputation:
         gaps: the chosen gaps.
         repeated: the sequence of operators with the recomputations.
         cost: total cost of the recomputed steps.
-        least_cost: lower bound on the cost of all choices within the memory limit; infinite if
-            there are none.
-        is_optimal: whether no other choice can be better.
+        least_cost: lower bound on the cost of all choices within the memory limit; infinite if no
+            choice is within the limit.
+        is_optimal: whether it is proven that no other choice is better.
     """
 
     gaps: tuple[Gap, ...]
@@ -51,8 +51,9 @@ class Recomputation:
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
     """Return the cheapest choice of gaps with at most ``limit`` bytes in use at any step.
 
-    If no choice is found, return the gaps with the lowest peak. If there are more than
-    ``most_sets`` sets of gaps, gaps are chosen greedily and need not be the cheapest.
+    If the search finds no such choice, it returns the choice with the lowest peak that it found. If
+    there are more than ``most_sets`` choices, the search is greedy, and its result need not be the
+    cheapest.
     """
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
@@ -74,8 +75,9 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
 def least_cost(steps: Steps, limit: int) -> float:
     """Return a lower bound on the cost of any choice of gaps with at most ``limit`` bytes in use.
 
-    It is infinite if no choice fits. At each step, enough of the live but unused values have to be
-    freed to save the bytes above ``limit``: the bound of a fractional knapsack.
+    The bound is infinite if no choice fits. At a step with more than ``limit`` bytes in use, values
+    that are live but unused have to be freed until at most ``limit`` bytes are in use. The least
+    cost of this is bounded by a fractional knapsack. The result is the largest bound of all steps.
     """
     if steps.least_peak > limit:
         return inf
@@ -117,8 +119,8 @@ class _Trial:
     def rank(self, limit: int) -> tuple[float, float, float, int]:
         """Return a key by which trials, sets of gaps, are sorted; the best has the smallest key.
 
-        Trials that need at most ``limit`` bytes come first, by cost. All others follow, by peak
-        memory.
+        Trials that need at most ``limit`` bytes come first, sorted by cost. Trials that need more
+        bytes follow, sorted by peak memory.
         """
         fits = self.peak <= limit
         return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
@@ -139,10 +141,11 @@ def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
 
 
 def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
-    """Return at most two gaps for each place: the shortest, and the longest up to ``length``.
+    """Return one or two gaps for each place, to limit the trials of the greedy search.
 
     A place is a value and its next use, and its gaps differ in the steps that recompute the value.
-    The length of a gap is its number of recomputed steps, ``len(gap.again)``.
+    The length of a gap is its count of recomputed steps, ``len(gap.again)``. The first gap is the
+    shortest. The second is the longest gap of at most ``length`` steps, if that is another gap.
     """
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
@@ -153,10 +156,9 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
     """Choose gaps one after the other until at most ``limit`` bytes are in use at any step.
 
-    Each iteration adds, of the gaps that span a step of peak memory, the gap that saves the most
-    bytes above ``limit`` per cost. The result, a trial, has the gaps and the sequence with their
-    recomputations; it may exceed the limit if no other gap helps. ``places`` has the alternative
-    gaps of each place.
+    Each iteration tries gaps that span a step of peak memory, and adds the gap that saves the most
+    bytes above ``limit`` per cost. The search ends early if no gap saves bytes; the result then
+    exceeds the limit. ``places`` has the alternative gaps of each place, a value and its next use.
     """
     best = _tried(steps, ())
     while best.peak > limit:
@@ -182,11 +184,11 @@ def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial
 
 
 def _excess(trial: _Trial, limit: int) -> int:
-    """Return the bytes in use above ``limit``, summed over the steps of the original sequence.
+    """Return the bytes above ``limit``, summed over original steps, plus the largest excess.
 
-    Recomputed steps do not count, but the excess at the step of peak memory, which may be one of
-    them, is added again. The greedy search minimizes this sum. ``trial`` has the sequence of steps
-    with recomputations.
+    Recomputed steps do not count in the sum. The largest excess is over all steps, with recomputed
+    steps. The greedy search minimizes the result. ``trial`` has the sequence of steps with
+    recomputations.
     """
     repeated = trial.repeated
     return sum(
@@ -199,7 +201,7 @@ def _excess(trial: _Trial, limit: int) -> int:
 def _peak_steps(repeated: Repeated) -> list[int]:
     """Return the steps at which the memory in use is highest, as numbers in the original sequence.
 
-    If the peak is at a recomputed step, return the next step of the original sequence after it.
+    For a recomputed step, return the number of the next original step after it.
     """
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []
@@ -219,11 +221,10 @@ def _price(steps: Steps, gap: Gap) -> float:
 
 
 def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
-    """Return a trial, a set of gaps, without the gaps that it does not need.
+    """Return a trial, a set of gaps, without unnecessary gaps.
 
-    A gap is not needed if at most ``limit`` bytes are in use without it, at no higher cost. The
-    gaps of the highest cost per byte are tried first. A trial that exceeds the limit is returned
-    unchanged.
+    A gap is unnecessary if without it at most ``limit`` bytes are in use, at no higher cost. Gaps
+    of high cost per byte are removed first. A trial that exceeds the limit is returned unchanged.
     """
     if trial.peak > limit:
         return trial

@@ -21,8 +21,9 @@ def check_arena(
     ``arena_bytes`` is the size of the arena; None allows any size. ``found`` is the happens-before
     order of the plan's rTasks.
 
-    Buffers are visited in a possible order of execution, and each is compared with the buffers that
-    occupied its bytes just before: order is transitive, so earlier buffers need no comparison.
+    Buffers are visited in a possible order of execution. Each buffer is compared only with the
+    buffers that were the last to occupy its bytes. Buffers before those need no comparison, because
+    the happens-before order is transitive.
 
     Raises:
         ScheduleError: naming an rTask of each of two buffers that may be in use at the same time.
@@ -50,8 +51,8 @@ def check_arena(
 class _Occupied:
     """The buffer that last occupied each byte of the arena.
 
-    The arena is divided into intervals, stored as an ascending list of their first bytes and a list
-    of their buffers' numbers; -1 for no buffer.
+    The arena is divided into intervals. Two lists have the first byte of each interval, in
+    ascending order, and the number of the buffer that last occupied the interval; -1 for no buffer.
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,10 @@ class _Uses:
         return np.concatenate([self._history.tasks(o) for o in self._operators[buffer]])
 
     def _end(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU are complete once all of an operator's rTasks are."""
+        """Return for each vEU the position after its last rTask of ``operator``, 0 if it runs none.
+
+        The position counts the rTasks of the vEU in all programs.
+        """
         if operator not in self._reached:
             tasks = self._history.tasks(operator)
             reached = np.zeros(self._history.clocks.shape[1], dtype=np.int64)
@@ -119,7 +123,7 @@ class _Uses:
         return self._reached[operator]
 
     def _start(self, operator: int) -> Int64Array:
-        """Return how many rTasks of each vEU end before any rTask of an operator starts."""
+        """Return for each vEU how many of its rTasks end before any rTask of an operator starts."""
         if operator not in self._known:
             tasks = self._history.tasks(operator)
             known = self._history.clocks[self._history.clock[tasks]].astype(np.int64)
@@ -128,7 +132,10 @@ class _Uses:
         return self._known[operator]
 
     def message(self, a: int, b: int) -> str:
-        """Return the message that buffers ``a`` and ``b`` may be in use at once, naming rTasks."""
+        """Return the message that buffers ``a`` and ``b`` may be in use at the same time.
+
+        The message names an rTask of each buffer.
+        """
         names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
         head = f"{names[0]} and {names[1]} share memory in the arena, and"
         tail = f"expected all uses of {names[0]} to end before {names[1]} is used"
@@ -141,9 +148,9 @@ class _Uses:
         return late or f"{head} their uses overlap: {tail}"
 
     def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of rTasks of which the first may still run when the second starts.
+        """Yield pairs of unordered rTasks: the first may still run when the second starts.
 
-        The first touches buffer ``a``, the second buffer ``b``.
+        The first rTask of a pair touches buffer ``a``, the second buffer ``b``.
         """
         users = self._tasks(b)
         for first in self._tasks(a).tolist():

@@ -1,4 +1,4 @@
-"""Checks that every element is written once, and before it is read.
+"""Checks that no element is written twice, or read before it is written.
 
 ``updates`` checks buffers that are updated in place.
 """
@@ -36,8 +36,8 @@ class _Use:
 class _Written:
     """The writers of a buffer: rTask ``task[i]`` writes elements ``start[i] .. end[i] - 1``.
 
-    Intervals are ascending; ``before[i]`` is the number of elements in all intervals before the
-    i-th.
+    Intervals are in ascending order and disjoint. ``before[i]`` is the count of elements in
+    intervals 0 to i - 1; the last element of ``before`` is the count of all written elements.
     """
 
     start: Int64Array
@@ -46,19 +46,23 @@ class _Written:
     before: Int64Array
 
     def count_below(self, element: Int64Array) -> Int64Array:
-        """Return for each given element how many elements before it in the buffer are written."""
+        """Return for each index in ``element`` how many elements of smaller index are written."""
         at = np.searchsorted(self.start, element, side="right") - 1
         inside = np.minimum(element, self.end[at]) - self.start[at]
         return np.where(at < 0, 0, self.before[at] + inside)
 
 
 def check_dataflow(graph: TaskGraph, plan: Plan, found: History) -> None:
-    """Check that every element of every buffer is written once, and before it is read.
+    """Check that no element is written twice, or read before it is written.
 
-    ``found`` is the happens-before order of the plan's rTasks.
+    Elements of inputs and constants may not be written; all elements of outputs must be written.
+    Buffers that are updated in place are checked by ``check_updates``. ``found`` is the
+    happens-before order of the plan's rTasks.
 
     Raises:
-        ScheduleError: if an element has two writers or no writer, or a read may precede its write.
+        ScheduleError: if an element has two writers, an element that is read or belongs to an
+            output has no writer, a read may precede the write, an input or constant is written, or
+            an access exceeds its buffer.
     """
     writes, reads = _uses(graph, plan)
     checker = _Checker(graph, found)
@@ -135,7 +139,7 @@ class _Checker:
         """Check that no two rTasks of an operator write the same non-empty box of an argument.
 
         Raises:
-            ScheduleError: if two rTasks write the same box; the message names them.
+            ScheduleError: if two rTasks write the same box; the message names both rTasks.
         """
         box = stretches.box_of_rtask
         rtasks = np.flatnonzero(np.isin(box, stretches.box))
@@ -196,10 +200,10 @@ class _Checker:
     ) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Return, for each box and vEU, the last rTask on that vEU that writes a part of the box.
 
-        The results are arrays of the box, the vEU, and the order of the rTask on this vEU, in
-        ascending order of boxes. There are ``num_boxes`` boxes, given by their intervals: interval
-        i has the elements ``start[i] .. end[i] - 1`` and belongs to box ``box[i]``. ``written`` has
-        the writers of the buffer.
+        The results are three arrays with an element for each such rTask, in ascending order of
+        boxes: the box, the vEU, and the order of the rTask on this vEU. There are ``num_boxes``
+        boxes, given by their intervals: interval i has the elements ``start[i] .. end[i] - 1`` and
+        belongs to box ``box[i]``. ``written`` has the writers of the buffer.
         """
         num_veus = self._history.clocks.shape[1]
         latest = np.full(num_boxes * num_veus, -1, dtype=np.int64)

@@ -21,7 +21,7 @@ class Stretches:
 
     Interval i has the elements ``start[i] .. end[i] - 1``, counted from the start of the argument,
     and is a part of box ``box[i]``. Boxes are numbered; ``box_of_rtask[t]`` is the box of rTask t.
-    rTasks that touch the same box share a number, so the intervals of a box are stored once.
+    Equal boxes of several rTasks have the same number, so the intervals of a box are stored once.
     """
 
     start: Int64Array
@@ -82,11 +82,12 @@ def _stretches(boxes: Boxes) -> Stretches:
 
 
 def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Array, int]:
-    """Return the intervals of consecutive elements of which a box consists.
+    """Return the starts of the intervals of consecutive elements in a box, and the interval length.
 
-    All intervals have the same length, which is the second result. The first result has the first
-    element of each, counted from the start of the box. Dimensions are visited by ascending stride:
-    a dimension whose stride equals the length so far extends the interval, any other repeats it.
+    The starts and the length are in elements; starts count from the first element of the box. All
+    intervals have the same length. Dimensions are visited by ascending stride. As long as the
+    stride of a dimension equals the interval length so far, the dimension extends the interval; all
+    further dimensions repeat the interval.
     """
     if 0 in sizes:
         return np.zeros(0, dtype=np.int64), 0

@@ -1,7 +1,8 @@
 """Finds the happens-before order of a plan's rTasks by executing its barriers.
 
-Every rTask gets the vector clock of its start: how many rTasks of each vEU had to be complete.
-Programs of a plan run in order, so a program begins with all earlier programs complete.
+Every rTask gets the vector clock of its start: for each vEU, the count of its first rTasks that
+have surely ended by then. The programs of a plan run one after another, so a program begins when
+all rTasks of earlier programs have ended.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class History:
     Attributes:
         graph: the rOperators, whose names are used in messages.
         base: [num_operators + 1]: number of each operator's first rTask; the last element is the
-            number of all rTasks.
-        clocks: [number of vector clocks, num_veus]: a vector clock per row: how many rTasks of each
-            vEU are complete.
-        veu: the vEU of the rTask.
-        order: the rTask's position among the rTasks of its vEU in all programs.
-        clock: the row of ``clocks`` that holds at the start of the rTask.
-        place: the rTask's position among all rTasks in a possible order of execution.
-        program_starts: for each program, how many rTasks each vEU had run before it.
+            count of all rTasks.
+        clocks: [number of vector clocks, num_veus]: each row is a vector clock, which has for each
+            vEU the count of its first rTasks that are complete.
+        veu: for each rTask, its vEU.
+        order: for each rTask, its position among the rTasks of its vEU in all programs.
+        clock: for each rTask, the row of ``clocks`` that is its vector clock at its start.
+        place: for each rTask, its position among all rTasks in a possible order of execution.
+        program_starts: for each program, how many rTasks each vEU has run in earlier programs.
     """
 
     graph: TaskGraph
@@ -53,10 +54,10 @@ class History:
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
-        """Return, for each i, whether an rTask of vEU ``veu[i]`` ends before ``task[i]`` starts.
+        """Return for each i whether a first rTask ends before a second rTask starts.
 
-        ``order[i]`` is the number of the first rTask among the rTasks of its vEU in all programs,
-        ``task[i]`` the number of the second rTask among all rTasks.
+        The first rTask is on vEU ``veu[i]``, at position ``order[i]`` among the rTasks of this vEU
+        in all programs. The second rTask has number ``task[i]``.
         """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)
@@ -110,10 +111,10 @@ def _check_wait(number: int, veu: int, other: int, order: int, steps: Sequence[i
 
 
 def _first_tasks(graph: TaskGraph, plan: Plan) -> Int64Array:
-    """Return the number of each operator's first rTask, and last the number of all rTasks.
+    """Return the number of each operator's first rTask, followed by the count of all rTasks.
 
     Raises:
-        ScheduleError: if an operator has no rKernel in the plan, or an unknown one.
+        ScheduleError: if an operator has no rKernel in the plan, or an unknown rKernel.
     """
     if len(plan.kernels) != len(graph.operators):
         raise ScheduleError(

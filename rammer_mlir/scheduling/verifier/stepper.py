@@ -1,4 +1,4 @@
-"""Executes a program's items step by step, and diagnoses deadlocks."""
+"""Executes a program's runs and barriers one at a time, and diagnoses deadlocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stepper:
         """Yield (vEU, item) in a possible order: each barrier after all rTasks that it waits for.
 
         Raises:
-            ScheduleError: if waits block each other, naming them.
+            ScheduleError: if waits block each other; the message names these waits.
         """
         runnable = list(range(self._program.num_veus))[::-1]
         asleep: dict[int, list[int]] = {}

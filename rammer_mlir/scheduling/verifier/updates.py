@@ -1,8 +1,8 @@
 """Checks in-place updates: all conflicts between operators follow the graph's order.
 
-Two rTasks of different operators conflict if they touch the same element and at least one may write
-it. The earlier operator's rTask must end before the other starts. rTasks of the same operator are
-unordered, as blocks of a launch are.
+Two rTasks of different operators conflict if they touch the same element and at least one of them
+may write it. The rTask of the earlier operator must end before the other rTask starts. rTasks of
+the same operator are unordered, like the thread blocks of a GPU's launch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Intervals = tuple[Int64Array, Int64Array]
 class _Touch:
     """The uses of a buffer by an operator: rTask ``task[i]`` touches ``start[i] .. end[i] - 1``.
 
-    It writes these elements if ``writes``, else reads them. Intervals are in ascending order of
-    ``start``; ``reach[i]`` is the largest end of intervals 0 to i.
+    The rTasks write these elements if ``writes`` is True, else they read them. Intervals are in
+    ascending order of ``start``; ``reach[i]`` is the largest end of intervals 0 to i.
     """
 
     operator: int
@@ -53,8 +53,8 @@ class _Touch:
 class _Group:
     """All uses of a buffer by an operator.
 
-    They are within the elements ``low .. high - 1``; ``written`` has the disjoint intervals of
-    elements that the operator may write.
+    All used elements are in the range ``low .. high - 1``. ``written`` has the disjoint intervals
+    of elements that the operator may write.
     """
 
     uses: Sequence[_Touch]
@@ -73,7 +73,7 @@ class _Group:
     def held(self, use: _Touch) -> NDArray[np.bool_]:
         """Return for each interval of ``use`` whether this group's operator may write all of it.
 
-        Such an interval needs no comparison with uses by earlier operators.
+        Such an interval needs no comparison with uses by operators before this group's operator.
         """
         start, end = self.written
         if not len(start):
@@ -83,7 +83,7 @@ class _Group:
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
-    """Check all ``inout`` buffers and those that operators update in place; return their numbers.
+    """Check all buffers that are ``inout`` or that operators update in place; return their numbers.
 
     ``found`` is the happens-before order of the plan's rTasks.
 
@@ -162,9 +162,10 @@ def _check_against(
 ) -> None:
     """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
-    ``earlier`` has the uses of each earlier operator, the latest operator first. When an operator
-    writes an interval of ``use`` completely, operators before it are not compared for this
-    interval: they are ordered before that write, as another call of this function checks.
+    ``earlier`` has the uses of each earlier operator, the latest operator first. If one of these
+    operators may write all of an interval of ``use``, the interval is not compared with operators
+    before this writer. Another call of this function checks that they are ordered before the
+    writer.
 
     Raises:
         ScheduleError: naming two rTasks that are not ordered.

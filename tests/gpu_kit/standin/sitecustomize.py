@@ -49,7 +49,7 @@ class Kernels:
 
             held = pickle.loads(each["path"].read_bytes())
             each["kernel"] = load_kernel(held["kernel"], held["object"])
-            each["behaviour"] = held["behaviour"]
+            each["behavior"] = held["behavior"]
         return each
 
 
@@ -68,11 +68,11 @@ def execute(each: dict[str, Any], blocks: int, threads: int, values: Any) -> Non
     launch(kernel, buffers, Grid(blocks, threads, 32), names=names, unwritten=[])
 
 
-def misbehave(behaviour: str) -> None:
+def misbehave(behavior: str) -> None:
     """Hang or crash."""
-    while behaviour == "hang":
+    while behavior == "hang":
         time.sleep(60)
-    if behaviour == "crash":
+    if behavior == "crash":
         os.abort()
 
 
@@ -105,8 +105,8 @@ def install() -> None:
                 return 0
             each = kernels.find(image)
             assert each is not None
-            misbehave(each["behaviour"])
-            if each["behaviour"] != "wrong":
+            misbehave(each["behavior"])
+            if each["behavior"] != "wrong":
                 execute(each, blocks, threads, values)
             return 0
         except Exception as problem:

@@ -1,4 +1,4 @@
-"""The error that the interpreter raises for invalid PTX, and for invalid behaviour of PTX."""
+"""The error that the interpreter raises for invalid PTX, and for invalid behavior of PTX."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _scan() -> Any:
     return run
 
 
-def _normalised() -> Any:
+def _normalized() -> Any:
     def run(x: Any) -> Any:
         x = x - x.mean(-1, keepdims=True)
         x = x * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
@@ -96,5 +96,5 @@ MODELS = (
     Model("jax_transformer", Block, FRAMES, SEQUENCES, JAX),
     Model("jax_attention", _attention, FRAMES, SEQUENCES, JAX),
     Model("jax_scan", _scan, (Input("x", ("batch", 12, 16)),), IMAGES, JAX),
-    Model("jax_normalised", _normalised, FRAMES, SEQUENCES, JAX),
+    Model("jax_normalized", _normalized, FRAMES, SEQUENCES, JAX),
 )

@@ -329,7 +329,7 @@ EXHIBITS = (
         "the paper's at modules.",
     ),
     Exhibit(
-        "Table 3", "Schedules specialised for batch sizes and devices", "predicted",
+        "Table 3", "Schedules specialized for batch sizes and devices", "predicted",
         (batches.BATCH_STUDY.name, batches.DEVICE_STUDY.name),
         f"{_V100}; Inception v3, milliseconds", _table_3,
         "The paper measured 28% (batch 1) and 8% (batch 32) between such schedules. A stage's "

@@ -182,6 +182,6 @@ EXHIBITS = (
         (training.STUDY.name,),
         "on the V100's description; `reduced` has a smaller batch and fewer steps",
         _figure_21,
-        "Forward and backward cells are scheduled as one graph, without the optimiser's update.",
+        "Forward and backward cells are scheduled as one graph, without the optimizer's update.",
     ),
 )  # fmt: skip

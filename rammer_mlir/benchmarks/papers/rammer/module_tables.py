@@ -55,7 +55,7 @@ def section_5_2_5(records: Records) -> str:
          [found["operator_to_tile"][n] for n in irregular], _MISSING),
     ):  # fmt: skip
         rows.append([title, str(len(values)), *_spread(values), paper])
-    waits = [["barriers", "waits requested", "waits after minimising"]]
+    waits = [["barriers", "waits requested", "waits after minimizing"]]
     for mode in barriers.MODES:
         means = (mean(found[name][mode]) for name in ("requested", "waits"))
         waits.append([mode, *(f"{value:.0f}" for value in means)])

@@ -77,7 +77,7 @@ def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
 
 def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
     lost = 1 - axis.after / (axis.scale * axis.before)
-    # Keep the specification's order of operations: other roundings choose other neighbours.
+    # Keep the specification's order of operations: other roundings choose other neighbors.
     return axis.before / 2 * lost + (y + 0.5) / axis.scale - 0.5
 
 

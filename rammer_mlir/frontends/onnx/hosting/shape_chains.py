@@ -1,8 +1,8 @@
 """Recomputes values that depend only on shapes, inside each part that reads the values.
 
-If the host computed such values and passed them to a part, the part would need a specialisation
+If the host computed such values and passed them to a part, the part would need a specialization
 for each combination of their elements. With recomputation, the sizes of the part's inputs alone
-distinguish specialisations, and the values are constants in each specialisation.
+distinguish specializations, and the values are constants in each specialization.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SHAPE_OPERATORS = ("Shape", "Size")
 
 
 class ShapeChains:
-    """Finds the nodes that compute a value from shapes alone, if the host evaluates these nodes.
+    """Finds, among the nodes that the host evaluates, those that compute a value from shapes.
 
-    Such nodes form a chain: the first node is a Shape or Size, and each later node reads only
-    results of the chain, or constants.
+    Such nodes form a chain, which begins with Shape or Size. Every later node reads only results of
+    the chain, or constants.
     """
 
     def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
@@ -43,7 +43,7 @@ class ShapeChains:
 
         Args:
             names: names of the values that a part shall recompute.
-            given: names of the part's inputs before recomputation. A specialisation of the part
+            given: names of the part's inputs before recomputation. A specialization of the part
                 fixes the sizes of these inputs in any case.
         """
         found: set[int] = set()

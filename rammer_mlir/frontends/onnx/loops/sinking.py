@@ -235,8 +235,8 @@ class _Sinking:
     def element(self, source: Source) -> str:
         """Return the name, in the Scan's body, of the current iteration's slice of ``source``.
 
-        The first call for a source decides by the plan: the source is added to the tensors that the
-        new Scan reads, or nodes that compute the slice are emitted.
+        The first call for a source follows the source's plan: it adds the source to the tensors
+        that the new Scan reads, or emits the nodes that compute the slice.
         """
         if source not in self._elements:
             rule = self._planner.plan(source).rule
@@ -265,7 +265,8 @@ class _Sinking:
     def _read(self, source: Source) -> str:
         """Add ``source`` to the tensors that the Scan reads; return the name of its slice.
 
-        The tensor is transposed before the Scan if necessary, so that a slice is contiguous.
+        A tensor that a node computes is transposed before the Scan if that makes each slice
+        contiguous.
         """
         name = self.fresh()
         shape = list(self._graph.shape(source.value) or ())
