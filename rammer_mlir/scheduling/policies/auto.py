@@ -8,11 +8,11 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rammer_mlir.errors import OptionError, RammerError, ScheduleError
+from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.policies.checked import checked_plan
+from rammer_mlir.scheduling.policies.checked import PolicyError, checked_plan
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
 from rammer_mlir.scheduling.policies.policy import Policy, keeps_homes
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -64,7 +64,7 @@ class Auto:
         """Return the plan of smallest predicted time among those found within the budget.
 
         Raises:
-            ScheduleError: if a policy fails; the message names the policy.
+            PolicyError: if a policy fails.
         """
         deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
@@ -86,14 +86,14 @@ def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the plan of a policy.
 
     Raises:
-        ScheduleError: if the policy fails; the message names the policy.
+        PolicyError: if the policy fails.
     """
     try:
         return checked_plan(policy, graph, device)
+    except PolicyError:
+        raise
     except RammerError as error:
-        is_named = str(error).startswith(f"policy '{policy.name}'")
-        text = f"{error}" if is_named else f"policy '{policy.name}': {error}"
-        raise ScheduleError(text) from error
+        raise PolicyError(f"policy '{policy.name}': {error}") from error
 
 
 def _one_by_one(

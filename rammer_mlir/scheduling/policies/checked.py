@@ -14,6 +14,10 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 from rammer_mlir.support.failures import FAILURES, failure_text
 
 
+class PolicyError(ScheduleError):
+    """An error of a policy, whose message names the policy."""
+
+
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the policy's plan for a graph, after a check that the plan is well-formed.
 
@@ -34,21 +38,21 @@ def checked_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
 
     Raises:
         RammerError: an error that the policy raises.
-        ScheduleError: if the policy raises another exception, or does not return a plan of this
-            graph and device; the message names the policy.
+        PolicyError: if the policy raises another exception, or does not return a plan of this
+            graph and device.
     """
     try:
         plan = policy.schedule(graph, device)
     except RammerError:
         raise
     except FAILURES as error:
-        raise ScheduleError(
+        raise PolicyError(
             f"policy '{policy.name}' failed with {failure_text(error)}; mend it, or choose another "
             "one"
         ) from error
     wrong = _wrong_plan(plan, graph, device)
     if wrong:
-        raise ScheduleError(f"policy '{policy.name}': {wrong}")
+        raise PolicyError(f"policy '{policy.name}': {wrong}")
     return plan
 
 
