@@ -1,4 +1,4 @@
-"""Lists MLIR's passes and pass pipelines, to suggest names for misspelt ones.
+"""Lists MLIR's passes and pass pipelines, to suggest names for misspelled ones.
 
 The bindings parse a pipeline, but do not list the passes that it may name.
 """

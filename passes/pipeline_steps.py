@@ -187,8 +187,8 @@ class _Planner:
     def _check_known(self, leaf: PipelineNode) -> None:
         """Raise a PassError, with the column, if a pass is unknown or MLIR refuses its options.
 
-        A registered pass, or a pass that an installed package provides, is added to the known
-        passes.
+        A pass of an extension, registered or provided by an installed package, is added to the
+        known passes, unless it is already one of them.
         """
         if leaf.name in self._own:
             return

@@ -23,7 +23,7 @@ from rammer_mlir.passes.regions.units import Unit
 
 @dataclass(frozen=True)
 class AnnotateRegions(Pass):
-    """Mark composites and single operations that a code generator supports with ``rtask.region``.
+    """Set ``rtask.region`` on composites and single operations that a code generator supports.
 
     ``codegens`` lists code generators in the order of priority: an operation is marked for the
     first code generator that supports it. A composite's name begins with the name of its code
@@ -43,7 +43,7 @@ class AnnotateRegions(Pass):
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
 
     def run(self, module: ir.Module) -> None:
-        """Mark each unit of the entry function that a code generator supports as a region.
+        """Mark each unit of the entry function as a region if a code generator supports the unit.
 
         A unit is a composite or a single operation.
         """

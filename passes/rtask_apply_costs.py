@@ -1,4 +1,4 @@
-"""`rtask-apply-costs`: sets the seconds that a cost function predicts on each `rtask.kernel`."""
+"""`rtask-apply-costs`: gives each `rtask.kernel` the seconds that a cost function predicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-batch-products`: merges products of few rows with the same weights into one product."""
+"""`rtask-batch-products`: merges products of few rows if they multiply the same weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 
 @dataclass(frozen=True)
 class BatchProducts(Pass):
-    """Merge products of matrices of few rows with the same weights into one product.
+    """Merge products that multiply matrices of few rows by the same weights into one product.
 
     The matrices are concatenated into one matrix of up to ``rows`` rows. Products that depend on
     each other, like those of a recurrent layer's states, are not merged. Products with weights of
@@ -29,9 +29,9 @@ class BatchProducts(Pass):
     cache.
 
     If ``device`` (a name or a file) is given, products are merged only if its ``num-veus`` vEUs
-    need at least as much time to read a weight as to execute two multiply-adds. On other devices,
-    whose vEUs keep the weights in private memories, merging gains nothing and delays products until
-    all rows of the merged matrix are known.
+    need at least as much time to read an element of the weights as to execute two multiply-adds. On
+    other devices, whose vEUs keep the weights in private memories, merging gains nothing and delays
+    products until all rows of the merged matrix are known.
     """
 
     name: ClassVar[str] = "rtask-batch-products"
@@ -50,8 +50,8 @@ class BatchProducts(Pass):
     def run(self, module: ir.Module) -> None:
         """Merge the products of the entry function and sort the block topologically.
 
-        The module stays unchanged if no products can be merged, or if ``device`` reads a weight in
-        less time than two multiply-adds take.
+        The module stays unchanged if no products can be merged, or if ``device`` reads an element
+        of the weights in less time than two multiply-adds take.
         """
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return
@@ -89,9 +89,10 @@ def _bytes_of(weight: ir.Value) -> int:
 
 
 def _batch(members: Sequence[Product], end: ir.OpView) -> None:
-    """Replace products with the same weights by slices of one product of concatenated matrices.
+    """Replace products with the same weights by one product of their concatenated left matrices.
 
-    The new operations stand before ``end``, the block's terminator.
+    Each old result becomes a slice of the new product's result. The new operations stand before
+    ``end``, the block's terminator.
     """
     first = members[0]
     rows = [member.rows for member in members]

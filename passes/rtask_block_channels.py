@@ -27,7 +27,7 @@ class BlockChannels(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Store activations of the entry function in channel blocks where contractions benefit."""
+        """Store activations of the entry function in channel blocks where that saves time."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         blocker = ChannelBlocker(choose_layouts(operations, weights), weights)

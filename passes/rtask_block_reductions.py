@@ -1,4 +1,4 @@
-"""`rtask-block-reductions`: groups terms of 8-bit sums by four, for dot-product instructions."""
+"""`rtask-block-reductions`: stores four terms of 8-bit sums together, for dot products."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ _FEWEST = 8
 
 @dataclass(frozen=True)
 class BlockReductions(Pass):
-    """Store the operands of 8-bit contractions in groups of four terms of a sum.
+    """Store the 8-bit factors of four consecutive terms of a sum of products in adjacent bytes.
 
     Processors have instructions that multiply four unsigned by four signed bytes and add the
-    products to an i32 (x86's VNNI). The reduction loop that indexes the data's innermost dimension
-    is split by four. The new loop over four terms indexes a new innermost dimension of the data and
-    of the weights; the layout of the weights changes at compile time. If four does not divide the
-    reduction loop's extent, data and weights are padded with zeros.
+    products to an i32 (x86's VNNI). In a contraction of 8-bit operands, the reduction loop that
+    indexes the data's innermost dimension is split by four. The new loop over four terms indexes a
+    new innermost dimension of the data and of the weights; the layout of the weights changes at
+    compile time. If four does not divide the reduction loop's extent, data and weights are padded
+    with zeros.
     """
 
     name: ClassVar[str] = "rtask-block-reductions"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Split loops of contractions of the entry function, and change layouts of weights."""
+        """Split a reduction loop of each large 8-bit contraction of the entry function by four.
+
+        The data is reshaped, and the layout of the weights changes.
+        """
         weights = DerivedWeights(module)
         for op in list(entry_block(module).operations):
             found = find_byte_product(Structured(op), weights) if is_generic(op) else None
@@ -50,7 +54,7 @@ def _is_large(found: ByteProduct) -> bool:
 
 
 def _block(found: ByteProduct, weights: DerivedWeights) -> None:
-    """Split the innermost reduction loop of the contraction ``found``.
+    """Split the reduction loop of ``found`` that indexes the data's innermost dimension by four.
 
     The new loop over four terms becomes the last loop of the contraction.
     """

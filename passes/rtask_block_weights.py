@@ -125,9 +125,9 @@ def _find_weight(computation: Computation, constant: set[int], width: int) -> _W
 
 
 def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
-    """Return the loops that are tiled together with loop ``loop`` of operation ``index``.
+    """Return the loops that are tiled together with loop ``loop`` of the operation ``index``.
 
-    Return None if the loop cannot be tiled.
+    ``index`` counts the operations of the computation. Return None if the loop cannot be tiled.
     """
     classes = () if computation.space is None else computation.space.classes
     return next((c for c in classes if c.loops.get(index) == loop), None)

@@ -21,17 +21,18 @@ from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_oper
 
 @dataclass(frozen=True)
 class DecomposePad(Pass):
-    """Replace paddings with a constant by an rOperator that fills the border, and concatenations.
+    """Replace each ``tensor.pad`` of a constant by concatenations of its source with strips.
 
-    A concatenation is written in place, so the producer of the padded tensor writes directly into
-    the middle of the padded buffer, without a copy.
+    An rOperator fills the strips, which surround the source, with the constant. A concatenation is
+    written in place, so the producer of the padded tensor writes directly into the middle of the
+    padded buffer, without a copy.
     """
 
     name: ClassVar[str] = "rtask-decompose-pad"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace each constant ``tensor.pad`` by concatenations of its source with its border."""
+        """Replace each ``tensor.pad`` of a constant by concatenations of its source with strips."""
         outliner = Outliner(module)
         for op in list(entry_block(module).operations):
             pad = find_constant_pad(op)

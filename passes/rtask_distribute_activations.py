@@ -28,7 +28,7 @@ class DistributeActivations(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Move elementwise operations on concatenations of the entry function to their operands."""
+        """Move elementwise operations from a concatenation's result to its operands."""
         for op in list(entry_block(module).operations):
             # Most operations read no concatenation, which takes less time to find out.
             if is_generic(op) and any(map(_concatenation, op.operation.operands)):
@@ -66,7 +66,7 @@ def _pays(concat: ir.Operation) -> bool:
     """Whether moving an elementwise operation before a concatenation pays.
 
     It pays if the concatenation's result has a single use, and if more than half of the result's
-    elements come from operands that generics compute and only the concatenation reads.
+    elements come from operands that a ``linalg.generic`` computes and only the concatenation reads.
     """
     if not _is_read_once(concat.results[0]):
         return False

@@ -17,7 +17,7 @@ _LARGE_SPLAT = 1024
 
 @dataclass(frozen=True)
 class ExternalizeConstants(Pass):
-    """Turn dense constants into arguments; operators that differ in constants only share code."""
+    """Turn dense constants into arguments, so that operators with unequal constants share code."""
 
     name: ClassVar[str] = "rtask-externalize-constants"
     takes: ClassVar[Form | None] = Form.TENSORS

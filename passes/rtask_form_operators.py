@@ -161,7 +161,7 @@ def _outline(group: Group, outliner: Outliner) -> None:
 
 
 def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
-    """Return the values that a group reads from outside, and the results that are read outside."""
+    """Return the inputs of a group of fused operations, and those results that are read outside."""
     inside = {op.operation for op in group.operations}
     inputs: dict[ir.Value, None] = {}
     outputs: list[ir.Value] = []
@@ -189,7 +189,8 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 def _main_operation(group: Group) -> ir.OpView:
     """Return the operation that gives a group's rOperator its name and location.
 
-    The main operation is the first contraction, or, without contractions, the last operation.
+    A group is the operations that an rOperator fuses. Its main operation is the first contraction,
+    or, without contractions, the last operation.
     """
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
@@ -200,8 +201,8 @@ def _main_operation(group: Group) -> ir.OpView:
 def _kind(group: Group, op: ir.OpView) -> str:
     """Return the kind of a group's rOperator: ``conv``, ``matmul``, ``elementwise`` or ``reduce``.
 
-    ``op`` is the group's main operation. If ``op`` is not a ``linalg.generic``, the kind is the
-    operation's name without its dialect.
+    A group is the operations that an rOperator fuses; ``op`` is its main operation. If ``op`` is
+    not a ``linalg.generic``, the kind is the operation's name without its dialect.
     """
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]

@@ -54,7 +54,7 @@ class GenerateRegions(Pass):
     options: str = ""
 
     def run(self, module: ir.Module) -> None:
-        """Attach an external rKernel to each region's function if its code generator has code."""
+        """Attach an rKernel to a region's function if the region's code generator returns code."""
         given = check_module_options(read_written(self.options))
         regions: dict[str, list[ir.OpView]] = {}
         for function in functions(module):
@@ -79,7 +79,7 @@ class GenerateRegions(Pass):
 
 @dataclass(frozen=True)
 class _Outlined:
-    """A region as a function, as the description for its code generator, and as its total cost."""
+    """A region: its function, its description for the code generator, and its total cost."""
 
     function: ir.OpView
     region: Region
@@ -89,7 +89,7 @@ class _Outlined:
 def _generate(
     module: ir.Module, codegen: Codegen, outlined: list[_Outlined], given: Mapping[str, str]
 ) -> None:
-    """Attach the code that a code generator returns for each of its regions.
+    """Ask a code generator for the code of its regions; attach the code to the regions' functions.
 
     If the code generator has a method ``prepare``, it is called once, before the first region.
     ``given`` maps full names of options, ``owner.option``, to values. If the code generator returns
@@ -117,7 +117,8 @@ def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
 def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
     """Return a separate function for each call of ``function``, in the order of the calls.
 
-    The first call keeps the function, every other call is redirected to a clone.
+    The first call keeps the function, every other call is redirected to a clone. This is needed if
+    the foreign code's state depends on the region's weights, which differ between calls.
     """
     name, table = symbol_name(function), ir.SymbolTable(module.operation)
     found: list[ir.OpView] = []

@@ -57,17 +57,18 @@ class HoistZeroPoints(Pass):
     both factors are signed or both are unsigned, the sign bit of each element of the left factor is
     inverted. This adds or subtracts 128, and is corrected like a zero point.
 
-    A contraction remains unchanged if its sums have fewer than 8 terms, or if scaled sums of its
-    terms might not fit in an i32.
+    A contraction remains unchanged if its sums have fewer than 8 terms, or if its factors have
+    scales and its integer sums have so many terms that they might not fit in an i32.
     """
 
     name: ClassVar[str] = "rtask-hoist-zero-points"
     takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
-        """Replace contractions of dequantized factors by contractions of 8-bit integers.
+        """Replace contractions of differences ``(a - p) * (w - q)`` by contractions of bytes a, w.
 
-        The right factor has to be a weight.
+        p and q are zero points; the differences may have scales. The right factor w has to be a
+        weight.
         """
         weights = DerivedWeights(module)
         fold_views(entry_block(module), weights)

@@ -31,11 +31,11 @@ class InsertCopies(Pass):
     takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     def run(self, module: ir.Module) -> None:
-        """Insert rOperators that copy tensors until no conflict of placement remains.
+        """Insert rOperators that copy tensors until no operand needs a copy.
 
         Raises:
-            OperationError: if a copy does not resolve a conflict, for example because
-                `rtask-form-operators` has not run.
+            OperationError: if an operand still needs a copy after it was copied, for example
+                because `rtask-form-operators` has not run.
         """
         outliner = Outliner(module)
         copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
@@ -60,7 +60,8 @@ class InsertCopies(Pass):
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
     """Return the rOperators with generated rKernels, each with its required alignment in bytes.
 
-    If an rOperator has several generated rKernels, this is the largest of their alignments.
+    If an rOperator has several generated rKernels, the alignment is the largest that one of them
+    requires.
     """
     all_alignments = ((symbol_name(f), generated_alignment(f)) for f in functions(module))
     alignments = {name: alignment for name, alignment in all_alignments if alignment is not None}
@@ -109,11 +110,11 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
 
 
 def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
-    """Return the operation that computes the operand in conflict; look through copies of it.
+    """Return the operation that computes a conflict's operand; look through copies of the operand.
 
-    ``copies`` are the copying rOperators. If the operand, or the value that they copy, is an
-    argument of the function, return the operation that reads the argument: the first copy, or the
-    operand's user.
+    A conflict is an operand that needs a copy, and its user. ``copies`` are the copying rOperators.
+    If the operand, or the value that they copy, is an argument of the function, return the
+    operation that reads the argument: the first copy, or the operand's user.
     """
     op = conflict.user.operation
     owner = op.operands[conflict.index].owner
@@ -126,7 +127,10 @@ def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operatio
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
-    """Replace a conflict's operand by a copy, which a new rOperator makes; return the rOperator."""
+    """Replace a conflict's operand by a copy, which a new rOperator makes; return the rOperator.
+
+    A conflict is an operand that needs a copy, and its user.
+    """
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner

@@ -1,4 +1,4 @@
-"""`rtask-layout-regions`: exchanges values with regions in blocks of channels."""
+"""`rtask-layout-regions`: passes values to regions, and returns results, in blocks of channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rtask-legalize`: lowers tensor programs that other compilers produced to the stage `linalg`."""
+"""`rtask-legalize`: lowers the tensor programs of other compilers to the stage `linalg`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _GENERAL = ("linalg-generalize-named-ops", "linalg-inline-scalar-operands", *_SI
 
 @dataclass(frozen=True)
 class Legalize(Pass):
-    """Lower tensor programs that other compilers produced to linalg on static tensors.
+    """Lower the tensor programs of other compilers to linalg on static tensors.
 
     Public functions are rewritten in place. If operations cannot be compiled, a single error
     reports all of them, each with its location.

@@ -24,11 +24,11 @@ from rammer_mlir.passes.regions.units import Unit
 
 @dataclass(frozen=True)
 class MatchComposites(Pass):
-    """Mark matches of code generators' patterns with ``rtask.composite``.
+    """Set ``rtask.composite`` on the matches of code generators' patterns.
 
-    ``table`` names the code generators with the patterns, which are all tried. Among overlapping
-    matches, the match with the highest priority is taken; among those, the largest match; among
-    those, the last match. ``script`` is a file with a transform script, which runs first:
+    ``table`` names code generators, all of whose patterns are tried. Among overlapping matches, the
+    match with the highest priority is taken; among equal priorities, the largest match; among equal
+    sizes, the last match. ``script`` is a file with a transform script, which runs first:
     operations that it annotates become composites.
     """
 

@@ -21,8 +21,8 @@ class MergeRegions(Pass):
 
     A merged region has at most ``operands`` inputs and results together. Two regions are neighbors
     if one reads a result of the other. With ``siblings``, two regions are also neighbors if both
-    read results of a third, or if a third reads results of both; the third is a region or another
-    operation. Without ``siblings``, such regions remain separate and can run at the same time.
+    read results of a third region or operation, or if a third region or operation reads results of
+    both. Without ``siblings``, such regions remain separate and can run at the same time.
     """
 
     name: ClassVar[str] = "rtask-merge-regions"

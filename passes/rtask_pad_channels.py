@@ -40,7 +40,7 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """Rewrites a block's operations for values with padding channels.
+    """Rewrites an MLIR block's operations so that chosen values have padding channels.
 
     Call ``rewrite`` for each operation in order, then ``finish``.
     """

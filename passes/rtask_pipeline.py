@@ -27,8 +27,8 @@ class Pipeline(Pass):
     have windows, the chunks overlap, and the overlap is computed twice.
 
     The pass counts the bytes in use while the rOperators are executed in the order of the IR. It
-    cuts chains that lower the highest peak of these bytes, until intermediates fit into ``memory``
-    bytes.
+    cuts chains whose chunks lower the highest peak of these bytes, until intermediates fit into
+    ``memory`` bytes or no further chain lowers the peak.
     """
 
     name: ClassVar[str] = "rtask-pipeline"

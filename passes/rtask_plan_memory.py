@@ -59,9 +59,10 @@ class PlanMemory(Pass):
 
 
 def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
-    """Set a byte offset in the arena as an attribute of the ``memref.alloc`` of each given buffer.
+    """Propose the offsets of buffers in the arena to the pass `rtask-plan-memory`.
 
-    ``offsets`` maps a buffer's index in ``roots`` to the buffer's offset.
+    Each offset, in bytes, becomes an attribute of the buffer's ``memref.alloc``. ``offsets`` maps a
+    buffer's index in ``roots`` to the buffer's offset.
     """
     for number, offset in offsets.items():
         owner = roots[number].owner

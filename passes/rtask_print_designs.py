@@ -25,9 +25,10 @@ class PrintDesigns(Pass):
     serial loop; on a CPU, lanes are elements of vectors. Equal rOperators share a function, and
     their designs are printed once. The machine is a ``device``, a name or a file, with ``num-veus``
     vEUs (0: one for each execution unit of the device). With ``tiles``, an rTask may also execute
-    several iterations of a loop. With ``values``, the search also decides for each value that is
-    broadcast or read more than once whether the value is stored, recomputed, or written to memory
-    before a barrier. The module is unchanged.
+    several iterations of a loop. With ``values``, the search also decides about each value that is
+    broadcast or read more than once: the value is computed once and read before the next barrier,
+    or recomputed for each reader, or written to memory and read after a barrier. The module is
+    unchanged.
     """
 
     name: ClassVar[str] = "rtask-print-designs"

@@ -1,4 +1,4 @@
-"""`rtask-split-products`: splits a product by rows if separate slices read its rows."""
+"""`rtask-split-products`: splits a product by rows if slices read its result in parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitProducts(Pass):
-    """Cut products with weights into products of ``rows`` rows if separate slices read their rows.
+    """Cut a product with weights into products of few rows if slices read its result in parts.
 
-    A recurrent layer projects the inputs of all time steps by a single product, and each time step
-    reads its own rows. If the product is cut into parts, the first time steps need not wait for the
-    last rows, and a layer need not wait for the last time step of the previous layer. The parts
-    share an rKernel, so that a program's code is the same for sequences of any length. Parts are of
-    equal size: if ``rows`` does not divide the product's rows, the last part recomputes some rows
+    A recurrent layer projects the inputs of all time steps by a single product, and the slice of
+    each time step reads some rows of the result. If the product is cut into parts, the first time
+    steps need not wait for the last rows, and a layer need not wait for the last time step of the
+    previous layer. The parts share an rKernel, so that a program's code is the same for sequences
+    of any length. A part has at most ``rows`` rows, but at least the rows of one slice. Parts are
+    of equal size; where they do not divide the product evenly, the last part recomputes some rows
     of the previous part.
     """
 

@@ -84,7 +84,7 @@ _MANY_CALLS = 32
 
 @dataclass(frozen=True)
 class Tile(Pass):
-    """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
+    """Cut every rOperator into rTasks: up to ``candidates`` alternative rKernels, coarse to fine.
 
     No rTask accesses more than ``memory`` bytes; 0 is no limit.
 
@@ -281,7 +281,8 @@ class _Wanted:
     """Criteria for the choice of tiles.
 
     Attributes:
-        aims: the wanted work per rTask for each candidate, from coarse to fine.
+        aims: for each candidate, the targets for an rTask's operations and bytes, from coarse to
+            fine.
         candidates: the maximum count of rKernels per function.
         memory: the maximum bytes that an rTask may access, 0 for no limit.
         device: the device; None for cores of a CPU.
@@ -349,12 +350,12 @@ def _matrix_element(computation: Computation, elements: Sequence[str]) -> str:
 
 
 def _l1_limit(computation: Computation, whole: TileCost) -> int:
-    """Return a limit on an rTask's bytes that keeps values which the rTask reads twice in L1.
+    """Return a limit on an rTask's bytes, so that a value stays in L1 until its second read.
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials.
     ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share
-    of its bytes, so that tiles do not become too small. Return 0, for no limit, if no value is read
-    twice.
+    of its bytes, so that tiles do not become too small. Return 0, for no limit, if an rTask reads
+    no value twice.
     """
     if not computation.reads_again:
         return 0

@@ -24,7 +24,7 @@ class TransposeRightSides(Pass):
 
     The right side of a product is its right operand. This pass changes right sides that are known
     only at run time, such as the keys in attention. A product reads its right side once for each
-    group of its rows. If the elements of a column are adjacent in memory, each element of the
+    register tile's rows. If the elements of a column are adjacent in memory, each element of the
     result needs a sum over a register's lanes, or each load needs a transpose. A transposing copy
     avoids both. The copy costs as much as several rows of the product, or more if it does not fit
     into a core's caches. Times of one AVX-512 core for products of rows x inner x columns of f32:

@@ -22,12 +22,12 @@ from rammer_mlir.passes.winograd.tiles import EXPAND
 class Winograd(Pass):
     """Compute 3x3 convolutions of unit stride by F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
 
-    A large image is cut into strips, and each rTask transforms a strip, multiplies the transformed
-    strip by the transformed weights, and transforms the product back. For many channels, these
-    three steps are separate rOperators, so that the transformed weights are read once (Lavin and
-    Gray, *Fast Algorithms for Convolutional Neural Networks*). ``tile`` forces output tiles of 2x2
-    or 4x4 elements (0: whichever is faster). ``form`` forces ``strips`` (a single rOperator) or
-    ``operators`` (three rOperators), where possible.
+    A large image is cut into strips (rows of tiles), and each rTask transforms a strip, multiplies
+    the transformed strip by the transformed weights, and transforms the product back. For many
+    channels, these three steps are separate rOperators, so that the transformed weights are read
+    once (Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*). ``tile`` forces
+    output tiles of 2x2 or 4x4 elements (0: whichever is faster). ``form`` forces ``strips`` (a
+    single rOperator) or ``operators`` (three rOperators), where possible.
     """
 
     name: ClassVar[str] = "rtask-winograd"

@@ -109,7 +109,7 @@ def __getattr__(name: str) -> object:
     stored as an attribute, so that the module of a class is imported at the first use of the class.
 
     Raises:
-        AttributeError: if ``name`` is neither ``__version__`` nor a name in ``_MODELS``.
+        AttributeError: if ``name`` is neither ``__version__`` nor a public class.
     """
     found: object
     if name == "__version__":
@@ -292,7 +292,7 @@ def compile(
         dynamic_shapes: the open dimensions of a PyTorch module, as in ``torch.export.export``.
         specializations: for a model with open dimensions, the largest number of programs in memory;
             each combination of sizes of the open dimensions has a program.
-        executor: with measured costs, runs the measurements of rKernels in other processes or on
+        executor: if the option ``costs`` asks for measurements, runs them in other processes or on
             other machines; None to measure sequentially in this process.
         emulate: execute the GPU kernel on this machine's processor.
         check: let the emulation detect errors that are undefined behavior on a GPU: accesses out of

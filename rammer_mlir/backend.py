@@ -84,8 +84,8 @@ class RammerBackend(Backend):
 
         Args:
             node: a node of any supported operator.
-            inputs: the node's input arrays in order, without absent inputs, and with a single array
-                for an input that the node reads twice. A single array needs no sequence.
+            inputs: the arrays of the node's distinct input tensors, in order; absent inputs have no
+                array. If there is only one array, it may be given without a sequence.
             device: ``CPU`` or ``CPU:0``.
             outputs_info: dtype and shape of each output in order, if ONNX cannot infer them.
             kwargs: ``opset_version``, by default ONNX's newest, and options of ``compile``.
@@ -101,7 +101,7 @@ class RammerBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Return whether ``device`` is supported, which only a CPU is (``CPU`` or ``CPU:0``)."""
+        """Return whether ``device`` is ``CPU`` or ``CPU:0``, the only supported devices."""
         return device in ("CPU", "CPU:0")
 
 
@@ -115,8 +115,8 @@ def _model_of(
 
     Args:
         node: the node.
-        arrays: the node's input arrays in order, without absent inputs, and with a single array for
-            an input that the node reads twice. Each array gives its input's dtype and shape.
+        arrays: the arrays of the node's distinct input tensors, in order; absent inputs have no
+            array. Each array gives its input's dtype and shape.
         outputs_info: dtype and shape of the node's first outputs; may be empty.
         version: opset of ONNX's default domain.
 

@@ -54,7 +54,7 @@ def compile_launches(
         num_veus: number of blocks of the persistent kernel; None for one block per multiprocessor
             of the device.
         costs: device description with which the policy predicts times: a name, or the path of a
-            file. None chooses one like the target.
+            file. None chooses the description of a device like the target.
         function: name of the host function to compile if the module has several; the other host
             functions are erased.
         emulate: execute the kernel on this machine's processor.

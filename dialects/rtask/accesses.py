@@ -47,9 +47,9 @@ class Access:
 
 
 def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Evaluate an affine expression in ``d0`` at every id, elementwise.
+    """Evaluate an affine expression in ``d0`` at every rTask id.
 
-    ``ids`` and the result are int64 arrays of rank 1 and equal length.
+    ``ids`` and the result are int64 arrays of rank 1 and equal length; ``d0`` stands for the id.
 
     Raises:
         ValueError: if the expression contains a symbol, or a dimension other than ``d0``.

@@ -20,10 +20,12 @@ rOperators, because each writes its own part of the buffer.
 class BufferEffects(ir.MemoryEffectsOpInterface):
     """The memory effects of ``rtask.operator`` and ``rtask.run``: all memrefs are read and written.
 
-    An operation on tensors has no effects, unless the function around it has the attribute
-    ``rtask.placed``. Every memref operand counts as written. The ``rtask.kernel`` lists the
-    operands that are written, but finding the ``rtask.kernel`` at each query would search the
-    module.
+    Every memref operand counts as written. The ``rtask.kernel`` lists the operands that are
+    written, but finding the ``rtask.kernel`` at each query would search the module.
+
+    An operation on tensors has no effects. But in a function with the attribute ``rtask.placed``
+    (results have fixed places, see ``rtask-insert-copies``), every operation also writes
+    unspecified memory, so that passes do not merge equal rOperators.
     """
 
     @staticmethod

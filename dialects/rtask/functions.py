@@ -73,9 +73,10 @@ def check_types(
 
 
 def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
-    """Whether two memref types differ only in the layout's offset or in strides of unit dimensions.
+    """Whether two memref types differ only in the layout's offset or strides of unit dimensions.
 
-    An rKernel gets a pointer to the memref's first element, so the offset does not matter.
+    An rKernel gets a pointer to the memref's first element, so the offset does not matter. Unit
+    dimensions have size 1.
     """
     if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
         return False

@@ -43,10 +43,11 @@ class MixedTypesOp(RTask.Operation):
 
 
 def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
-    """Run ``check`` on an operation, add the segment sizes for IRDL's verifier, and return True.
+    """Run ``check`` on an operation, add the attributes for IRDL's verifier, and return True.
 
-    If the operation has more than ``MOST_VALUES`` operands or results, or if ``check`` raises
-    ``Broken``, emit a diagnostic, add no sizes and return False.
+    The attributes are ``operandSegmentSizes`` and ``resultSegmentSizes``. If the operation has
+    more than ``MOST_VALUES`` operands or results, or if ``check`` raises ``Broken``, emit a
+    diagnostic, add no attributes and return False.
     """
 
     def checks() -> None:
@@ -62,9 +63,9 @@ def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], Non
 
 
 def write_segments(op: ir.Operation) -> None:
-    """Set the segment sizes that IRDL's verifier requires.
+    """Set ``operandSegmentSizes`` and ``resultSegmentSizes``, which IRDL's verifier requires.
 
-    Each operand and each result is a segment of size 1. Empty segments fill both lists up to
+    Each operand and each result is a segment of size 1. Segments of size 0 fill both lists up to
     ``MOST_VALUES`` entries.
     """
     for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):

@@ -16,9 +16,9 @@ class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
     computes the whole tensors or, after tiling, the candidate rKernels. It has no memory effects
     until the pass ``rtask-insert-copies`` has run.
 
-    An rOperator on memrefs has no results; it writes into its last operands. Each ``rtask.run`` of
-    its rTasks refers to it by its ``operator_id``. Its memory effects are reads and writes of its
-    operands.
+    An rOperator on memrefs has no results; it writes into its last operands. Its attribute
+    ``operator_id`` is a number; each ``rtask.run`` of its rTasks has the same ``operator_id``. Its
+    memory effects are reads and writes of its operands.
     """
 
     kernels: ir.ArrayAttr

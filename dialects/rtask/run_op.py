@@ -9,8 +9,9 @@ from rammer_mlir.dialects.rtask.mixed_types import MixedTypesOp, verified_with_s
 class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
     """Run the rTasks ``first``, ``first + 1``, ... (``count`` of them) of an rKernel in order.
 
-    ``operator_id`` identifies their rOperator; the operands are its buffers. The verifier of the
-    enclosing program checks that the rKernel exists, has these rTasks and takes these operands.
+    ``operator_id`` is the number of the rOperator of these rTasks; the operands are its buffers.
+    The verifier of the enclosing program checks that the rKernel exists, has these rTasks and takes
+    these operands.
     """
 
     kernel: ir.FlatSymbolRefAttr

@@ -39,8 +39,9 @@ _POLLS = 1000
 def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
     """Append a function ``name(vEU, run, counters, arguments)`` and the tables that it reads.
 
-    All functions that were in the module before become internal, so that objects of several
-    programs can be linked together.
+    ``run`` counts the program's runs from 1; ``counters`` has the step counters of all vEUs. All
+    functions that were in the module before become internal, so that objects of several programs
+    can be linked together.
 
     Args:
         module: a module of the LLVM dialect with the program's entry function.

@@ -185,7 +185,7 @@ def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
 
 
 def _bound(size: Index | None) -> int:
-    """Return an upper bound on the size of a dimension, or 1 if no bound is known.
+    """Return an upper bound on a dimension's size, as a factor of a product; 1 if none is known.
 
     ``size`` is an int, a value of the IR, or None for an unknown size.
     """

@@ -75,9 +75,10 @@ def compile_c(code: ForeignCode, machine: Machine) -> bytes:
 
 
 def _processor(machine: Machine) -> str:
-    """Return the ``-march`` option.
+    """Return the ``-march`` option for ``machine``.
 
-    It names the machine's x86-64 level, such as ``x86-64-v3``, or else ``native``.
+    The option names the x86-64 level, such as ``x86-64-v3``, if ``machine.cpu`` is such a level.
+    Otherwise it is ``-march=native``.
     """
     generic = machine.cpu.startswith("x86-64")
     return f"-march={machine.cpu}" if generic else "-march=native"

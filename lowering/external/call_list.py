@@ -1,7 +1,8 @@
 """Emits the function ``RUN_CALLS`` of ``call_list.mlir``, which runs a list of C function calls.
 
-An engine provides the list at run time. The MLIR text has placeholders for the symbols and byte
-offsets of the native interface, which this module fills in.
+An engine provides the list at run time. The text in ``call_list.mlir`` has placeholders for
+symbols, and for the byte offsets of fields in the list's structures (``native_interface.py``); this
+module fills them in.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) 
 def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
     """Return the external rKernels that have a state, in the order of the table ``MODULES``.
 
-    This table has a row for each rKernel with a state: the addresses of its functions,
-    and the address of its state, which the runtime fills in.
+    This table has a row for each rKernel with a state: the addresses of its functions, the function
+    to call, and its state. The runtime fills in the latter two.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
 
@@ -185,7 +185,8 @@ def _define_table(kernels: Sequence[ExternalKernel]) -> None:
     """Define the table ``MODULES``: a row of ``MODULE_WORDS`` addresses per rKernel with a state.
 
     A row initially has the addresses of the rKernel's linked functions. If an engine runs the
-    rKernel, the row has the address of ``RUN_CALLS`` instead.
+    rKernel, the row has the address of ``RUN_CALLS`` instead. The other addresses of a row, the
+    function to call and the state, are zero until the runtime fills them in.
     """
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())

@@ -149,7 +149,7 @@ class IndexRanges:
         return self._arithmetic.hull(lower, self._arithmetic.maximum(lower, beyond))
 
     def trips(self, loop: ir.Operation) -> int:
-        """Return an upper bound on a loop's trip count; 1 if it is unknown."""
+        """Return an upper bound on a loop's trip count; 1 if no bound is known."""
         lower, upper, step = self._loop(loop)
         if lower is None or upper is None or step is None or not step.constant:
             return 1

@@ -189,8 +189,8 @@ def _place(
 def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
     """Return the range of each index of an access; None for an unknown range.
 
-    The access to a vector has the ranges of all its elements. ``first`` is the position of the
-    first index among the operands.
+    If the access is to a vector, the ranges cover all elements of the vector. ``first`` is the
+    position of the first index among the operands.
     """
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):

@@ -105,8 +105,8 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
     An empty ``name`` selects the only function that launches kernels.
 
     Raises:
-        PassError: if there is no function of this name, or, without a name, not exactly one
-            function with launches.
+        PassError: if no function called ``name`` launches kernels, or if ``name`` is empty and not
+            exactly one function launches kernels.
     """
     hosts = {symbol_name(f): f for f in functions(module) if _launches_kernels(f)}
     names = ", ".join(f"@{host}" for host in hosts) or "none"
@@ -127,10 +127,10 @@ def host_function(module: ir.Module, name: str = "") -> ir.OpView:
 
 
 def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
-    """Erase all functions with launches except ``host``, and kernels that ``host`` does not launch.
+    """Erase all functions with launches except ``host``, and the modules that only they use.
 
-    A ``gpu.module`` is erased only if an erased function launches one of its kernels and ``host``
-    launches none; otherwise all its kernels stay.
+    These modules are ``gpu.module``s. A ``gpu.module`` stays, with all its kernels, if ``host``
+    launches one of its kernels or if no function does.
     """
     others = [f for f in functions(module) if f != host and _launches_kernels(f)]
     unused = set[str]().union(*map(_holders, others)) - _holders(host)

@@ -19,15 +19,15 @@ from rammer_mlir.passes.ir.structured import (
 
 
 def adjacent_operands(generic: Structured, along: int | None, width: int) -> list[int]:
-    """Return the indices of the operands that are accessed by vectors of ``width`` elements.
+    """Return the indices of the operands that can be accessed by vectors of ``width`` elements.
 
     The elements of a vector are contiguous along the loop ``along``. The vector is aligned if the
     index of its first element along this loop is a multiple of ``width``.
 
     Args:
         generic: an operation on memrefs.
-        along: the number of the loop; None if there is none.
-        width: the count of elements in a vector.
+        along: the index of the loop; None if there is none, for which the result is empty.
+        width: the count of elements in a vector; 1 gives an empty result.
     """
     if width == 1 or along is None:
         return []

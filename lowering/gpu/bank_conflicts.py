@@ -38,7 +38,7 @@ def padded_strides(
 
 
 def padded_side(side: int) -> int:
-    """Return the row stride, in elements, of a square in shared memory with ``side`` columns.
+    """Return the row stride, in elements, of a square array in shared memory with ``side`` columns.
 
     Each row is padded by an element, so that accesses to a column have no bank conflicts.
     """

@@ -23,8 +23,9 @@ def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: 
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
     Args:
-        results: the operation's results; the operation is on memrefs.
-        plan: its plan.
+        results: emits the initial values, epilogues and stores of the operation, which is its
+            ``reduction``, on memrefs.
+        plan: the operation's plan.
         threads: the thread's number, and the size of the block.
         partial: shared memory for partial results, a memref of one dimension.
     """
@@ -34,9 +35,10 @@ def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: 
 class _Turn:
     """Emits the loads of a turn: the elements that a thread reduces in one iteration of its loop.
 
-    A turn has consecutive elements of each of several adjacent results. The elements of adjacent
-    results are loaded by one vector load. So are consecutive elements of a result, in operands that
-    are contiguous along the last reduction loop.
+    A turn has equally many consecutive elements for each of several adjacent results. A vector load
+    of the widest input gets one element for each of the results. If all results share an operand
+    that is contiguous along the last reduction loop, a vector load gets several consecutive
+    elements of this operand.
     """
 
     def __init__(
@@ -52,8 +54,8 @@ class _Turn:
             generic: the reduction.
             plan: its plan.
             width: the count of adjacent results.
-            points: for each element of the turn, the loop indices at which the first result uses
-                it.
+            points: the loop indices of the first result's elements in the turn, one point for each
+                element.
         """
         contraction = plan.contraction
         widest = contraction.inputs[plan.widest].number
@@ -78,7 +80,8 @@ class _Turn:
         """Return the element of operand ``number`` at ``point``.
 
         Before the call, the caller must set two fields: ``self.number`` to the index of the element
-        in the turn, and ``self.shift`` to the index of the result among the adjacent results.
+        among the consecutive elements of its result, and ``self.shift`` to the index of the result
+        among the adjacent results.
         """
         if number not in self._runs:
             loads = self._columns[self.number]
@@ -156,8 +159,9 @@ class _Emitter:
         """Emit a thread's loop over its share of the reduced elements; return the tile's results.
 
         ``place`` is the index of the thread's tile, and ``row`` the index of the thread among the
-        threads with this tile. These threads reduce ``unrolled`` consecutive elements each,
-        cyclically. ``begin`` has the initial value of each result in the tile.
+        threads with this tile. In each iteration a thread reduces ``unrolled`` consecutive elements
+        of each result; these runs of elements are assigned to the threads cyclically. ``begin`` has
+        the initial value of each result in the tile.
         """
         columns, total = self._columns, self._plan.num_reduced
         turn = columns.unrolled
@@ -200,7 +204,7 @@ class _Emitter:
     def _point(self, place: ir.Value) -> list[Index]:
         """Emit the parallel loops' indices of the first result of the tile with index ``place``.
 
-        The loops are in the order of the field ``_order``.
+        The order of the loops is that of the contraction, but with the plan's loop ``along`` last.
         """
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
@@ -288,8 +292,8 @@ class _Emitter:
         """Emit the combination of results with their initial values, the epilogues, and one store.
 
         The results are adjacent along the loop ``along`` of the plan. ``places`` has the indices of
-        each result along the parallel loops, in the order of the field ``_order``. ``sums`` has the
-        results without the initial values.
+        each result along the parallel loops, in the order of the indices that ``_point`` returns.
+        ``sums`` has the results without the initial values.
         """
         points: list[list[Index]] = []
         for place in places:
@@ -307,7 +311,7 @@ def _below(number: ir.Value, limit: int) -> ir.Value:
 
 
 def _width(generic: Structured, plan: ColumnPlan) -> int:
-    """Return the number of adjacent elements of the widest input that a thread may load at once."""
+    """Return how many adjacent elements of the widest input a thread may load by one load."""
     access = plan.contraction.inputs[plan.widest]
     source = _source(generic, plan)
     width = plan.most_width

@@ -45,7 +45,7 @@ class ResultChain:
 
     @staticmethod
     def of(operations: Sequence[ir.Operation]) -> ResultChain:
-        """Return the chain of adjacent marked operations, as ``marked_chains`` yields them."""
+        """Return the chain of ``operations``, one of the lists that ``marked_chains`` yields."""
         generics = [Structured(operation.opview) for operation in operations]
         first = next(n for n, op in enumerate(operations) if INITIAL not in op.attributes)
         reduction = generics[first]
@@ -60,8 +60,8 @@ class ResultChain:
 def marked_chains(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operation]]:
     """Yield the chains of ``linalg.generic`` operations of a block in order, each as a list.
 
-    ``operations`` are all operations of the block, in order. A generic that belongs to no chain is
-    yielded as a list of one.
+    ``operations`` are all operations of the block, in order. The chains follow from the attributes
+    that ``mark_chains`` sets. A generic that belongs to no chain is yielded as a list of one.
     """
     chain: list[ir.Operation] = []
     for operation in operations:
@@ -77,11 +77,13 @@ def marked_chains(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operat
 
 
 def mark_chains(kernel: ir.Operation) -> None:
-    """Mark the chains of an rKernel, and the allocations that its chains keep in registers.
+    """Set attributes on the operations of an rKernel's chains, to be read by ``marked_chains``.
+
+    Allocations whose elements the chains keep in registers get the attribute ``IN_REGISTERS``.
 
     Args:
-        kernel: a function of ``linalg.generic`` operations on memrefs, whose views still have their
-            static sizes.
+        kernel: a function of ``linalg.generic`` operations on memrefs; views of memrefs must still
+            have their static sizes.
     """
     reductions = [
         operation
@@ -154,9 +156,9 @@ def _reads_memory_itself(generic: Structured) -> bool:
 
 
 def _initial_values(reduction: Structured, before: Sequence[ir.Operation]) -> list[Structured]:
-    """Return the operations that initialize outputs of a reduction.
+    """Return the operations that only compute initial values of a reduction's outputs.
 
-    ``before`` are the operations before it, nearest first.
+    ``before`` are the operations before the reduction, nearest first.
     """
     found: list[Structured] = []
     left = list(reduction.outputs)
@@ -273,7 +275,10 @@ def _is_memory_of_its_own(base: ir.Value) -> bool:
 
 
 def _is_unused_after(buffer: ir.Value, operation: ir.Operation) -> bool:
-    """Return whether ``buffer`` is a temporary of the block of ``operation``, unused after it."""
+    """Return whether ``operation`` is the last use of ``buffer``, a temporary of the same block.
+
+    The result is False if the buffer is not allocated in the block of ``operation``.
+    """
     owner = root(buffer).owner
     if isinstance(owner, ir.Block) or owner.operation.name not in ALLOCATIONS:
         return False

@@ -33,7 +33,7 @@ class Results:
     """Emits the initial values, epilogues and stores of a reduction's results in registers."""
 
     def __init__(self, chain: ResultChain) -> None:
-        """Determine the initial values, the epilogues and the output buffer of each result."""
+        """Determine each output's initial values and buffer, and the first output's epilogues."""
         self.reduction = chain.reduction
         maps = self.reduction.output_maps
         self._num_loops = len(self.reduction.parallel)
@@ -168,7 +168,7 @@ class _Step:
     def at(
         generic: Structured, operand: int, places: Sequence[ir.AffineExpr], num_loops: int
     ) -> _Step:
-        """Return the step whose loop indices make it access an operand at given indices.
+        """Return ``generic`` as a step whose loop indices follow from the indices of an operand.
 
         ``operand`` is the operand's index in ``generic``, and ``places`` are the indices at which
         it is accessed, as expressions of the ``num_loops`` loops of the reduction. Each loop of

@@ -190,7 +190,7 @@ def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
 
 
 def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
-    """Return an upper bound on an allocation's elements.
+    """Return an upper bound on the count of an allocation's elements.
 
     Raises:
         UnsupportedError: if the allocation has no static bound.

@@ -93,7 +93,7 @@ def _compute_elements(results: Results, loops: Loops, threads: Threads) -> None:
 
 
 def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
-    """Return the number of adjacent results that a thread computes and stores at once."""
+    """Return the number of adjacent results that a thread computes and stores by a single store."""
     if not loops.parallel or results.last_loop != loops.parallel[-1]:
         return 1
     extent = loops.sizes[-1]
@@ -106,8 +106,8 @@ def _run_width(results: Results, loops: Loops, threads: Threads) -> int:
 def _adjacent(run: Sequence[Index], width: int) -> list[list[Index]]:
     """Emit the indices of the ``width`` adjacent results of a run.
 
-    ``run`` has the indices of the run: the last is the index of the run along the last loop, and
-    all other indices are those of its results.
+    ``run`` has an index for each loop. Along the last loop it is the index of the run, which counts
+    runs of ``width`` results; along the other loops it is the index of the results.
     """
     if width == 1:
         return [list(run)]

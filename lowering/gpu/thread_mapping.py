@@ -33,7 +33,9 @@ _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomi
 
 @dataclass(frozen=True)
 class Staging:
-    """Plans and staging memory of an rKernel's planned operations.
+    """The plans of an rKernel's operations, and their memory for staged operands.
+
+    Contractions, column reductions and transpositions have plans.
 
     Attributes:
         plans: the plans; an attribute of each planned operation is the index of its plan.

@@ -1,4 +1,8 @@
-"""Emits element-wise operations with transposed operands, via shared memory."""
+"""Emits element-wise operations with transposed operands, via squares in shared memory.
+
+A square has ``SIDE`` by ``SIDE`` elements of an operand or of the result, or as many points of the
+iteration space.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,8 @@ def emit_transposition(
         generic: the operation.
         plan: its plan.
         threads: the thread's number, and the size of the block in whole warps.
-        squares: shared memory for each transposed operand, ``SIDE * ROW`` elements.
+        squares: for each transposed operand, shared memory for ``SIDE`` rows of ``ROW`` elements,
+            of which ``SIDE`` are used.
     """
     _Emitter(generic, plan, threads, squares).emit()
 
@@ -59,7 +64,10 @@ class _Emitter:
         self._threads = threads
 
     def emit(self) -> None:
-        """Emit the loop over squares of the iteration space; all threads execute each iteration."""
+        """Emit the loop over squares of the iteration space; all threads execute each iteration.
+
+        A square has ``SIDE`` by ``SIDE`` points.
+        """
         square = (self._plan.across, self._plan.along)
         counts = [
             _squares(bound) if loop in square else bound
@@ -92,9 +100,10 @@ class _Emitter:
         return point
 
     def _fetch(self, origin: Sequence[Index], line: Index) -> None:
-        """Emit the copy of row ``line`` of each transposed operand into its square.
+        """Emit the copy of row ``line`` of a square of each transposed operand to shared memory.
 
-        ``origin`` has the loop indices of the square. Adjacent lanes copy adjacent elements.
+        ``origin`` has the loop indices of the square's first point. Adjacent lanes copy adjacent
+        elements.
         """
         point = self._point(origin, line, self._lane)
         with when(self._inside(point)):
@@ -104,9 +113,10 @@ class _Emitter:
                 memref.store(loads.value(operand.number, point), square, [place])
 
     def _compute(self, origin: Sequence[Index], line: Index) -> None:
-        """Emit the computation of row ``line`` of the result's square at ``origin``.
+        """Emit the computation of row ``line`` of a square of the result.
 
-        Adjacent lanes compute adjacent elements.
+        ``origin`` has the loop indices of the square's first point. Adjacent lanes compute adjacent
+        elements.
         """
         point = self._point(origin, self._lane, line)
         with when(self._inside(point)):
@@ -146,7 +156,7 @@ class _KnownElements(Loads):
 
 
 def _squares(bound: Index) -> Index:
-    """Return the number of squares that cover a loop's iterations."""
+    """Return how many squares of ``SIDE`` by ``SIDE`` points cover the iterations of one loop."""
     if isinstance(bound, int):
         return -(-bound // SIDE)
     return arith.ceildivui(bound, constant(SIDE))

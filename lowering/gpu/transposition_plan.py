@@ -28,7 +28,8 @@ class TransposedOperand:
 
     Attributes:
         number: the operand's index.
-        offset: byte offset of the operand's square in the staging memory.
+        offset: byte offset in the staging memory of the square of ``SIDE`` by ``SIDE`` elements
+            through which the operand is transposed.
     """
 
     number: int
@@ -43,7 +44,8 @@ class TranspositionPlan:
         across: the loop along which the result is contiguous.
         along: the loop along which the transposed operands are contiguous.
         operands: the transposed operands.
-        shared_bytes: bytes of shared memory for a square of each operand.
+        shared_bytes: bytes of shared memory for a square of each operand, ``SIDE`` by ``SIDE``
+            elements with padded rows.
     """
 
     across: int
@@ -56,6 +58,8 @@ def plan_transposition(
     across: int, along: int, element_bytes: dict[int, int], shared_limit: int
 ) -> TranspositionPlan | None:
     """Return the plan for transposed operands; None if their squares exceed shared memory.
+
+    A square is the ``SIDE`` by ``SIDE`` elements of an operand that the block transposes at a time.
 
     Args:
         across: the loop along which the result is contiguous.

@@ -188,7 +188,10 @@ def store_booleans_as_bytes(kernel: ir.Operation) -> None:
 
 
 def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
-    """Convert the boolean constants that ``kernels`` read from i1 to i8, one byte per boolean."""
+    """Convert boolean constants from i1 to i8 (one byte per boolean), if an rKernel reads them.
+
+    ``kernels`` are the rKernels; other constants are not changed.
+    """
     read = {
         ir.FlatSymbolRefAttr(operation.attributes["name"]).value
         for kernel in kernels

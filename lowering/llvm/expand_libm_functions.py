@@ -44,7 +44,7 @@ The largest ratio of two f32 is below 2**277.
 
 
 def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
-    """Emit r and n with x = r + n * pi / 2 and an integer n; return r and n modulo 2**32.
+    """Emit r and an integer n with x = r + n * pi / 2; return r, and n modulo 2**32.
 
     The code computes in f64. The result is accurate to the last place of f32 for |x| <= 2**28; for
     larger |x|, r loses digits.
@@ -257,7 +257,10 @@ repeated subtraction is not faster than libm's.
 
 
 def expand_libm_functions(module: ir.Module) -> None:
-    """Replace the functions of ``EXPANSIONS`` on scalars of f32, f16 or bf16 by arithmetic."""
+    """Replace the functions of ``EXPANSIONS`` by arithmetic, for a GPU.
+
+    Operations on scalars of f32, f16 or bf16 are replaced.
+    """
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
         if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):

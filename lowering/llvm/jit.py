@@ -77,7 +77,7 @@ def process_defines(symbol: str) -> bool:
 def _process_jit() -> llvm.LLJIT:
     """Return this process's JIT; create it at the first call.
 
-    The JIT is never closed, so a library may outlive the object that loaded it.
+    The JIT is never closed, so it outlives every library.
     """
     if not _jits:
         initialize_llvm()

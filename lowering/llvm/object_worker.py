@@ -20,7 +20,11 @@ loads to replace. The code of others, such as running sums, differs, but compute
 
 
 def main() -> None:
-    """Answer each request with an object, or with a one-line error, until standard input ends."""
+    """Answer requests to compile LLVM IR, until standard input ends.
+
+    A request on standard input has LLVM IR text and the target machine. The answer on standard
+    output is the object, or an error message of one line.
+    """
     # Options of LLVM apply to the whole process; in a process of the user's, they would also
     # change the code of other users of llvmlite.
     llvm.set_option("rammer", f"-opt-disable={_SKIPPED_PASS}")

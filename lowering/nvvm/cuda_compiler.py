@@ -23,7 +23,7 @@ _FOLDER_HASH = re.compile(r"\b(?:__nv_static_\d+__|_INTERNAL_)([0-9a-f]{8})_")
 
 
 def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
-    """Return the modules of ``code`` in PTX or CUDA, all as PTX; leave out modules of other forms.
+    """Return the PTX and CUDA modules of ``code``, all as PTX; ignore modules of other forms.
 
     CUDA source is compiled for ``chip``, such as ``sm_90``.
 

@@ -60,7 +60,7 @@ class PtxModule:
 
     @cached_property
     def functions(self) -> tuple[re.Match[str], ...]:
-        """Regular expression matches, one for each function or kernel declared or defined."""
+        """Matches of ``_FUNCTION``, one for each function or kernel that is declared or defined."""
         return tuple(_FUNCTION.finditer(self._outside))
 
     @cached_property

@@ -28,7 +28,8 @@ _REGISTER = 32
 def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
     """Replace nvgpu's copies to shared memory and ``ldmatrix`` operations by NVVM operations.
 
-    The copies are asynchronous; their groups and waits are replaced as well.
+    The copies are asynchronous. The operations that form groups of copies, and those that wait for
+    a group, are replaced as well.
 
     Args:
         module: contains a gpu module. Only groups may use the tokens of copies, and only waits may

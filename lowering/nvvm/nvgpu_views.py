@@ -40,7 +40,7 @@ def matrix_load(operation: ir.Operation) -> MatrixLoad:
 
 
 def copied_bytes(copy: AsyncCopy) -> int:
-    """Return the size in bytes of an element of the copy's destination."""
+    """Return the size in bytes of one of the elements that ``copy`` copies."""
     element = copy.dst.type.element_type
     assert isinstance(element, ir.IntegerType | ir.FloatType)
     return element.width // 8

@@ -64,7 +64,8 @@ def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         tf32: whether the operands of f32 matrix products may be rounded to tf32.
 
     Raises:
-        TargetError: if the chip is unknown or too old, also for tf32.
+        TargetError: if the chip is unknown or too old, or if ``tf32`` is true and the chip has no
+            tf32 instructions.
     """
     if chip not in CHIPS:
         number = chip.removeprefix("sm_")

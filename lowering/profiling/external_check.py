@@ -99,8 +99,8 @@ class Trial:
         kernel: the compiled rKernel.
         num_rtasks: number of rTasks.
         arguments: the rKernel's arguments except the first one, the rTask's number.
-        reads: the boxes that each rTask reads, by argument index.
-        writes: the boxes that each rTask writes, by argument index.
+        reads: the boxes that each rTask reads, by index in ``arguments``.
+        writes: the boxes that each rTask writes, by index in ``arguments``.
     """
 
     kernel: NativeKernel
@@ -128,7 +128,8 @@ def first_fault(
         tolerance: largest permitted difference of a float from the reference's result, divided by
             the largest absolute value that the rTask computes (at least 1).
         most: largest number of rTasks of the rKernel under test to run, evenly spaced.
-        known: contents of constant arguments, by argument index; other inputs are random.
+        known: contents of constant arguments, by index in ``Trial.arguments``; other inputs are
+            random.
     """
     wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
     for number, values in known.items():

@@ -101,7 +101,8 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
     """Return LLVM IR of a loop over an rKernel's rTasks, and memory for the rKernel's arguments.
 
     The memory is a list of copies of all arguments; a copy has an array of bytes for each argument.
-    The copies together exceed ``_NEAR_BYTES``, counting at least ``_LEAST_BYTES`` for each copy.
+    All copies together are larger than a core's first-level cache (``_NEAR_BYTES``). A copy of less
+    than ``_LEAST_BYTES`` counts as ``_LEAST_BYTES``, which limits the number of copies.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -226,7 +227,10 @@ def _timed(run: Callable[[], None]) -> float:
 
 
 def _low(samples: Sequence[float]) -> float:
-    """Return the median of the faster half of ``samples``; other work only lengthens samples."""
+    """Return the median of the faster half of ``samples``.
+
+    Slow samples are ignored, since other work on the machine can only lengthen a sample.
+    """
     return statistics.median(sorted(samples)[: (len(samples) + 1) // 2])
 
 

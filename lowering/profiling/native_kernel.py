@@ -1,4 +1,4 @@
-"""Compiles and loads an isolated rKernel, to call its rTasks individually."""
+"""Compiles and loads one rKernel, copied to a separate module, to call its rTasks individually."""
 
 from __future__ import annotations
 
@@ -38,10 +38,14 @@ class NativeKernel:
     source: KernelSource
 
     def run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
-        """Execute one rTask, by number, on dense arrays, one per buffer; return a status.
+        """Execute one rTask, and return its status.
 
         The status is 0 on success, else the number that the external rKernel returned. The status
         is always 0 for an rKernel of this compiler.
+
+        Args:
+            rtask: the rTask's number.
+            arrays: a dense array for each buffer of the rKernel.
         """
         opened = open_states(self.source, self.library, arrays)
         try:
@@ -77,7 +81,7 @@ def load_kernel(source: KernelSource) -> NativeKernel:
 def open_states(
     source: KernelSource, library: Library, arguments: Sequence[NDArray[np.generic]]
 ) -> OpenModules | None:
-    """Create the state of an external rKernel, and return the state's owner, which closes it.
+    """Open the state of an external rKernel; return an object that owns and closes the state.
 
     Args:
         source: the rKernel.
@@ -107,7 +111,7 @@ def _llvm_ir(source: KernelSource) -> str:
 
 
 def define_if_external(module: ir.Module, source: KernelSource) -> None:
-    """Define the declared function of an external rKernel: it calls the external code.
+    """Replace the declaration of an external rKernel by a function that calls the external code.
 
     Do nothing if the rKernel is the compiler's own.
     """

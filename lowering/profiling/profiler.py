@@ -25,7 +25,7 @@ def profile_kernels(
     """Annotate every ``rtask.kernel`` of a module at the `buffers` stage with measured times.
 
     Args:
-        module: rKernels on memrefs.
+        module: a module whose rKernels take memrefs; changed in place.
         store: the cache of measurements; by default, the user's cache.
         executor: runs measurements in other processes, or on a cluster of machines of this kind
             (Dask's ``client.get_executor()``). None measures one rKernel after the other in this

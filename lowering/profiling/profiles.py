@@ -51,8 +51,9 @@ def default_path() -> Path:
 
 @dataclass(frozen=True)
 class ProfileStore:
-    """The cache of measured times, by rKernel key, in the file ``path``.
+    """The cache of measured times, by key, in the file ``path``.
 
+    A key is a digest of an rKernel, the processor, and the versions of the compiler's packages.
     The file is open only during a call, so that a ``ProfileStore`` can be pickled.
     """
 
@@ -107,8 +108,8 @@ class ProfileStore:
     def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
         """Call ``work`` with a connection to the database; return the result of ``work``.
 
-        On an SQLite error, return None and warn, unless the error is that the table does not exist
-        yet. A file that is no database of this schema is renamed.
+        On an SQLite error, return None and warn. There is no warning if the table is missing, which
+        is normal for a new file. A file that is not a database of this schema is renamed.
         """
         try:
             with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:

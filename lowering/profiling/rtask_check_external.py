@@ -27,8 +27,9 @@ from rammer_mlir.support.user_warnings import warn_user
 class CheckExternal(Pass):
     """Execute rTasks of external rKernels, and compare the results with the compiler's rKernels.
 
-    - Inputs that are constants in the IR have the values of the constants. All other inputs are
-      random, with poison (NaN, then a large number) outside of the boxes that an rTask reads.
+    - In the boxes that an rTask reads, an input that is a constant in the IR has the constant's
+      values, and any other input is random. Outside of these boxes, every input is poison. Each
+      rTask is executed twice: with NaN as poison, then with a large number as poison.
     - Outputs are filled with a marker value, which the rTask has to leave unchanged outside of the
       boxes that it writes.
     - A float may differ by ``tolerance`` times the largest absolute value that the rTask computes
@@ -38,7 +39,7 @@ class CheckExternal(Pass):
 
     The pass runs at the `buffers` stage, where an rOperator has both its external candidates and
     the compiler's candidates. A warning lists the external rKernels that are not checked: those
-    that no rKernel of the compiler can replace, and those that update buffers.
+    that no rKernel of the compiler can replace, and those that update buffers in place.
     """
 
     name: ClassVar[str] = "rtask-check-external"
@@ -137,13 +138,13 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return the boxes that all rTasks of an rKernel read or write, by argument number.
+    """Return the boxes that the rTasks of an rKernel read or write, by argument number.
 
-    Arguments without such boxes are left out.
+    The keys are the numbers of the arguments with accesses of kind ``key``.
 
     Args:
         op: the ``rtask.kernel``.
-        key: ``reads`` or ``writes``.
+        key: the kind of the accesses: ``reads`` or ``writes``.
         num_rtasks: number of rTasks of the rKernel.
         shapes: shape of each argument.
     """

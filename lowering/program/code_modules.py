@@ -1,4 +1,4 @@
-"""Completes a module of external code by the rKernels that call it and its number of operations."""
+"""Sets two fields of a module of external code: the rKernels that call it, and its operations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rammer_mlir.programs.records import Program
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
     """Return a copy of an external code module with its ``kernels`` and ``operations`` set.
 
-    ``kernels`` has the numbers in ``program`` of the rKernels that call this code. ``operations``
-    is the number of scalar operations that all rTasks of these rKernels execute in one run.
+    ``kernels`` lists the rKernels that call this code, by their numbers in ``program``.
+    ``operations`` is the number of scalar operations that all rTasks of these rKernels execute in
+    one run.
     """
     kernels = {
         number

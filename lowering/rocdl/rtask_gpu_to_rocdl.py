@@ -13,7 +13,7 @@ from rammer_mlir.passes.base import Pass
 
 @dataclass(frozen=True)
 class GpuToRocdl(Pass):
-    """Lower the gpu module that `rtask-lower-to-gpu` made for an AMD GPU."""
+    """Lower the output of `rtask-lower-to-gpu` for an AMD GPU, to the LLVM and ROCDL dialects."""
 
     name: ClassVar[str] = "rtask-gpu-to-rocdl"
 

@@ -23,7 +23,7 @@ class AmdChip:
         registers: number of vector registers of a compute unit for one lane: its total of 32-bit
             registers divided by ``wave_size`` (LLVM's AMDGPU user guide; AMD's instruction set
             documents).
-        multiplies_matrices: whether the chip has the matrix instructions of ``MFMA``.
+        multiplies_matrices: whether the chip has MFMA instructions (matrix fused multiply-add).
     """
 
     compute_units: int

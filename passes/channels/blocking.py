@@ -18,7 +18,7 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 
 @dataclass(frozen=True)
 class SplitLoops:
-    """The indices of a generic's loops after some of its loops are split into two loops.
+    """The indices of a ``linalg.generic``'s loops after some of the loops are split into two loops.
 
     A split loop becomes a block loop over blocks of 16 iterations, and a point loop over the
     iterations (points) of a block. Point loops of parallel loops follow the last parallel loop.
@@ -182,11 +182,11 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return the initial tensor of a generic's result, and the new results of its indexing map.
+        """Return a ``linalg.generic``'s initial tensor, and the new results of its indexing map.
 
         The old initial tensor ``value`` is empty or a fill; an empty tensor or a fill of the new
         shape is emitted. ``map_`` is the old indexing map, ``loops`` describes the new loops.
-        ``result`` is the blocked layout of the generic's result; None for the plain layout with
+        ``result`` is the blocked layout of the operation's result; None for the plain layout with
         split dimensions.
         """
         shape, exprs = _expanded(map_, shape_of(value), loops)

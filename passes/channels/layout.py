@@ -61,9 +61,9 @@ def choose_layouts(
 class _Blocking:
     """The propagation rules of blocked layouts.
 
-    If a loop of a generic indexes a blocked dimension, the loop is split into a loop over blocks
-    and a loop over the points (elements) of a block. ``weights`` are the values known at compile
-    time.
+    If a loop of a ``linalg.generic`` indexes a blocked dimension, the loop is split into a loop
+    over blocks and a loop over the points (elements) of a block. ``weights`` are the values known
+    at compile time.
     """
 
     weights: Container[ir.Value]
@@ -71,9 +71,9 @@ class _Blocking:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
     ) -> Part[Blocked] | None:
-        """Return which loops of a generic are split, and which of its results become blocked.
+        """Return which loops of a ``linalg.generic`` are split, and which results become blocked.
 
-        Return None if the generic cannot compute on blocked values. ``values`` maps each blocked
+        Return None if the operation cannot compute on blocked values. ``values`` maps each blocked
         value to its layout; results in ``refused`` keep the plain layout.
         """
         loops = changed_loops(op, values, self.weights, _divides, refused)
@@ -160,9 +160,10 @@ def _divides(channels: int) -> bool:
 
 
 def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
-    """Whether a generic computes the same results after each of ``loops`` is split into two loops.
+    """Whether a ``linalg.generic`` computes the same results after ``loops`` are split.
 
-    The new loops run over blocks of 16 iterations and over the iterations (points) of a block.
+    Each loop is split into two, which run over blocks of 16 iterations and over the iterations
+    (points) of a block.
 
     - The trip count of each split loop has to be a multiple of 16.
     - No affine expression may combine a split loop with another loop.
@@ -181,10 +182,10 @@ def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Val
 
 
 def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
-    """Whether a generic's initial tensor ``init`` is available in the layout of its result.
+    """Whether a ``linalg.generic``'s initial tensor is available in the layout of the result.
 
-    The initial tensor has to be an empty tensor, a fill, or a value in the same blocked layout.
-    ``result`` is the blocked layout of the result, None for the plain layout.
+    The initial tensor ``init`` has to be an empty tensor, a fill, or a value in the same blocked
+    layout. ``result`` is the blocked layout of the result, None for the plain layout.
     """
     return is_fresh(init) or (result is not None and values.get(init) == result)
 

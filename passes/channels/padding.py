@@ -116,8 +116,9 @@ def runs_along(
 class _Padding:
     """The propagation rules of padding channels.
 
-    If a loop of a generic indexes a padded dimension, the loop also runs over the padding channels,
-    and the results that it indexes are padded. ``weights`` are the module's weights.
+    If a loop of a ``linalg.generic`` indexes a padded dimension, the loop also runs over the
+    padding channels, and the results that it indexes are padded. ``weights`` are the module's
+    weights.
     """
 
     weights: DerivedWeights
@@ -125,9 +126,9 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return which loops of a generic run over padding, and which of its results are padded.
+        """Return which loops of a ``linalg.generic`` run over padding, and the padded results.
 
-        Return None if the generic cannot compute on padded values, for example because a result
+        Return None if the operation cannot compute on padded values, for example because a result
         that would be padded is in ``refused``. ``values`` maps each padded value to its padding.
         """
         loops = changed_loops(op, values, self.weights, partial(_worth_padding, op), refused)
@@ -196,7 +197,7 @@ class _Padding:
     def _can_grow(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> bool:
-        """Whether the loops ``loops`` of a generic may run over padding channels too.
+        """Whether ``loops`` of a ``linalg.generic`` may run over padding channels too.
 
         Every operand that the loops index has to be a padded value, a weight, or an initial tensor
         that is empty or a fill. A reduction over padding channels has to multiply them by a weight.
@@ -218,7 +219,7 @@ class _Padding:
         return True
 
     def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
-        """Whether a generic multiplies by a weight that all loops in ``reductions`` index.
+        """Whether a ``linalg.generic`` multiplies by a weight that all ``reductions`` index.
 
         ``reductions`` are the padded reduction loops. Zeros in the weight cancel the padding
         channels.
@@ -233,7 +234,7 @@ class _Padding:
     def _input_fills(
         self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
     ) -> list[Fills]:
-        """Return, for each input, the set of numbers that the generic reads in padding channels.
+        """Return, for each input, the set of numbers that ``op`` reads in padding channels.
 
         ``loops`` are the padded loops. The set is empty if the numbers are unknown.
         """

@@ -1,9 +1,10 @@
 """Computes the numbers that the padding channels of tensors may contain.
 
-A set lists at most ``_MOST_FILLS`` numbers for a tensor; an empty set means that the numbers are
-unknown. The numbers depend on constants alone: a sum of products with zero weights is zero, and the
-bodies of later operations are evaluated on known numbers (``body_values``). The numbers of floats
-have to be known, since infinity times a zero weight is not zero.
+A set of type ``Fills`` lists all numbers that may be in a tensor's padding channels, at most
+``_MOST_FILLS``; an empty set means that the numbers are unknown. The numbers depend on constants
+alone: a sum of products with zero weights is zero, and the bodies of later operations are evaluated
+on known numbers (``body_values``). For float tensors the numbers have to be known and finite: a
+later product multiplies them by zero weights, and infinity times zero is not zero.
 """
 
 from __future__ import annotations

@@ -140,9 +140,10 @@ def _conversions(
 ) -> tuple[dict[ir.Value, C], Changes[C]]:
     """Return the changes that copies apply to values, and all changes of layout in the block.
 
-    A copy converts a value without a new layout if a concatenation can then read and compute the
-    new layout, or if a generic becomes faster. ``facts`` lists, for each of ``operations``, its
-    ``Structured`` if the operation is a generic, else None.
+    The second result includes the first. A copy converts a value without a new layout if a
+    concatenation can then read and compute the new layout, or if a generic becomes faster.
+    ``facts`` lists, for each of ``operations``, its ``Structured`` if the operation is a generic,
+    else None.
     """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     changes = _spread(operations, facts, rules, {}, frozenset())
@@ -278,9 +279,11 @@ def _output_channels(
 ) -> int | None:
     """Return the index of the loop over the output channels of a contraction with a weight.
 
-    The elements have to be f32 or i8. Return None for any other operation, if ``suits`` returns
-    False for the count of output channels, and if channels are the innermost dimension of the
-    result.
+    Return None
+
+    - if the operation is no contraction of f32 or i8 elements with a weight,
+    - if ``suits`` returns False for the count of output channels,
+    - if the channels are the innermost dimension of the result.
     """
     if not op.is_contraction or op.num_outputs != 1:
         return None
@@ -303,9 +306,9 @@ def _output_channels(
 
 
 def _does_the_same_everywhere(op: Structured) -> bool:
-    """Whether a generic's body depends on scalars only: its arguments and captured scalars.
+    """Whether a generic's body computes from its arguments and captured scalars only.
 
-    It then contains no ``linalg.index`` and captures no tensors.
+    Such a body contains no ``linalg.index`` and captures no tensors.
     """
     return not op.uses_index and not any(
         isinstance(value.type, ir.RankedTensorType) for value in op.captures
@@ -313,7 +316,10 @@ def _does_the_same_everywhere(op: Structured) -> bool:
 
 
 def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
-    """Whether a copy may change the layout of a value: a tensor of f32 or i8 that is no weight."""
+    """Whether a copy may change the layout of a value.
+
+    The value has to be a tensor of f32 or i8 that is no weight.
+    """
     element = ir.RankedTensorType(value.type).element_type
     return value not in weights and str(element) in ("f32", "i8")
 
@@ -321,7 +327,7 @@ def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
 def trailing_elements(value: ir.Value, dim: int) -> int:
     """Return the product of the sizes of a tensor's dimensions after ``dim``.
 
-    If it is 1, blocking dimension ``dim`` does not move elements in memory.
+    If the product is 1, blocking dimension ``dim`` does not move elements in memory.
     """
     return prod(shape_of(value)[dim + 1 :])
 

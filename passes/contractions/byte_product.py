@@ -27,8 +27,8 @@ class ByteProduct:
         data, weight: the operand indices of the data and of the weight: 0 and 1, or 1 and 0.
         inner: the index of the reduction loop that indexes the last dimension of the data and a
             dimension of the weight.
-        lane: the index of the loop over output columns or channels: among the weight's dimensions
-            that no loop of the data indexes, the last is indexed by this loop.
+        lane: the index of the loop over output columns or channels: the loop of the weight's last
+            dimension, not counting the dimensions whose loops also index the data.
         loops: for each dimension of the weight, the index of the loop that indexes it.
     """
 
@@ -115,6 +115,6 @@ def adds_adjacent_terms(op: Structured) -> bool:
 
 
 def defined_by(value: ir.Value, name: str) -> ir.Operation | None:
-    """Return the operation that defines a value if its name is ``name``, else None."""
+    """Return the operation named ``name`` that defines ``value``; None if there is none."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) or owner.name != name else owner.operation

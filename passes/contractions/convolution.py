@@ -63,8 +63,9 @@ class Convolution(Contraction):
     def kind(self) -> object:
         """A key that is equal for convolutions that can be merged.
 
-        They read the same image with the same strides, their results have the same numbers of rows
-        and columns, and the elementwise operations after them differ in weights only.
+        Such convolutions read the same image with the same strides, their results have the same
+        numbers of rows and columns, and the elementwise operations after them differ in weights
+        only.
         """
         return "convolution", self.image, self.strides, self.out, super().kind
 

@@ -54,8 +54,8 @@ class Product(Contraction):
     def kind(self) -> object:
         """A key that is equal for products that can be merged.
 
-        They multiply the same matrix, and the elementwise operations after them differ in weights
-        only.
+        Such products multiply the same matrix, and the elementwise operations after them differ in
+        weights only.
         """
         return "product", self.matrix, super().kind
 

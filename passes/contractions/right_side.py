@@ -1,4 +1,4 @@
-"""Finds the right factor of a matrix product if it is known only at run time."""
+"""Finds the right factor of a matrix product, if the factor is known only at run time."""
 
 from __future__ import annotations
 

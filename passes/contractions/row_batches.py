@@ -2,7 +2,8 @@
 
 An unrolled recurrent layer multiplies the input of each time step by the same weights. These
 products are independent, so several can be merged, which reads the weights only once (Appleyard et
-al., *Optimizing Performance of Recurrent Neural Networks on GPUs*, 2016).
+al., *Optimizing Performance of Recurrent Neural Networks on GPUs*, 2016). A *batch* is a list of
+products that become one product.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ def choose_batches(
 ) -> list[list[int]]:
     """Return batches of products, and all other operations, in an order that keeps dependences.
 
-    Each element of the result is a list of operation numbers: the products of a batch, or a single
-    operation that is in no batch.
+    Each element of the result is a list of operation numbers: the products of a batch, which become
+    one product, or a single operation that is in no batch.
 
     Args:
         operations: the operations of an MLIR block in order; their positions are their numbers.
-        products: the products among them that may become parts of a batch.
-        most_rows: maximum number of rows of a batch; a product with more than half of this number
-            is not batched.
+        products: the products among ``operations`` that may become parts of a batch.
+        most_rows: maximum number of rows of all products of a batch together. A product with more
+            rows than half of this number is not batched.
     """
     alike: dict[object, list[Product]] = {}
     for product in products:
@@ -51,8 +52,8 @@ def choose_batches(
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
     """Cut a sequence into consecutive parts of at most ``most`` elements, and return the parts.
 
-    All parts have equal size, to share code, if a size above half of ``most`` divides the length.
-    Otherwise the sizes differ by at most one.
+    If a size above half of ``most`` divides the length of the sequence, all parts have the largest
+    such size, so that they share code. Otherwise, the sizes differ by at most one.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]
@@ -87,10 +88,10 @@ class _Dependences:
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Partition the operations ``numbers`` into lists of independent operations.
+        """Partition the operations with these numbers into lists of independent operations.
 
-        No operation of a list depends on another of the list, directly or indirectly. Each list is
-        in ascending order.
+        No operation of a list depends on another operation of the list, directly or indirectly.
+        Each list is in ascending order.
         """
         members = set(numbers)
         levels: dict[int, int] = {}

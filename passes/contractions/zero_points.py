@@ -21,7 +21,8 @@ class Zero:
 
     Attributes:
         value: a tensor of i8, which is broadcast to the factor.
-        dims: for each dimension of ``value``, the dimension of the factor along which it varies.
+        dims: for each dimension of ``value``, the index of the corresponding dimension of the
+            factor.
         is_unsigned: whether the elements of ``value`` are unsigned.
     """
 
@@ -51,7 +52,8 @@ class Scale:
 
     Attributes:
         value: a tensor of f32, which is broadcast to the factor.
-        dims: for each dimension of ``value``, the dimension of the factor along which it varies.
+        dims: for each dimension of ``value``, the index of the corresponding dimension of the
+            factor.
     """
 
     value: ir.Value
@@ -79,7 +81,10 @@ class ByteFactor:
 
     @property
     def is_padded(self) -> bool:
-        """Whether ``views`` pads the factor with zeros, and so ``value`` with its zero point."""
+        """Whether ``views`` contains a padding with zeros.
+
+        The zeros are differences, so they correspond to a padding of ``value`` with its zero point.
+        """
         return any(view.name == PAD for view in self.views)
 
 
@@ -130,11 +135,12 @@ def _read_factors(op: Structured) -> tuple[ByteFactor, ByteFactor] | None:
 
 
 def _read_factor(value: ir.Value, is_unsigned: bool | None) -> ByteFactor | None:
-    """Return the 8-bit integers and the zero point from which a contraction's operand is computed.
+    """Return the factor, 8-bit integers minus a zero point, that is operand ``value``.
 
-    ``is_unsigned`` tells whether the contraction's body extends the operand from an unsigned i8; it
-    is None if the body does not extend the operand, because another operation computes the
-    difference. Return None for an operand that is not computed from 8-bit integers.
+    ``is_unsigned`` is not None if ``value`` is a tensor of i8 without zero point, which the
+    contraction's body extends to i32; it then tells whether the elements are unsigned. If it is
+    None, an elementwise operation before the contraction has to subtract the zero point. Return
+    None if ``value`` is not computed from 8-bit integers in one of these two ways.
     """
     if is_unsigned is not None:
         return ByteFactor(value, (), is_unsigned)
@@ -155,11 +161,11 @@ def _is_view(operation: ir.Operation) -> bool:
 
 
 def _read_difference(op: Structured, views: tuple[ir.Operation, ...]) -> ByteFactor | None:
-    """Return the contraction's factor that is computed by an elementwise operation and ``views``.
+    """Return the factor of a contraction that the elementwise operation ``op`` computes.
 
     The operation subtracts a zero point from a tensor of i8 and may multiply the difference by a
-    scale; ``views`` are the reshapes and zero paddings that are applied to its result. Return None
-    if the operation computes something else.
+    scale; the factor is its result after the reshapes and zero paddings ``views``. Return None if
+    ``op`` computes something else.
     """
     body = _read_body(op)
     if body is None:
@@ -235,10 +241,11 @@ class _Body:
 
 
 def _read_body(op: Structured) -> _Body | None:
-    """Return the operands of the 8-bit difference that an elementwise operation computes.
+    """Return which inputs of ``op`` are the 8-bit value, its zero point and its scale.
 
-    The difference is in i32, or scaled to f32. Return None if the operation computes something
-    else.
+    ``op`` has to be an elementwise operation that subtracts a zero point from 8-bit integers, in
+    i32, and may multiply the difference by a scale, in f32. The zero point may be absent. Return
+    None for any other operation.
     """
     if not op.is_elementwise or op.num_outputs != 1:
         return None

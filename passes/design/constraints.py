@@ -233,10 +233,11 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return one ``Span`` for each loop of assignment ``number``, which has a gather.
+        """Return the spans of a gather in assignment ``number``, one for each loop.
 
         A gather (``tensor.extract``) reads one element in every iteration. The product of the spans
-        is the number of elements that it reads in a tile.
+        is therefore the count of elements that the gather reads in a tile of the assignment's
+        loops.
         """
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)

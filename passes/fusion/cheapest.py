@@ -1,11 +1,12 @@
 """Searches for the grouping of operations into rOperators with the least predicted time.
 
-Two operations are fused if their rOperator is predicted to be faster than two separate rOperators,
-including the barrier or launch of the second. A connected component of fusable operations that is a
-tree is partitioned optimally. For any other component, the search computes several groupings, one
-with each of several other fusion boundaries, and takes the cheapest. In blocks of at most
-``_MOST_SEARCHED`` operations, another candidate is the grouping by repeated merges with the largest
-gain, and the cheapest grouping is improved by merges and moves of operations.
+The time of an rOperator includes the barrier or launch before it, which a merge saves. The search
+divides the operations of a block into connected components: operations that may be fused with each
+other are connected. A component that is a tree is partitioned optimally. For any other component,
+the search computes several groupings, one with each of several other fusion boundaries, and takes
+the cheapest. In blocks of at most ``_MOST_SEARCHED`` operations, another candidate is the grouping
+by repeated merges with the largest gain, and the cheapest grouping is improved by merges and moves
+of operations.
 """
 
 from __future__ import annotations
@@ -164,10 +165,10 @@ class CheapestGroups:
                 yield other
 
     def _is_tree(self, component: Sequence[int]) -> bool:
-        """Whether each operation of a component has exactly one reader, which is in the component.
+        """Whether each operation of a component but the last has one reader, in the component.
 
-        The last operation may have any readers. ``component`` lists the numbers of the operations
-        in order.
+        ``component`` lists the numbers of the operations in order. The last operation may have any
+        readers.
         """
         inside = set(component)
         return all(

@@ -28,11 +28,13 @@ def group_operations(
 ) -> list[Group]:
     """Return the block's computed operations, grouped into rOperators, in a topological order.
 
+    Views and operations that are cloned for each user, such as constants, are left out.
+
     Args:
         block: the block of the entry function.
         boundary: the rule that decides whether two groups are merged.
-        units: memoized facts about units to reuse, with the same ``gathers`` as ``boundary``; None
-            to start with an empty cache.
+        units: a cache of properties of units, which is read and extended; its ``gathers`` has to
+            equal that of ``boundary``. None to start with an empty cache.
     """
     units = units or Units(gathers=boundary.gathers)
     return _Grouping(list(block.operations)[:-1], boundary, units).groups()

@@ -65,7 +65,7 @@ class Group:
 def is_cloned(op: ir.OpView) -> bool:
     """Whether each rOperator that uses an operation contains a clone of it.
 
-    These operations are constants, empty tensors, fills, small ranges and index arithmetic.
+    This is so for constants, empty tensors, fills, small ranges and index arithmetic.
     """
     name = op.operation.name
     if name in ("arith.constant", "tensor.empty"):
@@ -111,7 +111,11 @@ def is_view(op: ir.OpView) -> bool:
 
 
 def is_computed(op: ir.OpView) -> bool:
-    """Whether an operation is to become a part of an rOperator."""
+    """Whether an operation is to become a part of an rOperator.
+
+    This is so unless the operation is an rOperator, a view, a concatenation or a padding, or is
+    cloned for each user.
+    """
     return not is_view(op) and op.operation.name != OPERATOR and not is_cloned(op)
 
 
@@ -158,7 +162,7 @@ class Units:
     def space(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
         """Return the parallelism, work and temporaries of a unit of ``linalg.generic`` operations.
 
-        Return None if they may not be fused.
+        Return None if the operations may not be fused.
         """
         space = self._spaces.of(operations)
         if space is None or len(operations) == 1:

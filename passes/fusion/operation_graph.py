@@ -90,10 +90,11 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """A list of operation numbers for each rOperator that fusion leaves as it is.
+        """The operations that fusion does not combine with others, grouped by rOperator.
 
-        There is a list for each group of operations that exchange scalars, and a list of one number
-        for each other operation that is not fusable. Views and constants are left out.
+        There is a list of operation numbers for each group of operations that exchange scalars, and
+        a list of one number for each other operation that cannot be fused. Views and constants are
+        left out.
         """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)

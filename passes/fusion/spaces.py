@@ -53,7 +53,7 @@ class FusedSpaces:
         """Start with an empty cache.
 
         Args:
-            gathers: whether bodies may gather from values that their group computes.
+            gathers: whether an operation's body may gather from values that its group computes.
         """
         self._gathers = gathers
         self._structured: dict[ir.Operation, tuple[int, Structured]] = {}
@@ -78,7 +78,10 @@ class FusedSpaces:
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
-        """Return the values defined outside of an operation that its body uses, memoized."""
+        """Return the values that the body of ``op`` uses and that are defined outside of ``op``.
+
+        The result is memoized.
+        """
         return self._read(op)[1].captures
 
     def _pattern(self, operations: Sequence[ir.OpView]) -> _Pattern:

@@ -54,7 +54,11 @@ class UnitCosts:
 
     @property
     def num_patterns(self) -> int:
-        """The number of units with different patterns that were estimated."""
+        """The number of different units that were estimated.
+
+        Units with equal loops, types and bodies, between which values flow in the same way, count
+        once.
+        """
         return len(self._of_pattern)
 
     def seconds(self, unit: frozenset[int]) -> float:
@@ -82,9 +86,9 @@ class UnitCosts:
     def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
         """Whether fusion prevents a loop of a contraction in a unit from being tiled.
 
-        ``members`` are the operations of the unit, ``space`` describes its parallelism. The
-        contraction's code then has no blocking for caches or registers, which the cost model
-        ignores: a product with a normalization in its rTasks was measured to take twice as long.
+        The code of such a contraction is not blocked for caches or registers, which the cost model
+        ignores: a product whose rTasks also compute a normalization was measured to take twice as
+        long. ``members`` are the operations of the unit, ``space`` describes its parallelism.
         """
         alone = (
             self._units.space([op]) for op in members if self._units.structured(op).is_contraction

@@ -106,6 +106,9 @@ class Reproducer(Instrumentation):
         write_atomically(self.path, text.encode())
 
     def finish(self) -> None:
-        """Remove the reproducer's file after a run without failure, unless the user keeps it."""
+        """Remove the reproducer's file, unless ``keeps`` is True.
+
+        The caller calls this method only if all passes have succeeded.
+        """
         if self._is_begun and not self.keeps:
             self.path.unlink(missing_ok=True)

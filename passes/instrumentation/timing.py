@@ -74,7 +74,7 @@ class Timing(Instrumentation):
 
     @contextmanager
     def measure(self, name: str) -> Generator[None]:
-        """Return a context that adds the seconds of its ``with`` block as the phase ``name``."""
+        """Return a context manager that adds the seconds of its block as the phase ``name``."""
         start = time.perf_counter()
         try:
             yield

@@ -8,10 +8,10 @@ from rammer_mlir.bindings import ir
 def sort_block(block: ir.Block) -> None:
     """Sort the operations of a block topologically.
 
-    Operations keep their order, except that the producer of an operand is placed before its user.
-    For example, a pass may replace several operations by one call at the position of the last
-    replaced operation. Other users of the replaced results may then precede the call, and have to
-    be moved.
+    An operation keeps its position unless it follows a user of its results; it is then moved before
+    that user. For example, a pass may replace several operations by one call at the position of the
+    last of them. If a user of the call's results precedes the call, the call is moved before the
+    user.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()

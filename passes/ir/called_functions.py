@@ -15,7 +15,7 @@ _ADVICE = "write an rtask.kernel with 'external' and an rtask.module with its co
 
 
 def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
-    """Return ``names`` and the names of all functions that those functions call.
+    """Return ``names`` and the names of all functions that the functions ``names`` call.
 
     Indirect calls, through other functions, count too.
     """
@@ -23,7 +23,7 @@ def called_functions(module: ir.Module, names: Iterable[str]) -> set[str]:
 
 
 def reached_functions(known: Mapping[str, ir.OpView], names: Iterable[str]) -> set[str]:
-    """Return ``names`` and the names of all functions that those functions call.
+    """Return ``names`` and the names of all functions that the functions ``names`` call.
 
     Indirect calls, through other functions, count too. ``known`` maps names to the functions of the
     module.

@@ -72,8 +72,8 @@ def objects_of(code: ir.Operation) -> tuple[bytes, ...]:
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
     """Copy an ``rtask.module`` to the insertion point; return the symbol name of the copy.
 
-    If the block already has a module of equal content, return the name of that module. A copy gets
-    a name that no other symbol has.
+    If the insertion point's block already has an ``rtask.module`` of equal content, nothing is
+    copied, and the name of that one is returned. A copy gets a name that no other symbol has.
     """
     there = ip.block.owner
     for op in ip.block.operations:
@@ -88,9 +88,10 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 
 
 def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
-    """Erase all rKernels except ``used``, with the functions and code modules that only they need.
+    """Erase all rKernels except ``used``, and all that only the erased rKernels need.
 
-    The functions that the used rKernels call, directly or indirectly, are kept.
+    Every private function that no rKernel in ``used`` calls, directly or indirectly, is erased; so
+    is every ``rtask.module`` to which no remaining rKernel refers.
     """
     for name, description in described_kernels(module).items():
         if name not in used:

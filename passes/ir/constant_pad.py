@@ -34,9 +34,9 @@ class ConstantPad:
 
 
 def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
-    """Return the constant padding that ``op`` computes; None if it is another operation.
+    """Return the constant padding that ``op`` computes; None if ``op`` is no such padding.
 
-    The operation is a ``tensor.pad`` with static, non-negative widths and a constant value.
+    A constant padding is a ``tensor.pad`` with static, non-negative widths and a constant value.
     """
     operation = op.operation
     if operation.name != PAD or len(operation.operands) != 1:
@@ -52,7 +52,10 @@ def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
 
 
 def padding_of(value: ir.Value) -> ConstantPad | None:
-    """Return the constant padding that computes a value; None if another operation does."""
+    """Return the ``tensor.pad`` that computes ``value`` from constant padding elements.
+
+    Return None if ``value`` is computed in any other way.
+    """
     owner = value.owner
     return None if isinstance(owner, ir.Block) else find_constant_pad(owner.opview)
 
@@ -91,8 +94,8 @@ class _Side:
 def _sides(pad: ConstantPad) -> list[_Side]:
     """Return the strips of padding for each padded dimension, the innermost dimension first.
 
-    A strip extends over the padded sizes of the dimensions inside ``dim``, and over the unpadded
-    sizes of the dimensions outside ``dim``.
+    The strips of dimension ``dim`` have the padded sizes of all later (inner) dimensions, and the
+    unpadded sizes of all earlier (outer) dimensions.
     """
     shape = shape_of(pad.source)
     sides: list[_Side] = []

@@ -128,9 +128,10 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
     """Emit the bits of a number that is subnormal in the float format ``form``, without its sign.
 
-    The bits are the quotient of the number and the format's smallest positive number. ``size`` has
-    the f32 bits of the number's magnitude. ``size`` is clamped, because it may belong to a large
-    number, for which the quotient would overflow an integer and is not used.
+    The bits are the number's magnitude divided by the format's smallest positive number. ``size``
+    has the f32 bits of the magnitude. The code also runs for larger numbers, for which its result
+    is not used; ``size`` is clamped so that the quotient of such a number does not overflow an
+    integer.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)

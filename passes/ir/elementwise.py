@@ -25,8 +25,8 @@ class Operand:
 
     Attributes:
         value: the tensor.
-        dims: for each dimension of the tensor, the dimension of the result that indexes it, or
-            ``FIRST`` for a unit dimension that is broadcast.
+        dims: for each dimension of the tensor, the index of the corresponding dimension of the
+            result, or ``FIRST`` for a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -67,7 +67,10 @@ def elementwise(
 
 
 def projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
-    """Return the indexing map in which loop ``dims[n]`` of ``rank`` loops indexes dimension n."""
+    """Return an indexing map of ``rank`` loops: loop ``dims[n]`` indexes dimension n.
+
+    ``FIRST`` in ``dims`` stands for the constant index 0.
+    """
     exprs = [
         ir.AffineExpr.get_constant(0) if dim == FIRST else ir.AffineExpr.get_dim(dim)
         for dim in dims
@@ -88,7 +91,8 @@ def filled(op: ir.OpView, body: Body) -> ir.Value:
 def full(shape: Sequence[int], number: ir.Value) -> ir.Value:
     """Emit a tensor of shape ``shape`` with all elements equal to ``number``, and return it.
 
-    The operation is a ``linalg.generic``, because fusion clones generics for every user.
+    The operation is a ``linalg.generic``, so that fusion clones it into each rOperator that uses
+    it.
     """
     out = tensor.EmptyOp(list(shape), number.type).result
     maps = [projection(dims, len(shape)) for dims in ((), range(len(shape)))]

@@ -18,7 +18,7 @@ def is_fresh(value: ir.Value) -> bool:
 def filling(value: ir.Value) -> ir.Value | None:
     """Return the scalar that a ``linalg.fill``, or an equivalent generic, stores in all elements.
 
-    Return None if another operation computes the tensor.
+    Return None if ``value`` is computed by any other operation.
     """
     owner = value.owner
     if isinstance(owner, ir.Block):

@@ -19,8 +19,8 @@ class Gather:
     Attributes:
         op: the ``tensor.extract``.
         value: the tensor that is read.
-        loops: for each dimension of the tensor, the loop whose index is used; None if the index is
-            computed, for example from data.
+        loops: for each dimension of the tensor, the number of the loop that indexes it; None if the
+            index is computed, for example from data.
     """
 
     op: ir.Operation

@@ -47,9 +47,11 @@ class Layout:
     def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
         """Return the layout of a slice, as in ``tensor.extract_slice``.
 
-        Each argument has a number for each dimension: ``offsets`` the first index of the slice,
-        ``sizes`` the number of its elements, and ``steps`` the distance between adjacent elements
-        of the slice, in indices of this view.
+        Args:
+            offsets: for each dimension, the first index of the slice.
+            sizes: for each dimension, the number of elements of the slice.
+            steps: for each dimension, the distance between adjacent elements of the slice, in
+                indices of this view.
         """
         start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
         strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))

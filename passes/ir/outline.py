@@ -86,7 +86,7 @@ def create_operator(
 ) -> ir.Operation:
     """Create an ``rtask.operator`` with the function ``kernel`` as its only candidate; return it.
 
-    ``inputs`` are its operands and ``results`` its result types.
+    ``inputs`` are the operands and ``results`` the result types of the ``rtask.operator``.
     """
     return ir.Operation.create(
         "rtask.operator",

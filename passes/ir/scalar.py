@@ -201,7 +201,8 @@ class Scalar:
 
         Args:
             divisor: the divisor. For a divisor of 0, the result is 0. For a divisor of -1, the
-                result is that for a divisor of 1, since MIN / -1 would trap.
+                number is divided by 1, since MIN / -1 would trap: the remainder is right, and the
+                caller has to replace the quotient by the negated number.
             make: emits the division or the remainder.
         """
         zero = literal(0, self.dtype)
@@ -235,13 +236,17 @@ class Scalar:
         return self ^ (1 if self.dtype == BOOL else -1)
 
     def shift_left(self, count: Scalar | float) -> Scalar:
-        """Emit and return a left shift by ``count`` bits, which must be less than the width."""
+        """Emit and return a left shift by ``count`` bits.
+
+        ``count`` must be less than the integer's width in bits.
+        """
         return self._binary(count, arith.ShLIOp, arith.ShLIOp)
 
     def shift_right(self, count: Scalar | float) -> Scalar:
-        """Emit and return a right shift by ``count`` bits, which must be less than the width.
+        """Emit and return a right shift by ``count`` bits.
 
-        The shift is arithmetic for signed and logical for unsigned integers.
+        ``count`` must be less than the integer's width in bits. The shift is arithmetic for signed
+        and logical for unsigned integers.
         """
         make = self._signed_choice(arith.ShRSIOp, arith.ShRUIOp)
         return self._binary(count, make, make)

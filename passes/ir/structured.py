@@ -36,7 +36,7 @@ def is_generic(op: ir.OpView) -> bool:
 
 
 def plain_dim(expr: ir.AffineExpr) -> int | None:
-    """Return the index of the loop that ``expr`` consists of; None for any other expression."""
+    """Return the loop's index if ``expr`` is a single loop dimension such as ``d1``; else None."""
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
@@ -213,8 +213,8 @@ class Structured:
     def extent_sources(self) -> list[LoopDimension]:
         """For each loop, a dimension of an operand whose size is the loop's trip count.
 
-        A static dimension is chosen if possible. Linalg's verifier guarantees that every loop alone
-        indexes a dimension.
+        A static dimension is chosen if possible. Linalg's verifier guarantees that for each loop
+        some dimension is indexed by that loop only.
         """
         found: dict[int, LoopDimension] = {}
         for source in self.loop_dimensions:
@@ -284,8 +284,8 @@ class Structured:
     def is_contraction(self) -> bool:
         """Whether the operation sums products of elements of tensors, as a matrix product does.
 
-        Products with elements of an ``arith.constant`` do not count: such an operation is a
-        transform.
+        Products with elements of an ``arith.constant`` do not count: an operation that sums such
+        products is no contraction (see ``is_transform``).
         """
         if self.is_elementwise:
             return False
@@ -367,8 +367,8 @@ class Structured:
         """The number of times that the body is evaluated, for the estimated cost.
 
         It is the number of points of the iteration space, unless several reduction loops index
-        constant inputs. These loops count as if they ran one after the other: the sum of their trip
-        counts replaces the product.
+        operands that are results of ``arith.constant``. These loops count as if they ran one after
+        the other: the sum of their trip counts replaces the product.
         """
         loops = {
             loop

@@ -28,15 +28,18 @@ def nested_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def operations_named(root: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """Yield the operations with one of the names ``names`` that are nested in ``root``.
+    """Yield the operations nested in ``root`` whose name is one of ``names``.
 
-    The caller may erase each operation when it is yielded.
+    ``root`` itself is left out. The caller may erase each operation when it is yielded.
     """
     yield from [op for op in nested_operations(root) if op.name in names]
 
 
 def first_named(root: ir.Operation, prefix: str) -> ir.Operation | None:
-    """Return the first nested operation whose name starts with ``prefix``; None if none does."""
+    """Return the first operation nested in ``root`` whose name starts with ``prefix``.
+
+    The order is that of ``nested_operations``. Return None if there is no such operation.
+    """
     return next((op for op in nested_operations(root) if op.name.startswith(prefix)), None)
 
 

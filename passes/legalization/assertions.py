@@ -20,11 +20,12 @@ _FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
 
 
 def assume_assertions(module: ir.Module) -> None:
-    """Remove each ``cf.assert``, and clamp the indices of element accesses into bounds.
+    """Remove each ``cf.assert``; if there was one, clamp the indices of all element accesses.
 
-    If the module has an assertion, the indices of every ``tensor.extract`` and ``tensor.insert``
-    are clamped, because a loop nest may use an index that an assertion in another loop nest tests.
-    An index out of bounds then accesses the first or the last element. Shapes must be static.
+    The accesses are every ``tensor.extract`` and ``tensor.insert`` of the module, because a loop
+    nest may use an index that an assertion in another loop nest tests. After clamping, an index out
+    of bounds accesses the first or the last element. A module without assertions remains unchanged.
+    Shapes must be static.
 
     Raises:
         FindingsError: if tensors without elements are accessed; the error lists these accesses.

@@ -65,12 +65,12 @@ def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -
     """Emit the ``scf.for`` loops of an ``scf.forall`` that are not yet emitted, and their body.
 
     Each call emits one loop and calls itself for the next inner loop. Return the values of the
-    shared tensors after the loops.
+    shared outputs after the loops.
 
     Args:
         op: the ``scf.forall``.
         counters: the induction variables of the outer loops that are already emitted.
-        shared: the current values of the shared tensors, which the loops carry.
+        shared: the current values of the ``shared_outs`` of ``op``, which the loops carry.
     """
     bounds = _bounds(op)
     if len(counters) == len(bounds):
@@ -83,9 +83,10 @@ def _loops(op: ir.Operation, counters: list[ir.Value], shared: list[ir.Value]) -
 
 
 def _thread(block: ir.Block, counters: list[ir.Value], shared: list[ir.Value]) -> list[ir.Value]:
-    """Emit an iteration of an ``scf.forall``; return the shared tensors with slices inserted.
+    """Emit an iteration of an ``scf.forall``; return the shared outputs with the slices inserted.
 
-    ``counters`` are the induction variables, ``block`` is the loop's body.
+    ``block`` is the loop's body, ``counters`` are the induction variables, and ``shared`` are the
+    values of the loop's ``shared_outs`` before the iteration.
     """
     mapping: ValueMap = dict(zip(block.arguments, [*counters, *shared], strict=True))
     *inner, last = block.operations

@@ -66,8 +66,8 @@ def _unroll(op: ir.Operation) -> None:
 def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
     """Clone a block's operations, without the terminator, at the insertion point.
 
-    Return the new values of the terminator's operands. ``mapping`` maps old to new values and is
-    extended.
+    Return the new values of the terminator's operands. ``mapping`` maps old to new values; the
+    results of the clones are added to it.
     """
     *inner, last = block.operations
     ip = ir.InsertionPoint.current

@@ -30,8 +30,8 @@ def _normalized(op: ir.Operation, kind: ir.RankedTensorType) -> ir.Value:
     def body(elements: Values, _indices: Values) -> ir.Value:
         x, scale, offset, mean, variance = elements
         above_zero = arith.addf(variance, arith.constant(kind.element_type, epsilon))
-        centred = arith.divf(arith.subf(x, mean), math.sqrt(above_zero))
-        return arith.addf(arith.mulf(centred, scale), offset)
+        centered = arith.divf(arith.subf(x, mean), math.sqrt(above_zero))
+        return arith.addf(arith.mulf(centered, scale), offset)
 
     inputs = [(given, ir.AffineMap.get_identity(kind.rank))]
     inputs += [(value, of_feature) for value in features]

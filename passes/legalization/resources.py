@@ -24,8 +24,8 @@ def read_resources(module: ir.Module) -> None:
     Complex constants remain unchanged.
 
     Raises:
-        FindingsError: with the constants that are sparse, whose values were elided when the module
-            was printed, or whose size is wrong.
+        FindingsError: if a constant is sparse, its values were elided when the module was printed,
+            or its resource has a wrong size in bytes; the error lists these constants.
     """
     found = [
         op
@@ -55,7 +55,8 @@ def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
 def _is_complex(op: ir.Operation) -> bool:
     """Whether the elements of a constant are complex.
 
-    Such constants are left out here, because the bindings have no class for complex attributes.
+    ``read_resources`` leaves complex constants unchanged, because the bindings have no class for
+    complex attributes.
     """
     return isinstance(element_of(op.results[0].type), ir.ComplexType)
 

@@ -106,13 +106,13 @@ def check_interface(function: ir.OpView) -> None:
 
 
 def check_given(module: ir.Module) -> None:
-    """Check that each function has one block, and only operations that passes can lower.
+    """Check that a module has no code that the rewrites of `rtask-legalize` cannot handle.
 
-    Unranked tensors are refused, and so are operations on complex numbers that MLIR's passes would
-    crash on or lower wrongly.
+    This code is refused: functions of several blocks, unranked tensors, and operations on complex
+    numbers that MLIR's passes would crash on or lower wrongly.
 
     Raises:
-        FindingsError: if functions or operations break these rules; the error lists at most 50.
+        FindingsError: if there is such code; the error lists at most 50 findings.
     """
     found = [problem for function in functions(module) for problem in _given_problems(function)]
     if found:
@@ -259,7 +259,8 @@ def _nest_problems(
     Args:
         op: the top-level operation.
         dialects: the dialects whose operations on scalars are allowed.
-        is_stored: whether tensors must have static shapes and element types in ``SUPPORTED``.
+        is_stored: whether unsupported element types have already been replaced. If so, tensors must
+            have static shapes and element types in ``SUPPORTED``.
     """
     problem = _name_problem(op, _TENSOR_OPERATIONS, dialects)
     if problem:

@@ -31,9 +31,10 @@ The key is the operation in the scatter's body.
 
 
 def lower_scatters(module: ir.Module) -> None:
-    """Replace scatters that add, multiply, take a minimum or maximum, or overwrite by reductions.
+    """Replace scatters that overwrite, add, multiply, or take an extreme; emit reductions instead.
 
-    Scatters of several operands, and scatters with other combining functions, remain unchanged.
+    An extreme is a minimum or maximum. Scatters of several operands, and scatters with other
+    combining functions, remain unchanged.
     """
     if stablehlo is None:
         return
@@ -86,9 +87,10 @@ def _signless(kind: ir.Type) -> ir.Type:
 
 
 def _viewed(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Emit a cast of a tensor to ``kind``, which may differ in the signedness of its integers.
+    """Emit a cast of a tensor to the type ``kind``.
 
-    The cast disappears when StableHLO is lowered.
+    ``kind`` differs from the tensor's type at most in the signedness of the integers. The cast
+    disappears when StableHLO is lowered.
     """
     if value.type == kind:
         return value
@@ -205,9 +207,11 @@ class _Element:
     rank: int
 
     def update(self) -> tuple[ir.Value, ir.Value]:
-        """Emit a test whether the scatter index has an update for the element, and read the update.
+        """Emit the test and the read of an update, for a result element and a scatter index.
 
-        Return the result of the test and the update. If the test is false, the update is arbitrary.
+        Both belong to the current iteration of the loops. Return two values: whether the scatter
+        index has an update for the element, and this update. If the test is false, the update is
+        arbitrary.
         """
         own = [linalg.IndexOp(n).result for n in range(self.rank)]
         scatter = [linalg.IndexOp(self.rank + n).result for n in range(len(self.scatter_dims))]
@@ -233,10 +237,10 @@ class _Element:
         return all_of(conditions) if conditions else _true(), read
 
     def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
-        """Emit the start index of an update's window, and return it by dimension of the operand.
+        """Emit the indices at which an update's window starts, one per dimension of the operand.
 
-        A dimension without a key starts at 0. ``scatter`` has the values of the loops over the
-        scatter indices.
+        Return them by dimension; a dimension without a key starts at 0. ``scatter`` has the values
+        of the loops over the scatter indices.
         """
         numbers = self.numbers
         index_rank = len(ir.RankedTensorType(self.indices.type).shape)

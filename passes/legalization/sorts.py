@@ -75,7 +75,7 @@ class Lines:
         Equal elements keep their order.
 
         Args:
-            inputs: tensors, each with its indexing map.
+            inputs: tensors, each with its indexing map from the loops over all pairs.
             compare: emits, from elements of the inputs, whether the pair's first element sorts
                 before the second, and whether the second sorts before the first.
         """

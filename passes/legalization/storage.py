@@ -123,8 +123,9 @@ class _Storing:
     def _copy(self, block: ir.Block, upto: int | None = None) -> None:
         """Clone the operations ``[:upto]`` of a block at the insertion point; None clones all.
 
-        Operations on values of unsupported element types are rewritten to operations on their
-        parts, such as the real and imaginary parts of complex numbers.
+        ``upto`` is a slice's end: -1 leaves out the terminator. Operations on values of unsupported
+        element types are rewritten to operations on their parts, such as the real and imaginary
+        parts of complex numbers.
         """
         for each in list(block.operations)[:upto]:
             op = each.operation
@@ -304,7 +305,7 @@ class _Storing:
         self._record(op.results, made)
 
     def _control_flow(self, op: ir.Operation) -> None:
-        """Clone a loop, branch or region.
+        """Clone an operation with regions, such as ``scf.for`` or ``scf.execute_region``.
 
         Operands, arguments and results of unsupported element types are replaced by their parts,
         such as real and imaginary parts.

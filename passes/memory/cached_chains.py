@@ -61,13 +61,17 @@ class CacheTraffic:
 
 
 class _Candidate(NamedTuple):
-    """A chain of rOperators that ends at a given rOperator, and whose chunks save enough traffic.
+    """A chain of rOperators whose computation in chunks saves enough traffic.
+
+    The chain ends at a given rOperator. Its traffic is the bytes moved between a core's cache and
+    memory; ``CacheTraffic.pays`` says how much is enough.
 
     Attributes:
-        axis: the cut dimension; the cut tensor is the last rOperator's first result that is used.
+        axis: the dimension to cut into chunks, counted in the first used result of the last
+            rOperator.
         chunks: the number of chunks.
         nodes: the number of operations of the chain.
-        saved: the bytes of traffic between cache and memory that the chunks save.
+        saved: the bytes of traffic that the chunks save.
     """
 
     axis: int
@@ -80,15 +84,16 @@ class _Candidate(NamedTuple):
 class CachedChains:
     """The search for chains with at least two contractions of run-time values, as in attention.
 
-    Both factors of these contractions are known only at run time. Chains with large weights are not
-    cut, because each chunk would read the weights again. Chains whose chunks would overlap are not
-    cut either.
+    Both factors of these contractions are known only at run time. Two kinds of chains are not cut:
+    chains with large weights, because each chunk would read the weights again, and chains of which
+    two chunks would compute the same element.
 
     Attributes:
-        functions: the functions of the rOperators.
-        constants: the values known at compile time.
+        functions: creates the functions that compute a chunk's part of an rOperator's results.
+        constants: the SSA values that are known at compile time.
         cache: maximum bytes of the intermediates of a chunk.
-        settled: rOperators that a previous search has excluded as last rOperator of a chain.
+        settled: rOperators that a previous search has excluded: no chain that ends at one of them
+            is to be cut.
     """
 
     functions: CutFunctions
@@ -122,7 +127,10 @@ class CachedChains:
         return None
 
     def _ending_at(self, sink: ir.OpView, chains: ChunkedChains) -> Iterator[_Candidate]:
-        """Yield the chains that end at rOperator ``sink`` and whose chunks save enough traffic."""
+        """Yield the chains that end at rOperator ``sink`` and whose chunks save enough traffic.
+
+        ``CacheTraffic.pays`` says how much is enough.
+        """
         largest = max(map(tensor_bytes, sink.operation.operands), default=0)
         if largest < self.cache or not self._is_product(sink):
             return
@@ -147,7 +155,7 @@ class CachedChains:
     ) -> ChunkedChain | None:
         """Return the chain that ``found`` describes, cut into ``found.chunks`` chunks.
 
-        Return None if the chunks would overlap.
+        Return None if two chunks would compute the same element.
         """
         for chain in chains.ending_at(sink, found.axis, found.chunks):
             if len(chain.nodes) >= found.nodes:
@@ -193,7 +201,10 @@ class CachedChains:
         return CacheTraffic(sum(large), sum(map(tensor_bytes, self._whole_operands(chain))))
 
     def _is_exact(self, chain: ChunkedChain) -> bool:
-        """Whether no two chunks compute the same element of a result in the chain."""
+        """Whether no two chunks compute the same element of any result in the chain.
+
+        The results include the intermediates of the chain.
+        """
         for number, node in enumerate(chain.nodes):
             for result, *cuts in zip(
                 node.results, *(chunk.parts[number] for chunk in chain.chunks), strict=True

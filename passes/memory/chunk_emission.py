@@ -16,8 +16,8 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 def emit_chunks(chain: ChunkedChain, cut_functions: CutFunctions) -> list[set[ir.Operation]]:
     """Replace the operations of ``chain`` by operations for each chunk, and join the results.
 
-    Return a set of the new operations for each chunk; the last set has the concatenations of the
-    chunks' results.
+    Return the new operations: one set for each chunk, and after them a set with the concatenations
+    that join the chunks' results.
     """
     sink = chain.nodes[0]
     made: list[set[ir.Operation]] = []

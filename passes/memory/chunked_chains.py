@@ -98,8 +98,8 @@ class ChunkedChains:
 
         Args:
             sink: the last rOperator of each chain.
-            axis: the dimension of the first used result of ``sink`` that is cut; the other results
-                of ``sink`` are cut along the same loop.
+            axis: the dimension to cut, counted in the first used result of ``sink``; the other
+                results of ``sink`` are cut along the same loop.
             count: the number of chunks.
         """
         if not self._may_be_cut(sink):

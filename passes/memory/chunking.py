@@ -59,7 +59,8 @@ def choose_chain(
         read: the rOperators of a block, with their costs and buffers.
         chains: finds the chains of the same block that can be computed in chunks.
         count: the number of chunks.
-        limit: allowed bytes of buffers in use: rOperators with at most this usage do not count.
+        limit: allowed bytes of buffers in use. An rOperator during which at most ``limit`` bytes
+            are in use adds nothing to the measure of memory usage (``_height``).
     """
     live = read.steps.live_bytes
     before = _height(live, limit)

@@ -124,10 +124,12 @@ def _argument_parts(
 ) -> Needed | None:
     """Return the part of each argument of a block that is needed to compute parts of values.
 
-    ``wanted`` maps each value to the parts of it that are needed. The needed parts of the operands
-    of ``operations`` are added to this map. Return None if an operation cannot compute a part
-    separately, or if the operands of an operation, or an argument, are needed in several different
-    parts.
+    ``wanted`` maps each value to the parts of it that are needed; the needed parts of the operands
+    of ``operations`` are added. Return None in these cases:
+
+    - an operation cannot compute a part separately;
+    - the needed parts of an operation's results require different parts of the same operand;
+    - an argument is needed in several different parts.
     """
     for op in reversed(operations):
         parts = [

@@ -134,7 +134,7 @@ def _interval(
 def _reads_index(op: ir.OpView, loop: int) -> bool:
     """Whether the body of a ``linalg.generic`` uses the index of ``loop``.
 
-    The index would start at 0 in each part.
+    If so, the loop cannot be cut, because the index would start at 0 in each part.
     """
     return any(
         inner.operation.name == "linalg.index"

@@ -1,4 +1,8 @@
-"""Converts the rOperators of an entry function to steps of the recomputation search."""
+"""Converts the rOperators of an entry function to steps of the recomputation search.
+
+A step consists of the buffers that an rOperator will read and write after bufferization, and its
+cost. The owner of a buffer is an SSA value, or the index of the output that holds the tensor.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,16 @@ Root = ir.Value | int
 class OperatorSteps:
     """The rOperators of a block in their order, and the buffers between them.
 
+    The owner of a buffer is an SSA value, or the index of an output.
+
     Attributes:
         operators: the rOperator of each step.
-        roots: the owner of each buffer, by the index that identifies the buffer in ``steps``.
+        roots: the owners of the buffers; an owner's position is the buffer's index in ``steps``.
         steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
             plus bytes moved.
         placement: the buffer and the layout of each tensor.
-        padded: maps the owner of a buffer to the owner of the padded buffer into which it is
-            placed.
+        padded: for each buffer that is placed into a padded buffer, the owner of the padded buffer,
+            by the owner of the placed buffer.
     """
 
     operators: tuple[ir.OpView, ...]
@@ -46,10 +52,10 @@ class OperatorSteps:
 
 
 def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
-    """Return the rOperators of an entry block before bufferization, and their buffers.
+    """Return the rOperators of an entry block, and the buffers that bufferization will give them.
 
     Args:
-        block: an entry block after `rtask-form-operators`.
+        block: an entry block after `rtask-form-operators`, before bufferization.
         kernels: descriptions of the rKernels by name, for the rOperators' costs; None to count
             bytes only.
 

@@ -111,9 +111,9 @@ def nest_of_members(members: Sequence[Member]) -> LoopNest:
 def nest_of_group(member: Member | None, group: Group) -> LoopNest:
     """Return the loop nest that stands for the cost of a group of fused operations.
 
-    This is the nest of ``member``, the group's mergeable matmul or convolution, or of the costliest
-    loop nest if ``member`` is None. A group without loops gets a nest of one iteration that reads
-    the operands.
+    This is the nest of ``member``, the group's mergeable matmul or convolution. If ``member`` is
+    None, it is the costliest loop nest of the group, or, in a group without loops, a nest of one
+    iteration that reads the operands.
     """
     if member is not None:
         return nest_of_members([member])
@@ -130,9 +130,11 @@ def nest_of_group(member: Member | None, group: Group) -> LoopNest:
 
 
 def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
-    """Return the groups in topological order, and for each graph node the indices of its producers.
+    """Return the nodes of the search's graph, and for each node the indices of its producers.
 
-    Node 0 stands for the model's inputs, node 1 is the first group.
+    Node 0 stands for the model's inputs. The other nodes are ``groups``, each of which consists of
+    operations that will be fused into one rOperator. The returned groups are in topological order;
+    the first is node 1.
     """
     number = {op.operation: n for n, group in enumerate(groups, 1) for op in group.operations}
     producers = [set[int]()]
@@ -146,8 +148,9 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
 def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
     """Return the indices of the groups whose results a group reads, directly or through views.
 
-    ``number`` maps each operation to the index of its group. The model's inputs have the index
-    ``_INPUTS``; weights are left out.
+    A group consists of operations that will be fused into one rOperator. ``number`` maps each
+    operation to the index of its group. The model's inputs have the index ``_INPUTS``; weights are
+    left out.
     """
     found: set[int] = set()
     seen: set[ir.Value] = set()

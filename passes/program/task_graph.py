@@ -56,7 +56,7 @@ class GraphBuilder:
     operators: list[ROperator] = field(default_factory=list[ROperator])
 
     def __post_init__(self) -> None:
-        """Read the module's rKernels by name and the entry function's arguments."""
+        """Index the module's rKernels by name, and read the entry function's arguments."""
         self._main = entry_function(self.module)
         self._descriptions = described_kernels(self.module)
         self._functions = {symbol_name(f): f for f in functions(self.module)}

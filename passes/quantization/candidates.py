@@ -40,8 +40,8 @@ class Candidate:
     def changed_readings(self) -> Iterator[Reading | str]:
         """Yield the readings of the quantized region that have an input or output not of type f32.
 
-        For an operation that has no reading, and an operand or result not of type f32, yield the
-        name of the operation.
+        For an operation without a reading, yield the operation's name instead, if any of its
+        operands or results is not of type f32.
         """
         for unit in units_of(body_of(self.function), {}):
             if not unit.readings and not _is_f32(unit.root):
@@ -74,12 +74,13 @@ def add_candidates(
 ) -> list[Candidate]:
     """Emit a call of a quantized region before each call of a region; return the candidates.
 
-    The new calls get the operands of the old calls that are still used, and the quantized weights.
+    The new call passes the operands of the old call that the quantized region still uses, and the
+    quantized weights.
 
     Args:
         module: the module whose entry function gets the quantized weights as constants.
-        calls: calls of regions; for each contraction of the region, the value ranges of its two
-            factors.
+        calls: pairs of a call of a region, and the value ranges of the two factors of each
+            contraction of the region.
         precision: the precision of the quantized regions.
         arrays: the weights by index of the entry function's argument.
     """
@@ -178,7 +179,7 @@ def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Va
 
 
 def erase_uncalled(module: ir.Module) -> None:
-    """Erase functions of regions and composites without callers, and weights without uses."""
+    """Erase uncalled functions of regions and composites, and weights without uses."""
     while True:
         called = {
             ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value

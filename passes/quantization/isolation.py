@@ -18,13 +18,13 @@ def isolate_candidates(
     """Reduce the program ``copy`` to calls of quantized regions, and return the taps of its inputs.
 
     The results of the calls become the outputs of ``copy``; their operands, except weights, become
-    additional inputs. Each tap is an input or output index of the f32 program that ``tap_regions``
-    has changed.
+    additional inputs. The tap of an additional input names the input or output of the f32 program,
+    as changed by ``tap_regions``, that has the same value.
 
     Args:
         module: the module with the quantized regions; unchanged.
         copy: a copy of the module, which is reduced.
-        chosen: the quantized regions, and the taps of the f32 regions' operands.
+        chosen: for each quantized region, its candidate and the taps of the f32 region.
 
     Returns:
         The tap for each additional input of the entry function, in order.

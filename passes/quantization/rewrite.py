@@ -65,10 +65,10 @@ class RegionRewrite:
     """The rewrite of a region's contractions to 8 or 16 bits.
 
     Attributes:
-        block: the function's block.
+        block: the block of the region's function.
         precision: the precision of the contractions.
-        weight: a function that maps the index of an input to its array if the input is a weight,
-            else to None.
+        weight: a function that maps the index of one of the region's inputs to its array if the
+            input is a weight, else to None.
         ranges: for each contraction in order, the value ranges of its two factors.
         added: the constants that become additional inputs of the region.
     """
@@ -245,9 +245,10 @@ class _Activation:
 def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
     """Return the index, 0 or 1, of the factor that is a weight, and the weight's elements.
 
-    The array has the factor's shape. Return None if neither or both factors are weights, or if an
-    index expression of the weight is not a single loop. ``weight`` maps the index of a region's
-    input to its array, or to None if the input is no weight.
+    The array has the factor's shape. A padded weight does not count as a weight. Return None if
+    neither or both factors are weights, or if an index expression of the weight is not a single
+    loop. ``weight`` maps the index of a region's input to its array, or to None if the input is no
+    weight.
     """
     found = [
         (number, array)

@@ -1,6 +1,6 @@
-"""Defines the interface of foreign code generators for passes that form regions; registers them.
+"""Defines the interface through which passes form regions for foreign code generators.
 
-A code generator comes from a program (``register_codegen``) or from an installed package (entry
+A code generator is registered by a program (``register_codegen``) or by an installed package (entry
 points of the group ``rammer_mlir.codegens``, imported only on request).
 """
 
@@ -59,7 +59,8 @@ class RegionFacts:
 class Codegen(Protocol):
     """The interface that a code generator needs for the formation of regions.
 
-    A code generator may have these additional members; a similar name is refused as misspelt:
+    A code generator may have the following additional members. A member with a similar name is
+    refused as misspelled.
     - ``generate(region)`` returns a ``RegionCode``, or None to let the host compile the region;
     - ``prepare(regions)`` is called with all regions before ``generate``;
     - ``layouts(region)`` returns the layouts of the region's inputs and outputs that are supported;

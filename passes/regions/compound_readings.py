@@ -1,6 +1,7 @@
 """Recognizes groups of operations: averages, softmax, grouped convolutions.
 
-Only the last operation's result is used outside of the group.
+A group is recognized by its last operation, and only the last operation's result is used outside of
+the group. The recognized meaning is a reading.
 """
 
 from __future__ import annotations
@@ -131,9 +132,10 @@ def _divisor(
 
 
 def _known(op: Structured, expression: Expression, weights: Weights) -> NDArray[np.float64] | None:
-    """Return the value of a constant, a constant input, or a product of such values; else None.
+    """Return the value of ``expression`` if it is known at compile time; else None.
 
-    The array broadcasts against the result of ``op``.
+    This is the case for a constant, a constant input, and a product of such values. The array
+    broadcasts against the result of ``op``.
     """
     if isinstance(expression, Apply):
         if expression.function != "mul":
@@ -189,7 +191,8 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 def _inverted(op: Structured) -> Structured | None:
     """Return the ``linalg.generic`` whose result ``op`` inverts elementwise.
 
-    Return None if ``op`` does not compute ``1 / x``, or another operation computes ``x``.
+    Return None if ``op`` does not compute ``1 / x``, if ``x`` is not the result of a
+    ``linalg.generic``, or if ``x`` has other uses.
     """
     whole = list(range(len(op.parallel)))
     if not op.is_elementwise or body_expression(op) != _INVERSE:
@@ -244,8 +247,8 @@ def read_grouped(op: ir.OpView, weights: Weights) -> Reading | None:
 def _producing_generic(value: ir.Value, uses: int = 1) -> Structured | None:
     """Return the ``linalg.generic`` that computes a value.
 
-    Return None if another operation computes it, or if the value does not have exactly ``uses``
-    uses.
+    Return None if the value is not the result of a ``linalg.generic``, or if it does not have
+    exactly ``uses`` uses.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):

@@ -36,7 +36,7 @@ def all_options() -> dict[str, ModuleOption]:
 
 
 def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
-    """Return the values of options as text, sorted by full name.
+    """Check values of options; return them as text, sorted by the options' full names.
 
     ``given`` maps full names of options, ``owner.option``, to values.
 
@@ -57,13 +57,13 @@ def _check_text(names: Iterable[object]) -> None:
 
 
 def check_owners(names: Iterable[str], codegens: Sequence[str]) -> None:
-    """Check that options are for the code generators that are used.
+    """Check that each of the options ``names`` is for one of the code generators ``codegens``.
 
-    If one of ``codegens`` is not built in, nothing is checked, since it may use any engine.
+    ``codegens`` are the code generators that the compilation uses. If one of them is not built in,
+    nothing is checked: it may use any engine, and the options may be for that engine.
 
     Raises:
-        OptionError: if one of the option names ``names`` does not begin with a name in
-            ``codegens``.
+        OptionError: if one of ``names`` does not begin with a name in ``codegens``.
     """
     if not all(map(CODEGENS.is_built_in, codegens)):
         return

@@ -37,8 +37,8 @@ def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
 
     Raises:
         PassError: if the method ``layouts`` fails.
-        OperationError: if ``layouts`` returns a dimension that is not a multiple of 16, of a
-            tensor that is not f32, or of an input or output that does not exist.
+        OperationError: if ``layouts`` names an input or output that does not exist or is not an f32
+            tensor, or a dimension that does not exist or has a size that is no multiple of 16.
     """
     found = CODEGENS.get(codegen)
     say: Callable[[Region], Layouts] | None = getattr(found, "layouts", None)

@@ -1,4 +1,8 @@
-"""Defines an accepted match of a pattern: its readings, and the operands bound to names."""
+"""Defines an accepted match of a pattern: its readings, and the operands bound to wildcards.
+
+A wildcard is a pattern of any value, with or without a name. A match binds the name to the operand
+that the wildcard matches.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,14 @@ class Match:
         return self.readings[-1]
 
     def __getitem__(self, name: str) -> Operand:
-        """Return the operand that is bound to the wildcards named ``name``."""
+        """Return the operand that the match binds to ``name``, the name of one or more wildcards.
+
+        A wildcard is a pattern of any value.
+        """
         return self.operands[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether the match binds a wildcard named ``name``.
+        """Whether the match binds a wildcard (a pattern of any value) named ``name``.
 
         A wildcard in an alternative that the match does not use is not bound.
         """

@@ -66,7 +66,7 @@ class _State:
 
     Attributes:
         values: the value that each pattern object has matched.
-        names: the operand that is bound to each named wildcard.
+        names: the operand that is bound to each named wildcard, a pattern of any value.
         outer: the values that are bound to wildcards; none may be computed inside the match.
         numbers: the indices of the matched readings in the graph.
     """

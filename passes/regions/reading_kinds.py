@@ -63,8 +63,8 @@ def check_pattern(kinds: Sequence[str], num_operands: int, attributes: Iterable[
         attributes: names of the attributes that the pattern requires.
 
     Raises:
-        OptionError: if none of ``kinds`` has ``num_operands`` inputs, or if none of ``kinds`` has
-            one of the attributes.
+        OptionError: if no kind in ``kinds`` has ``num_operands`` inputs, or if ``attributes`` has a
+            name that is an attribute of no kind in ``kinds``.
     """
     numbers = sorted({_NUM_INPUTS.get(kind, num_operands) for kind in kinds})
     if num_operands and num_operands not in numbers:

@@ -31,8 +31,8 @@ class RegionOperation:
         name: the composite's name, or the kind of the operation's reading; MLIR's name of the
             operation if it has no reading.
         readings: the readings of the operation or composite; empty if an operation has no reading.
-        values: from the values of the readings' operands and results to their numbers in the
-            region; values inside a composite have no number.
+        values: for each operand and result of the readings, from the IR value (``Operand.value``)
+            to its number in the region; values inside a composite have no number.
         inputs: the numbers of the operands of the operation or composite.
         outputs: the numbers of the results of the operation or composite.
     """
@@ -93,7 +93,7 @@ class Layouts:
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
-        """Raise an OptionError if a number or a dimension is no integer."""
+        """Raise an OptionError if a key (an index) or a dimension is no integer."""
         for given in vars(self).values():
             if not _are_dimensions(given):
                 raise OptionError(

@@ -174,10 +174,9 @@ class RegionGraph:
 
 
 def _merge_any(graph: Quotient, numbers: Sequence[int]) -> bool:
-    """Contract the first two nodes of a region that can be contracted without a cycle.
+    """Contract the first pair of a region's nodes whose contraction makes no cycle.
 
-    Return False if no two nodes can be contracted. ``numbers`` are the numbers of the region's
-    units.
+    Return False if there is no such pair. ``numbers`` are the indices of the region's units.
     """
     nodes = sorted({graph.find(number) for number in numbers})
     for place, a in enumerate(nodes):

@@ -30,8 +30,10 @@ class Unit:
         operations: the operations in the block's order; operations outside of the unit use only
             results of the last operation.
         readings: the readings of the operations in order; an operation without a reading adds none.
-        composite: the mark of the composite; None if the unit is no composite.
-        region: the mark of the region that contains the unit; None outside of regions.
+        composite: the composite's name and number (``rtask.composite``); None if the unit is no
+            composite.
+        region: code generator and number (``rtask.region``) of the region that contains the unit;
+            None outside of regions.
     """
 
     operations: tuple[ir.Operation, ...]
@@ -186,10 +188,12 @@ def _reading(reading: Reading) -> Unit:
 
 
 def _region(ops: Sequence[ir.Operation]) -> Mark | None:
-    """Return the mark of the region that contains all of ``ops``; None if no region contains them.
+    """Return the region that contains all of ``ops``: its code generator and its number.
+
+    Return None if no region contains any of the operations.
 
     Raises:
-        OperationError: if the operations are in different regions.
+        OperationError: if only some of the operations are in the region, or if they are in several.
     """
     regions = {mark_of(op, REGION) for op in ops}
     if len(regions) == 1:

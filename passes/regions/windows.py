@@ -143,7 +143,10 @@ def source_image(value: ir.Value, layout: str, border: float) -> Image:
 
 
 def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
-    """Whether a reshape only merges or only splits the dimensions ``dim`` and ``dim + 1``."""
+    """Whether a reshape only merges dimensions ``dim`` and ``dim + 1``, or is the inverse reshape.
+
+    The inverse reshape only splits a single dimension into ``dim`` and ``dim + 1``.
+    """
     groups = [len(group) for group in reassociation(reshape)]
     return groups == [2 if at == dim else 1 for at in range(len(groups))]
 

@@ -29,9 +29,9 @@ def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.
 def build_whole(computation: Computation, name: str) -> ir.OpView:
     """Emit and return the function ``name`` of an rKernel that has only one rTask.
 
-    The function performs the whole computation and copies the results into the outputs. An
-    ``scf.for`` that starts with an input and updates it element by element instead updates a copy
-    of the input in the output.
+    The function performs the whole computation and copies the results into the outputs. Exception:
+    an ``scf.for`` that updates a tensor element by element, beginning with an input of the
+    function, updates a copy of the input that is made in the output.
     """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
@@ -53,9 +53,9 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
 def _is_updated_in_place(out: ir.Value, value: ir.Value) -> bool:
     """Let the loop that computes ``value`` work in ``out``; return whether that is possible.
 
-    The loop must be an ``scf.for`` that starts with an argument of the function. It is changed to
-    start with a copy of the argument in ``out``. Return False, and change nothing, if no such loop
-    computes ``value``, or if the argument is ``out`` itself.
+    The loop must be an ``scf.for`` that carries a tensor, with an argument of the function as the
+    initial value. A copy of this argument in ``out`` becomes the initial value. Return False, and
+    change nothing, if no such loop computes ``value``, or if the argument is ``out`` itself.
     """
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "scf.for":

@@ -25,17 +25,17 @@ size.
 class Aim:
     """The target of an rTask's work: tiles are cut until the work is at most the target.
 
-    An rTask meets a target if it has at most that many operations, or accesses at most that many
-    bytes. Tiles are cut until rTasks meet both targets, ``operations`` and ``num_bytes``. Cutting
-    stops early if rTasks meet only one target and the next cut would increase the bytes moved by
-    all rTasks together too much: by more than the factor ``_MUCH_MORE`` for each doubling of the
-    count of rTasks.
+    A cut makes the tiles of one loop smaller. An rTask has a target of operations and a target of
+    bytes. Tiles are cut until rTasks meet both targets and access at most ``memory`` bytes. Cutting
+    stops early before a cut if two conditions hold: ``is_partly_met`` allows it, and the cut would
+    multiply the bytes moved by all rTasks together by more than ``_MUCH_MORE`` for each doubling of
+    the count of rTasks.
 
     Attributes:
         operations: target for the scalar operations of an rTask.
         num_bytes: target for the bytes that an rTask accesses.
-        enough: least count of rTasks with which cutting may stop early if only ``num_bytes`` is
-            met. ``is_partly_met`` tells when cutting may stop early with neither target met.
+        enough: least count of rTasks with which cutting may stop early if the target of operations
+            is not met.
         memory: maximum bytes that an rTask may access; cutting does not stop early above this
             maximum. 0 for no maximum.
     """

@@ -1,4 +1,4 @@
-"""Adds the rKernel that a code generator made from a region as a candidate of its rOperator."""
+"""Adds a region's rKernel, made by a code generator, as a candidate of the region's rOperator."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class Computation:
     def reads_again(self) -> bool:
         """Whether a reduction and another operation read the same value, as in a softmax.
 
-        False if an operation is a contraction that reads the elements of all its inputs several
-        times.
+        Always False if the function has a contraction that reads the elements of all its inputs
+        several times.
         """
         readers: defaultdict[ir.Value, list[Structured]] = defaultdict(list)
         for op in self.generics:
@@ -209,12 +209,12 @@ def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimi
     The loops of a class are tiled together. There are three kinds of limits:
 
     - Tiles of a loop over contiguous memory of an argument or result consist of whole vectors.
-    - A loop over blocks of channels has tiles of several blocks in a contraction, because the loop
-      over the channels of a block is too short to be tiled. Each load of the other operand is then
-      used for whole vectors.
+    - In a contraction, tiles of a loop over an input's blocks of channels have several blocks, with
+      at least ``CONTIGUOUS_MINIMUM`` channels together. The loop over the channels of a block is
+      too short to be tiled. Each loaded element of the other input is multiplied by whole vectors.
     - If a transform (as Winograd's) in the same rTask computes an input of a contraction, the loop
-      along the rows of this input is not cut, because each of its tiles would load the other
-      operand again.
+      along the rows of this input is not cut. Each of its tiles would load the contraction's other
+      input again.
 
     Args:
         outside: the arguments and results of the function.

@@ -1,10 +1,11 @@
 """Inserts foreign rKernels: candidates that a provider offers for an rOperator.
 
-An offer is a module with a function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
-tensors and its description, an ``rtask.kernel``. If the function is only a declaration, an
-``rtask.module`` must define it, and the description must refer to this ``rtask.module``. The
-description is verified like that of the compiler's own rKernels: the boxes have to fit the
-arguments and cover each output exactly once. Accesses outside of the boxes are not detected.
+An offer is a module with two operations: a function on tensors
+``(rtask_id: index, inputs..., outputs...) -> outputs``, and the function's description, an
+``rtask.kernel``. If the function is only a declaration, an ``rtask.module`` must define it, and the
+description must refer to this ``rtask.module``. The description is verified like that of the
+compiler's own rKernels: the boxes have to fit the arguments and cover each output exactly once.
+Accesses outside of the boxes are not detected.
 """
 
 from __future__ import annotations

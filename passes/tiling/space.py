@@ -1,10 +1,10 @@
-"""Finds the loops of a group of operations that can be tiled together into independent rTasks.
+"""Finds the loops that can be tiled together in a group: the operations of a possible rOperator.
 
 Loops of two operations belong to the same class if they index the same dimension of a value that
 one operation computes and the other reads. A class can be tiled if its loops are parallel, have
 equal trip counts, and include exactly one loop of each operation; operations that are cheap to
 recompute need not have a loop in the class. A tile of a consumer then reads only the same tile of
-its producer.
+its producer, so that rTasks are independent.
 
 A body may gather from a value that the group computes. A loop that directly indexes a dimension of
 that value belongs to the dimension's class. A dimension that is indexed by a computed value cannot
@@ -96,7 +96,10 @@ def _is_scalar(value: ir.Value) -> bool:
 def analyze(
     operations: Sequence[Structured], returned: Sequence[ir.Value] = (), *, gathers: bool = True
 ) -> TileSpace | None:
-    """Return the loops of a group that can be tiled; None if the operations cannot be fused.
+    """Return the loops of a group of operations that can be tiled.
+
+    Return None if the operations cannot be tiled together: for example if an operation indexes a
+    result of another operation by a sum of loops, as a convolution's window does.
 
     Args:
         operations: the group, in def-before-use order.
@@ -155,7 +158,7 @@ def _unify_gathers(
     producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
-    """Merge the classes of the loops that index a gathered value and that compute the value.
+    """Merge classes of loops: those that index a gathered value, and those that compute the value.
 
     If a loop of ``op`` directly indexes a dimension of the value, it joins the class of the loop
     that computes this dimension. If the body of ``op`` computes the index, the loop that computes

@@ -142,7 +142,9 @@ def _parsed(maps: Sequence[str]) -> list[ir.AffineMap]:
 def _is_epilogue(
     op: Structured, rank: int, computed: set[ir.Value], arguments: list[ir.Value]
 ) -> bool:
-    """Whether an operation is elementwise on the results computed by earlier operations.
+    """Whether an operation is elementwise on the results of earlier operations.
+
+    The operation may also read arguments of the function, if loops index their dimensions directly.
 
     Args:
         op: the operation.

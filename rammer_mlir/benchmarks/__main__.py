@@ -1,4 +1,8 @@
-"""Benchmark the compiler: ``python -m rammer_mlir.benchmarks [MODEL ...] [--parts PART ...]``."""
+"""Benchmark the compiler: ``python -m rammer_mlir.benchmarks [MODEL ...] [--parts PART ...]``.
+
+A part is a kind of measurement, such as ``models`` (latencies and compile times of models) or
+``launch`` (the cost of launching an empty program).
+"""
 
 from __future__ import annotations
 
@@ -124,7 +128,10 @@ def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]
 
 
 def measure_all(options: argparse.Namespace) -> report.Report:
-    """Measure the requested parts, and return the report; print progress on standard error."""
+    """Measure the requested parts of the benchmark; write the report to files, and return it.
+
+    Progress is printed on standard error.
+    """
     found = report.Report()
     parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:
@@ -211,7 +218,7 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
-    """Return the requests to reproduce figure 21 of the RAMMER paper, one request per model size.
+    """Return the requests for figure 21 of the RAMMER paper: each has a model size and settings.
 
     At the scale "small", only the model's small size is requested. At the scale "full", two sizes
     are requested: the reduced size is predicted and measured; the published size needs too much

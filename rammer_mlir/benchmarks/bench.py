@@ -147,10 +147,10 @@ def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
     This runs in a child process, so that the memory is freed when that process ends.
 
     Args:
-        job: the request, and the path of the file.
+        job: the request, which names the model and its sizes, and the path of the file.
 
     Returns:
-        Random inputs by name, and the numbers of the model's weights and operations.
+        Random inputs by name, and the counts of the model's weights and operations.
     """
     request, path = job
     model = build(request.model, request.batch, request.scale)
@@ -225,10 +225,10 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise ``error``, an error of contender ``name``, if the contender is indispensable.
+        """Raise ``error`` of contender ``name`` unless the measurement can go on without it.
 
-        The measurement continues without the contender if the contender is neither the reference
-        nor this compiler, and the error is a RammerError.
+        The measurement can go on if the contender is neither the reference nor this compiler, and
+        the error is a RammerError.
         """
         if self._is_needed(name) or not isinstance(error, RammerError):
             raise error
@@ -239,9 +239,9 @@ class _Measuring:
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
         """Run each contender once and return the largest error of its outputs, by contender name.
 
-        Outputs are compared with those of the reference (ONNX Runtime) by ``worst_error``. A
-        contender that cannot run the model is left out of the result, and added to ``missing`` with
-        the reason.
+        Outputs are compared with those of the reference (ONNX Runtime) by ``worst_error``. If this
+        compiler cannot run the model, its error is raised. Any other contender that cannot run the
+        model is left out of the result, and added to ``missing`` with the reason.
         """
         expected = lanes[REFERENCE].call(outputs)
         worst = {REFERENCE: 0.0}

@@ -1,10 +1,10 @@
 """Measure the cost of calling foreign code: ``python -m rammer_mlir.benchmarks.calls``.
 
-The program is a matrix product, ``[M, N]`` times ``[N, N]``, which foreign code computes. The
-foreign code is linked with the program, a function of oneDNN, or an engine's inference. A loop in
-native code launches the program, so that no interpreter runs between launches. Another native loop
-calls the foreign code without the program, which gives the foreign code's own time. The difference
-of the two times is the cost of the call.
+The program is a matrix product, ``[M, N]`` times ``[N, N]``, which foreign code computes. There are
+three kinds of foreign code: C functions that are linked with the program, a function of oneDNN, and
+the inference of an engine. A loop in native code launches the program, so that no interpreter runs
+between launches. Another native loop calls the foreign code without the program, which gives the
+foreign code's own time. The difference of the two times is the cost of the call.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class CallTime:
     All times are processor seconds of the calling thread.
 
     Attributes:
-        form: the kind of code: "host" for the compiler's own rKernel, a key of ``LINKED``,
-            "onednn", or an engine's name.
+        form: the kind of code: "host" for the compiler's own rKernel, a key of ``LINKED`` for
+            linked code, "onednn", or an engine's name.
         fixed: time of a launch with the same arrays as the previous launch.
         moving: time of a launch with other input and output arrays than the previous launch.
         own: time of a direct call of the foreign code on the same arrays, without a program; None
@@ -199,7 +199,9 @@ class _Memory:
 
 
 def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
-    """Time a matrix product with each kind of foreign code, interleaved; return the times of each.
+    """Time a matrix product with each kind of foreign code; return the times of each kind.
+
+    Runs of all kinds are interleaved. The compiler's own rKernel is measured too.
 
     Args:
         rows: rows of the product.

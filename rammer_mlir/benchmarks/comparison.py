@@ -33,7 +33,11 @@ class Worst:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing all outputs of a run with the expected outputs."""
+    """The result of comparing all outputs of a run with the expected outputs.
+
+    A mismatch is an output that is missing, unknown, or of another shape or element type than
+    expected. If there is a mismatch, no elements are compared.
+    """
 
     worst: Worst | None
     """The element with the largest error; None if no elements can be compared."""
@@ -46,7 +50,7 @@ class Comparison:
         return not self.mismatches and (self.worst is None or self.worst.excess <= 1)
 
     def __str__(self) -> str:
-        """Return a line with the mismatches, or with the largest error if nothing mismatches."""
+        """Return a line with the mismatches, or with the largest error if there is no mismatch."""
         if self.mismatches:
             return "; ".join(self.mismatches)
         if self.worst is None:
@@ -64,11 +68,12 @@ def compare(
     relative: float = RELATIVE,
     absolute: float = ABSOLUTE,
 ) -> Comparison:
-    """Compare outputs by name; return the largest error and all mismatches.
+    """Compare outputs by name; return the mismatches, or the largest error if there is no mismatch.
 
-    A float is correct if its error is at most ``relative * |expected| + absolute * scale``, where
-    ``scale`` is the largest finite magnitude in the expected output. NaN is correct only for NaN,
-    and an infinity only for an infinity of the same sign. Integers and booleans must be equal.
+    A mismatch is an output that is missing, unknown, or of another shape or element type. A float
+    is correct if its error is at most ``relative * |expected| + absolute * scale``, where ``scale``
+    is the largest finite magnitude in the expected output. NaN is correct only for NaN, and an
+    infinity only for an infinity of the same sign. Integers and booleans must be equal.
     """
     names = list(dict.fromkeys([*expected, *found]))
     mismatches = [text for name in names if (text := _mismatch(name, expected, found))]

@@ -29,7 +29,7 @@ class Ratio:
 def ratios(results: Iterable[Result]) -> list[Ratio]:
     """Return a ratio for each model, count of threads, policy of this compiler, and contender.
 
-    A ratio is left out if one of its two latencies was not measured. The results are in the order
+    A ratio is left out if one of its two latencies was not measured. The ratios are in the order
     of ``results``, then of the requests' threads and policies, then of the contenders.
     """
     return [
@@ -44,7 +44,7 @@ def ratios(results: Iterable[Result]) -> list[Ratio]:
 
 
 def policies_of(results: Iterable[Result]) -> list[str]:
-    """Return the policies that the results' requests name, without repetitions, in order."""
+    """Return the policies that the requests of ``results`` name, without repetitions, in order."""
     return list(dict.fromkeys(policy for r in results for policy in r.request.policies))
 
 
@@ -130,8 +130,8 @@ def summary_table(results: Sequence[Result]) -> str:
 def missing_lines(results: Iterable[Result]) -> list[str]:
     """Return a line for each distinct reason why a contender has no latency.
 
-    A line names the models and thread counts that have this reason, or only their number if there
-    are five or more.
+    A line names the measurements (model and thread count) that have this reason, or only their
+    count if there are five or more.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for result in results:

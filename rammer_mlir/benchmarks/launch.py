@@ -64,7 +64,8 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     """Compile a program without rTasks for ``num_veus`` vEUs.
 
     Returns:
-        The program's image, its native functions, and the content of its object file.
+        The program's data (schedule and signature), its native functions, and the content of its
+        object file.
     """
     buffer = "memref<1xf32>"
     veus = "".join(

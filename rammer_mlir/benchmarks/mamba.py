@@ -1,5 +1,7 @@
 """Build selective state space models (Mamba); their recurrences are loops over frames.
 
+A frame is the vector of a sequence at one time step. There are two kinds of models:
+
 - ``written``: written by hand. An iteration of its Loop reads a single frame, and the results of
   all iterations are stacked.
 - ``exported``: a speech enhancement model with exactly the nodes that PyTorch's TorchScript

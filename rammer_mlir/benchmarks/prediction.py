@@ -62,8 +62,8 @@ class PredictionRequest:
 class Prediction:
     """Predicted and measured times of a program in seconds, and relative errors of the predictions.
 
-    There are two predictions. The profiled prediction uses measured times of the rKernels. The
-    modelled prediction uses only the device description.
+    There are two predictions. The prediction ``profiled`` uses measured times of the rKernels. The
+    prediction ``modelled`` uses only the device description.
 
     Attributes:
         model: name of the model.
@@ -71,12 +71,12 @@ class Prediction:
         operators: number of operators.
         measured: measured time of a run, the median of the faster half of the runs. The time in
             which Python checks and binds arrays is excluded.
-        profiled: profiled prediction of a run's time.
-        modelled: modelled prediction of a run's time.
-        profiled_operators, modelled_operators: error of the prediction over all operators: the sum
+        profiled: time of a run, predicted from measured times of the rKernels.
+        modelled: time of a run, predicted from the device description only.
+        profiled_operators, modelled_operators: error of each prediction over all operators: the sum
             of the absolute differences between predicted and measured time, divided by the sum of
             the measured times.
-        median_operator: median over all operators of the profiled prediction's error: the absolute
+        median_operator: median over all operators of the error of ``profiled``: the absolute
             difference between predicted and measured time, divided by the measured time.
     """
 
@@ -166,8 +166,8 @@ def _measure(
     groups and of the recorded runs.
 
     A group has several runs if a run is short, because reading the clock takes as long as some
-    programs do. An untimed run precedes each group, to wake threads that slept while Python read a
-    record.
+    programs do. An untimed run precedes each group, to wake threads that slept while Python
+    processed the times of the previous recorded run.
 
     Args:
         executable: makes the recorded runs.
@@ -222,7 +222,7 @@ def operator_seconds(timeline: Timeline) -> OperatorSeconds:
 def errors(predicted: OperatorSeconds, measured: OperatorSeconds) -> list[float]:
     """Return each operator's absolute prediction error divided by its measured time.
 
-    Both arguments map operators to seconds.
+    Both arguments map operators to seconds. Operators with a measured time of 0 are left out.
     """
     return [abs(predicted[key] - seconds) / seconds for key, seconds in measured.items() if seconds]
 
@@ -259,9 +259,9 @@ def _summary(found: list[Prediction]) -> str:
         ("modelled", [p.modelled / p.measured for p in found]),
     ):
         off = [abs(ratio - 1) for ratio in ratios]
-        centre = exp(statistics.fmean(log(ratio) for ratio in ratios))
+        center = exp(statistics.fmean(log(ratio) for ratio in ratios))
         lines.append(
             f"{name}: mean error {statistics.fmean(off):.1%}, median {statistics.median(off):.1%}, "
-            f"at most {max(off):.0%}; predicted over measured {centre:.2f} (geometric mean)"
+            f"at most {max(off):.0%}; predicted over measured {center:.2f} (geometric mean)"
         )
     return "\n".join(lines)

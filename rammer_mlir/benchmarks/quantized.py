@@ -159,7 +159,7 @@ def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, A
     This function runs in a child process.
 
     Args:
-        job: the request, and the folder.
+        job: the request, which names the model and its scale, and the folder.
 
     Returns:
         Random inputs by name, and ONNX Runtime's outputs of the f32 model for these inputs.
@@ -176,7 +176,7 @@ def write_models(job: tuple[QuantizedRequest, Path]) -> tuple[Feeds, dict[str, A
 
 
 def quantize(model: onnx.ModelProto, plain: Path, result: Path) -> None:
-    """Quantize the f32 model in the file ``plain`` statically, and write it to ``result``.
+    """Quantize the f32 model in the file ``plain`` statically; write the result to ``result``.
 
     ``model`` is the content of ``plain``. Random inputs of this model calibrate the quantization
     scales.

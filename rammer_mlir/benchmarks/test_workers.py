@@ -25,10 +25,11 @@ It must be importable.
 def check_all(
     make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
 ) -> dict[str, str | None]:
-    """Run every test in one of ``processes`` processes; return the reason of each failure, by test.
+    """Run every test in one of ``processes`` processes; return the test results by test name.
 
-    The reason is None if the test passes. A test that takes more than ``seconds`` seconds fails.
-    Each process calls ``make_check`` once, to make the function that runs a test.
+    A test result is None if the test passes, else the reason of the failure. A test that takes
+    more than ``seconds`` seconds fails. Each process calls ``make_check`` once, to make the
+    function that runs a test.
     """
     pending: Queue[str] = Queue()
     for name in names:

@@ -132,7 +132,7 @@ def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
 
 
 def _describe_names() -> str:
-    """Return a paragraph for the help text with the names of all targets, policies and costs.
+    """Return a help paragraph with the names of all targets, policies and values of ``--costs``.
 
     The names include those of extensions from installed packages.
     """

@@ -38,7 +38,7 @@ def _table(parser: argparse.ArgumentParser) -> Iterator[str]:
 def _spelling(action: argparse.Action) -> str:
     """Return an option's flags, each with the placeholder of its value, as Markdown code.
 
-    An argument without flags is its placeholder.
+    For a positional argument, which has no flags, return the placeholder.
     """
     if not action.option_strings:
         return f"`{action.metavar or action.dest}`"

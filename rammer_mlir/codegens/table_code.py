@@ -4,7 +4,7 @@ A code generator supplies C files that define ``open_region``, ``run_region`` an
 Each region gets three generated functions (``_open``, ``_run``, ``_close``), which call the three
 functions of the C files; ``_open`` passes the region's table. The C files also define
 ``ask_region``, which returns at compile time how many bytes of memory an rTask of a region needs.
-The C files and the generated functions use ``struct rammer_host``.
+``struct rammer_host``, defined here, gives the C files weights and functions of foreign libraries.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return C source of the function ``rammer_ask``, which calls ``ask_region``."""
+        """Return C source of the C files and of the function ``rammer_ask``, which ``ask`` calls.
+
+        ``rammer_ask`` calls ``ask_region`` of the C files.
+        """
         return (self._runtime() + _ASK).encode()
 
 

@@ -172,7 +172,9 @@ class CachedCompiler:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
-        """Return a compiler for a part of the model; each part has its own cache keys.
+        """Return a compiler for a part of the model, or for a function of the MLIR module.
+
+        Each part or function has its own cache keys.
 
         Args:
             given: input shapes and values for which the host program was made; empty for an MLIR
@@ -242,7 +244,10 @@ class CachedCompiler:
             self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self, compiler: Parts | None) -> ProgramCache | None:
-        """Return the cache level of programs; None if ``compiler`` is None."""
+        """Return the cache level of programs; None if ``compiler`` is None.
+
+        ``compiler`` has the components of cache keys that do not depend on the model.
+        """
         from rammer_mlir.compiler.caching.programs import ProgramCache
 
         if self._cache is None or compiler is None:

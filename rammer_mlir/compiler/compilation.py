@@ -191,7 +191,7 @@ class Compilation:
         return compilation
 
     def use_known_kernels(self, known: KnownCode[GpuCode]) -> None:
-        """Let this compilation reuse the kernel in ``known`` that has equal LLVM IR, if any.
+        """Let this compilation take its GPU kernel from ``known``, if one there has equal LLVM IR.
 
         The kernel is then not compiled again. Only kernels of NVIDIA GPUs are reused.
         """
@@ -293,7 +293,7 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Return a context in which errors of passes get locations in the user's MLIR file.
+        """Return a context manager that gives errors of passes locations in the user's MLIR file.
 
         Without an MLIR file, errors are raised unchanged.
         """

@@ -1,4 +1,4 @@
-"""Puts the values of all weights into the IR, so that it is usable without another file."""
+"""Puts the values of all weights into the IR, so that the IR is usable without another file."""
 
 from __future__ import annotations
 

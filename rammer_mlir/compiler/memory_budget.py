@@ -198,8 +198,8 @@ class _Search:
             free: the decision for the program without a budget; None in the trial without a budget.
 
         Returns:
-            The decision; or, if the program needs more bytes than the limit of ``setting``, these
-            bytes.
+            The decision. If the intermediates need more bytes than the limit of ``setting``, the
+            number of bytes that they need.
         """
         module = copy_module(self._module)
         _run(module, setting.pipelined)

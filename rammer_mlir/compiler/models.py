@@ -109,7 +109,8 @@ class Request:
         """Load the model, and bind open dimensions to the request's shapes and sizes.
 
         Returns:
-            The model; and the signature after the binding, with the shapes of inputs that it fixes.
+            The model; and its inputs and outputs after the binding, in which some dimensions may
+            still be open.
 
         Raises:
             RammerError: if the model cannot be read, or contradicts the shapes or sizes.

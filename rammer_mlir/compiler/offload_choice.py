@@ -1,9 +1,10 @@
-"""Chooses the regions that external code generators compile, by the simulated time of the plan.
+"""Chooses the regions that external code generators compile, by simulated or measured times.
 
 A trial is a variant of the program in which the host computes some of the regions. The trial runs
 the passes up to rKernels on buffers, on a copy of the program from before any change of layouts.
-Then the scheduling policy that the user chose plans the copy. The trial without regions equals the
-program that is compiled if nothing is offloaded.
+Then the scheduling policy that the user chose plans the copy, and the plan is simulated. The trial
+without regions equals the program that is compiled if nothing is offloaded. If the user asks for
+measured times, the best trials are compiled and timed.
 """
 
 from __future__ import annotations

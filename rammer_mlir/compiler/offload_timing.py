@@ -190,13 +190,16 @@ def time_twice(
 
 
 def fastest(measured: Measured, everything: Choice) -> Choice:
-    """Return the choice of regions with the least time.
+    """Return the choice of regions to use: the fastest, or a simpler one that is nearly as fast.
 
-    Only choices that are significantly faster than ``HOST``, the program without regions, are
-    considered. Return ``HOST`` if there is no such choice, or if the program without regions takes
-    at most 2 % longer than the best choice. Otherwise, return ``everything``, the choice of all
-    regions, if that is significantly faster than ``HOST`` and takes at most 2 % longer than the
-    best choice.
+    The candidates are the choices that are significantly faster than ``HOST``, the program without
+    regions; the best candidate has the least time. The result is the first of these that applies:
+
+    - ``HOST``, if there is no candidate, or if ``HOST`` takes at most 2 % longer than the best
+      candidate,
+    - ``everything``, the choice of all regions, if it is a candidate and takes at most 2 % longer
+      than the best candidate,
+    - the best candidate.
     """
     seconds = measured.seconds
     if not measured.faster:

@@ -371,8 +371,8 @@ def _check_module_options(options: Options) -> dict[str, str | int | float | boo
 def _is_there(name: str, *, fallback: bool) -> bool:
     """Return whether the requirements of the code generator ``name`` are installed.
 
-    If a requirement is missing, warn and return False with ``fallback``; else raise TargetError.
-    Raise OptionError for an unknown name.
+    If a requirement is missing, warn and return False if ``fallback`` is True; else raise
+    TargetError. Raise OptionError for an unknown name.
     """
     try:
         find_codegen(name)

@@ -18,7 +18,7 @@ class Given:
     Attributes:
         shapes: the static shapes of the inputs with open dimensions, by the input's name.
         values: the values of the inputs that become constants, by the input's name.
-        is_repeated: whether the model runs in a loop, so that its inputs differ between runs.
+        is_repeated: whether the model is the body of a loop, or within the body of a loop.
     """
 
     shapes: Shapes = field(default_factory=dict[str, Shape])

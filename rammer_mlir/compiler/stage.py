@@ -100,9 +100,9 @@ class Work:
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:
-        """Return a context that enters the module's context and adds its time to ``seconds``.
+        """Return a context manager that enters the module's MLIR context and measures the time.
 
-        ``part`` is the key of the time in ``seconds``.
+        The seconds of its ``with`` block are added to ``seconds``, under the key ``part``.
         """
         begin = time.perf_counter()
         with self.module.context, ir.Location.unknown():
@@ -163,7 +163,10 @@ class Stage:
 
 
 def _size_text(module: ir.Module) -> str:
-    """Return a text with the number of rKernels in a module; without any, of operations."""
+    """Return a text with the number of rKernels in a module.
+
+    If the module has no rKernels, the text has the number of operations.
+    """
     kernels = len(described_kernels(module))
     if kernels:
         return f"{kernels} rKernels"

@@ -207,9 +207,10 @@ def compile_to_ptx(chip: str) -> Step:
 
 
 def _known_kernel(work: Work, chip: str) -> GpuCode | None:
-    """Return the known kernel with equal LLVM IR for the same chip, or None.
+    """Return the kernel in ``work.known_kernels`` compiled from ``work.text`` for ``chip``.
 
-    ``work.identity`` becomes the digest under which ``known_kernels`` finds the kernel.
+    Return None if there is no such kernel. ``work.identity`` becomes the digest under which
+    ``known_kernels`` finds the kernel.
     """
     if work.known_kernels is None or work.foreign:
         return None

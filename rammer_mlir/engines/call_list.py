@@ -56,7 +56,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Bound:
-    """A buffer that is bound to an object of a library, and again after its address has changed.
+    """A buffer that the calls of a list bind to an object of a library.
+
+    The first run binds the buffer. A later run binds it again if its address has changed, unless
+    ``copied_bytes`` is set.
 
     Attributes:
         bind: returns the calls that bind the buffer, given a word that contains the buffer's

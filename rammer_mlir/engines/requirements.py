@@ -86,7 +86,10 @@ def library_path(need: Requirement) -> Path:
 
 
 def package_file(package: str, ending: str) -> Path:
-    """Return a file of a package whose path ends with ``ending``, where ``*`` matches any text.
+    """Return the path of a file that the installed package ``package`` contains.
+
+    It is the first file of the package with a path that ends with ``ending``, where ``*`` matches
+    any text.
 
     Raises:
         FileNotFoundError: if the package is not installed, or has no such file.

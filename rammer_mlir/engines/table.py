@@ -1,4 +1,8 @@
-"""Fills the table ``rammer_modules``, through which compiled code calls stateful functions."""
+"""Fills the table ``rammer_modules``, through which compiled code calls stateful functions.
+
+The table is a part of the compiled program. It has a row for each stateful function, with the
+function's address and state.
+"""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
     return default if value is None else float(value.reshape(-1)[0])
 
 
-def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
+def _corners(boxes: Numbers, is_centered: bool) -> Numbers:
     """Return the corners of each box as an array [..., 4]: lower corner, then upper corner.
 
-    ``boxes`` [..., 4] has two opposite corners of each box, in any order. If ``is_centred``, it has
-    the centre and the two sizes of each box instead.
+    ``boxes`` [..., 4] has two opposite corners of each box, in any order. If ``is_centered``, it has
+    the center and the two sizes of each box instead.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
-    if is_centred:
+    if is_centered:
         return np.concatenate([first - second / 2, first + second / 2], -1)
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
 

@@ -28,7 +28,7 @@ class Limits:
 
     Attributes:
         total: duration of the run.
-        num_veus: number of vEUs of the plan.
+        num_veus: number of vEUs of the schedule.
         on_path: seconds on the run's critical path, by kind: rtask, barrier, launch.
         work: time of all rTasks divided by ``num_veus``, a lower bound for every schedule.
         chain: time of the longest chain of dependent rTasks, a lower bound for any number of vEUs.
@@ -168,7 +168,7 @@ def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[flo
 def rtask_seconds_of(
     graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
 ) -> list[float]:
-    """Return an estimate of the seconds of each rTask of ``table`` in the run.
+    """Return an estimate of the seconds that each rTask of ``table`` takes in the run ``timeline``.
 
     The estimate is the mean time of the rTasks of the same rOperator.
     """

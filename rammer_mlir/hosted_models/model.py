@@ -107,7 +107,8 @@ class HostedModel(ComposedModel):
         Args:
             feeds: values by input name, with the dtypes and shapes of the signature: arrays, lists
                 of arrays for sequences, and None for absent optional values.
-            out: arrays that receive outputs, by name; other outputs are allocated.
+            out: by output name, arrays into which outputs are written. New arrays are allocated for
+                the other outputs.
 
         Returns:
             Outputs by name, in the signature's order: the arrays of ``out``, or new arrays; lists
@@ -150,9 +151,9 @@ class HostedModel(ComposedModel):
                 found another bound for a part, the smaller bound applies.
 
         Returns:
-            For each part that was not compiled, the reason; empty if all parts were compiled. A
-            reason is not an error: a branch that is never taken need not fit the shapes of the
-            inputs.
+            The reasons why parts cannot be compiled before a run, one for each part. Branches and
+            loop bodies with unknown shapes have no entry. A reason is not an error: a branch that
+            is never taken need not fit the shapes of the inputs.
         """
         problems: list[str] = []
         for step in self.program.steps:
@@ -202,7 +203,7 @@ def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
         most: upper bound of data-dependent sizes, as in ``HostedModel.prepare``.
 
     Returns:
-        For each part that was not compiled, the reason.
+        The reasons why parts cannot be compiled before a run, as ``HostedModel.prepare`` returns.
     """
     if isinstance(model, HostedModel):
         return model.prepare(most)
@@ -226,7 +227,9 @@ def _calls(step: Step) -> Iterator[Call]:
 
 
 def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
-    """Compile a part before the first run.
+    """Compile a part before the first run, and keep its specializations in memory.
+
+    Nothing is compiled for a branch or loop body whose input shapes are unknown.
 
     Args:
         part: the part.
@@ -235,8 +238,7 @@ def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str
         most: upper bound of data-dependent sizes; None if the user gives none.
 
     Returns:
-        A list with the reason why the part was not compiled; empty if no reason prevents
-        compilation.
+        A list with the reason why the part cannot be compiled before a run; empty if there is none.
     """
     keys: list[Key] = [] if call.shapes is None else [call.shapes]
     if isinstance(step, Compute):

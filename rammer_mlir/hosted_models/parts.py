@@ -31,7 +31,7 @@ class Part:
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
-        """Yield the program that runs ``values``, and keep it open until the ``with`` block ends.
+        """Yield the program that runs on ``values``; it stays open until the ``with`` block ends.
 
         If the part has open dimensions, the program is the part's specialization for the shapes of
         ``values``; otherwise it is the part itself.

@@ -132,7 +132,8 @@ class OpenModel(ComposedModel):
         Args:
             feeds: arrays by input name, with the dtypes of the signature. Dimensions with the same
                 symbol must have the same size.
-            out: arrays that receive outputs, by name; other outputs are allocated.
+            out: by output name, arrays into which outputs are written. New arrays are allocated for
+                the other outputs.
 
         Returns:
             Arrays by output name, in the signature's order: the arrays of ``out``, or new arrays.

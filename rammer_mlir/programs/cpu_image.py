@@ -30,8 +30,8 @@ class CpuImage:
         summary: the schedule as text for users.
         target: the value of ``--target``; ``cpu`` is the machine that compiled the program.
         modules: external code that rKernels call.
-        entries: stateful functions of these modules. Function ``entries[i]`` uses row ``i`` of the
-            table ``rammer_modules``.
+        entries: stateful functions of these modules. Native code has a table ``rammer_modules`` of
+            the functions' addresses and states; row ``i`` belongs to ``entries[i]``.
     """
 
     signature: Signature

@@ -38,7 +38,8 @@ class CpuTable:
         arguments: int32, an index in ``slots`` for each rKernel argument of each rOperator,
             concatenated in the order of rOperators.
         totals: int64 [num_veus], number of rTasks that each vEU executes in one run.
-        slots: the memory to which each address of the pointer table refers.
+        slots: the distinct memory locations that rKernel arguments point to. A run has their
+            addresses, in the same order, in an array called the pointer table.
     """
 
     records: NDArray[np.int32]

@@ -116,8 +116,8 @@ class Bound:
     Attributes:
         sizes: sizes by symbol, including generated symbols such as ``x[0]`` for the dimensions of
             unranked inputs.
-        problems: a clause for a message for each shape that contradicts the signature, and for each
-            symbol that has several sizes.
+        problems: clauses for an error message. There is a clause for each shape that contradicts
+            the signature, and a clause for each symbol that has several sizes.
     """
 
     sizes: dict[str, int]
@@ -239,9 +239,9 @@ PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
 
 
 def _quoted(symbol: str) -> str:
-    """Return a symbol as a shell argument, in single quotes unless its characters are plain.
+    """Return a symbol as a shell argument, in single quotes if necessary.
 
-    Plain are letters, digits, ``_``, ``.`` and ``-``.
+    Quotes are not necessary if the symbol has only letters, digits, ``_``, ``.`` and ``-``.
     """
     is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
     return symbol if is_plain else "'" + symbol.replace("'", "'\\''") + "'"

@@ -22,8 +22,8 @@ class ModuleOption:
     """An option of a code generator or an engine.
 
     Attributes:
-        name: name of the option, such as ``threads``. On the command line, the owner's name and a
-            dot precede it, as in ``openvino.threads``.
+        name: name of the option, such as ``threads``. On the command line, the name of the code
+            generator or engine and a dot precede this name, as in ``openvino.threads``.
         default: default value, whose type is the option's type.
         help: help text without a full stop.
         choices: the allowed texts; any text if empty.

@@ -54,7 +54,7 @@ It is absent if there are none.
 
 
 class ModuleWord(IntEnum):
-    """Indices of the 64-bit words in a row of the table of stateful functions.
+    """Indices of the 64-bit words in a row of ``rammer_modules``, the table of stateful functions.
 
     The program contains OPEN, RUN and CLOSE. The runtime sets FUNCTION and STATE before a run.
 
@@ -98,7 +98,7 @@ Functions with fewer parameters ignore the rest (C calling convention).
 class ContextWord(IntEnum):
     """Indices of the 64-bit words in the context, which is an argument of a CPU's entry function.
 
-    - POINTERS: address of the pointer table.
+    - POINTERS: address of the pointer table, which has the address of each of ``CpuTable.slots``.
     - STEPS: address of the vEUs' step counters, a cache line each.
     - RUN: the run's number, counted from 1.
     - TRACES: address of an array with the address of each vEU's trace buffer; 0 without tracing.
@@ -303,9 +303,9 @@ class WatchWord(IntEnum):
 
     - CLAIMS: number of threads whose wait timed out. The first such thread writes the words below.
     - VEU: the waiting vEU.
-    - AWAITED: the vEU that it waits for.
-    - EXPECTED, SEEN: expected and actual value of the awaited step counter, counted from the first
-      run.
+    - AWAITED: the vEU that ``VEU`` waits for.
+    - EXPECTED, SEEN: expected and actual value of the step counter of ``AWAITED``, counted from
+      the first run.
     - POSITION: position of the barrier in the task table.
     - RUN: the run's number, counted from 0.
 

@@ -31,7 +31,7 @@ class PaddedInput:
         name: name of the input.
         axes: (axis, group) pairs of the padded axes, possibly none. The integer ``group``
             identifies axes that must have the same size before padding.
-        is_last: whether the input is padded with the padded size - 1, which is the index of a
+        is_last: whether padding elements have the value (padded size - 1), which is the index of a
             padding row, instead of 0.
         is_index: whether the elements are indices; no input is padded if an index is negative.
     """
@@ -47,8 +47,8 @@ class PaddedOutput:
     """An output, and its axes of data-dependent size.
 
     Attributes:
-        axes: (axis, group, factor) triples. The size of ``axis`` is ``factor`` times the size of
-            the input axes in ``group``.
+        axes: (axis, group, factor) triples. The integer ``group`` identifies input axes of equal
+            size, as in ``PaddedInput``. The size of ``axis`` is ``factor`` times their size.
     """
 
     axes: tuple[tuple[int, int, int], ...]
@@ -58,13 +58,15 @@ class PaddedOutput:
 class Padding:
     """How to pad the inputs of a part, and how to slice the part's outputs to their true sizes.
 
-    A true size is a size without padding. Axes in a group have equal true sizes. All padded axes
-    are padded to the same size.
+    A true size is a size without padding. A group is a set of input axes that must have equal true
+    sizes; an integer identifies the group. The axes of all groups are padded to the same size.
 
     Attributes:
-        inputs: the inputs to pad, and the index inputs that must have no negative elements.
+        inputs: the inputs to pad, and the inputs whose elements are indices, which must not be
+            negative.
         outputs: all outputs, in order.
-        has_spare: whether the padded size must exceed the largest true size by at least 1.
+        has_spare: whether the padded size must exceed the largest true size, so that there is at
+            least one padding row.
         most: upper bound on the true size of any group; None if unknown.
     """
 
@@ -74,10 +76,11 @@ class Padding:
     most: int | None = None
 
     def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
-        """Return the size without padding of each group of axes, by group.
+        """Return the true size (without padding) of each group of input axes, by group.
 
-        ``feeds`` are arrays by input name. Return None if the inputs must not be padded, because an
-        index is negative, or axes of a group have different sizes.
+        The axes of a group must have equal sizes. ``feeds`` are arrays by input name. Return None
+        if the inputs must not be padded, because an index is negative, or axes of a group have
+        different sizes.
         """
         found: dict[int, int] = {}
         for each in self.inputs:
@@ -90,19 +93,19 @@ class Padding:
         return found
 
     def needed(self, sizes: Mapping[int, int]) -> int:
-        """Return the smallest size to which all axes can be padded.
+        """Return the smallest size to which all padded axes can be extended.
 
-        This is the greatest of ``sizes`` (the sizes without padding, by group), plus 1 if
+        This is the greatest of ``sizes`` (the true sizes, by group of axes), plus 1 if
         ``has_spare``.
         """
         return max(sizes.values()) + self.has_spare
 
     def step(self, needed: int) -> int:
-        """Return the smallest compiled size that is at least ``needed``."""
+        """Return the smallest compiled size (step) that is at least ``needed``."""
         return next(size for size in self._steps() if size >= needed)
 
     def steps(self, most: int | None = None) -> list[int]:
-        """Return the compiled sizes that together serve all sizes up to a bound, ascending.
+        """Return the compiled sizes (steps) that together serve all sizes up to a bound, ascending.
 
         Args:
             most: an upper bound of the sizes without padding; None for no bound other than
@@ -131,7 +134,10 @@ class Padding:
             yield size
 
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
-        """Return the size that all padded axes have in ``shapes``; None if their sizes differ."""
+        """Return the size that all padded axes have in ``shapes``; None if their sizes differ.
+
+        ``shapes`` are shapes by input name.
+        """
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None
 
@@ -161,7 +167,7 @@ class Padding:
         """Return the outputs without the rows that were computed from padding.
 
         A row is a slice along an axis of data-dependent size. ``outputs`` are in the part's order;
-        ``sizes`` are the sizes without padding, by group.
+        ``sizes`` are the sizes without padding, by group of input axes.
         """
         found: list[Array] = []
         for value, output in zip(outputs, self.outputs, strict=True):

@@ -38,12 +38,15 @@ Pieces = Sequence[bytes | memoryview]
 
 
 def size_of(pieces: Pieces) -> int:
-    """Return the total number of bytes of all pieces."""
+    """Return the total number of bytes of ``pieces``, which together are a member's content."""
     return sum(memoryview(piece).nbytes for piece in pieces)
 
 
 def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
-    """Append a member ``name`` with the data of ``pieces``, aligned to 64 bytes in ``file``."""
+    """Append a member ``name`` to an archive, aligned to 64 bytes in ``file``.
+
+    The member's content is the concatenation of ``pieces``.
+    """
     entry = zipfile.ZipInfo(name)
     is_large = size_of(pieces) >= _LARGE
     # The extra fields are 4 bytes of padding header, and the ZIP64 field if needed.

@@ -1,7 +1,8 @@
 """Holds a program's data in an artifact, and writes and reads the program's signature.
 
 An artifact is a ZIP archive. Its members contain binary data; the manifest, a JSON member, has
-entries that describe the program.
+entries that describe the program. The signature has the names, shapes and dtypes of the program's
+inputs and outputs.
 """
 
 from __future__ import annotations

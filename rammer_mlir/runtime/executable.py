@@ -351,6 +351,9 @@ class Executable(CompiledModel):
 def _saved(
     image: CpuImage, link: Linker, stats: Mapping[str, Any], fallback: Executable | None
 ) -> Artifact:
-    """Return the content of an artifact of a program and its fallback; None for no fallback."""
+    """Return the content of an artifact of a program and of its fallback.
+
+    ``fallback`` is None if the program has no fallback.
+    """
     other = None if fallback is None else fallback.artifact()
     return Artifact(image, link(), stats, other)

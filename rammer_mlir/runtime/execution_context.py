@@ -1,4 +1,7 @@
-"""Holds the memory that runs of a program write: arena, step counters and pointer table."""
+"""Holds the memory of a program's runs: arena, step counters and pointer table.
+
+The pointer table has the addresses of the buffers that compiled code reads and writes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
-    """The memory that a program's runs write: arena, step counters and pointer table.
+    """The memory of a program's runs: arena, step counters and pointer table (buffer addresses).
 
     All runs of the program use the same memory, so two runs must not overlap in time.
     """
@@ -68,11 +71,11 @@ class Context:
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]
     ) -> list[tuple[int, Moving, int]]:
-        """Return the pointer table's entries that change between repeated runs; disable tracing.
+        """Return the pointer table's entries that change between repeated runs.
 
         These are the pointers to inputs and outputs. The result has a triple for each: index in the
         pointer table, addresses of the input or output in all runs, and byte offset to add to these
-        addresses.
+        addresses. Also disable the recording of begin and end times.
         """
         self._word_view[_TRACES] = 0
         arrays = [*inputs, *outputs]

@@ -41,9 +41,11 @@ def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | N
 
 
 def open_modules(image: CpuImage, table: int) -> OpenModules:
-    """Open the stateful functions of a program, and write them to the table of these functions.
+    """Open the stateful functions of a program, so that compiled code can call them.
 
-    ``table`` is the address of the table ``rammer_modules`` in the program's loaded code.
+    ``table`` is the address, in the program's loaded code, of the table ``rammer_modules``, from
+    which compiled code reads the address and the state of each stateful function. This function
+    fills the table.
 
     Raises:
         RammerError: if a package is missing, or a function cannot be opened.

@@ -49,7 +49,7 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
 
 
 def read_entries(members: Members) -> tuple[ModuleEntry, ...]:
-    """Return the stateful functions of an artifact, in the order of their table."""
+    """Return the stateful functions of an artifact, in the order that compiled code expects."""
     return tuple(ModuleEntry(*entry) for entry in members.manifest.get(_ENTRIES, ()))
 
 

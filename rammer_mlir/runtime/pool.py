@@ -185,7 +185,7 @@ class ThreadPool:
         """Execute an entry function on every vEU repeatedly; return the number of repetitions.
 
         ``entry`` and ``context`` are addresses as in ``launch``; ``repetition`` is the address of a
-        ``REPETITION`` structure.
+        ``REPETITION`` structure, which describes how often to repeat, and which addresses change.
         """
         with self._launching:
             return self._code.repeat(self._address, entry, context, repetition)

@@ -45,10 +45,10 @@ def plans_by_affinity(
     - ``kernels``, the index of an rKernel for each operator;
     - for each operator, the fastest rKernel;
     - for each operator, the rKernel that is fastest if its constants stay in a vEU's cache;
-    - for each operator, a short rKernel, whose rTasks fill gaps in which a vEU would wait.
+    - for each operator, an rKernel with short rTasks, which fill gaps in which a vEU would wait.
 
-    A choice that equals an earlier one is skipped. ``shared`` has the time of each rTask with
-    the constants that it reads in the vEU's cache, and without.
+    A choice that equals an earlier one is skipped. ``shared`` has the seconds of each rTask if the
+    vEU's cache holds the constants that the rTask reads, and if it does not.
     """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
@@ -61,7 +61,7 @@ def plans_by_affinity(
 
 
 def _short(operator: ROperator, device: Device) -> int:
-    """Return the index of the operator's slowest rKernel whose rTasks are short.
+    """Return the index of the operator's rKernel with the longest rTasks that are still short.
 
     An rTask is short if it takes at most ``_GAP`` times the time of a barrier. If no rKernel has
     short rTasks, return the index of the rKernel with the shortest rTasks.
@@ -78,8 +78,8 @@ def place_by_affinity(
 
     The rTask that can start earliest is always placed next, on the vEU that allows this start. A
     vEU idles up to ``turn`` seconds for rTasks that read the constants in its cache, before it
-    executes rTasks that read other constants. ``shared`` has the time of each rTask with the
-    constants that it reads in the vEU's cache, and without.
+    executes rTasks that read other constants. ``shared`` has the seconds of each rTask if the
+    vEU's cache holds the constants that the rTask reads, and if it does not.
     """
     return _Placing(table, device, shared, turn).placement()
 
@@ -89,7 +89,7 @@ class _Veu:
     """A vEU during placement.
 
     Attributes:
-        cache: the model of this vEU's cache, with the working sets in it.
+        cache: the model of this vEU's cache: which constants of its rTasks the cache still holds.
         known: for each vEU w, the number of rTasks of w that this vEU knows to be complete.
         tasks: the numbers of this vEU's rTasks, in order.
         busy: sum of the seconds of these rTasks, without barriers and idle time.
@@ -140,8 +140,8 @@ class _Placing:
     def _offer(self, task: int) -> None:
         """Mark an rTask as ready: its sources, the rTasks that it depends on, are all placed.
 
-        Ready rTasks of equal cost are in one heap, ordered by the time at which the last source
-        ends.
+        Ready rTasks that read the same constants and take the same time (``TaskCost``) are in one
+        heap, ordered by the time at which the last source ends.
         """
         latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))

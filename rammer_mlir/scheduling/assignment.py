@@ -62,7 +62,7 @@ def earliest_by_rtask(
     rTask, the vEU with the least idle time before this start is chosen. A barrier delays the start
     if the rTask needs an rTask of another vEU that its own vEU does not know to be complete.
     Neighboring rTasks may be placed on different vEUs, so this function suits devices whose vEUs
-    have no caches between rTasks; ``earliest`` suits devices with such caches.
+    keep no data in caches between rTasks; ``earliest`` suits devices whose vEUs do.
 
     Args:
         needs: the rTasks that each rTask waits for.

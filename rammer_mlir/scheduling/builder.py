@@ -248,8 +248,9 @@ class ProgramBuilder:
     def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
         """Append rTasks to a vEU, with a barrier before each rTask that needs one.
 
-        ``goals`` memoizes the goal of a barrier (``Goal``), which does not depend on the vEU. The
-        key has the bytes of the array of the number of rTasks that each vEU must have completed.
+        ``goals`` memoizes which waits a barrier needs (``Goal``), because these waits do not depend
+        on the waiting vEU. The key has the bytes of an array with, for each vEU, the number of
+        rTasks that the vEU must have completed.
         """
         steps, ready = work.steps, work.ready
         start = 0

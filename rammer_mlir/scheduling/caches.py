@@ -2,7 +2,7 @@
 
 The cells of an unrolled recurrent layer read the same weights in each time step. Whether these
 weights are in a vEU's cache when a cell starts depends on the rTasks that the vEU executed before,
-and so on the schedule. The cost of an rTask that reads no such constants depends neither on its vEU
+hence on the schedule. The cost of an rTask that reads no such constants depends neither on its vEU
 nor on its position. In contrast, the cache model of the module ``reuse`` is independent of the
 schedule: it assumes that operators run in graph order.
 """
@@ -89,7 +89,7 @@ class SharedConstants:
         return self._found[key]
 
     def best_kept(self, number: int) -> int:
-        """Return the index of the rKernel of operator ``number`` with the least sum of rTask times.
+        """Return the index of operator ``number``'s rKernel with the least sum of rTask times.
 
         rTasks with the same working set are assumed to run consecutively on a vEU, so that only the
         first of them loads it. Every rTask loads a working set that is larger than the cache.

@@ -1,11 +1,12 @@
 """Makes the chunks of a chain run in turns, so that their intermediates stay in caches.
 
 A chain is a sequence of operators that is divided into independent chunks. Policies run any ready
-operator: all chunks would begin before one of them ends, and their intermediates would be evicted
-from the caches between two operators. This module therefore lets the buffers of a chunk take over
-the memory of an earlier chunk's buffers, as under a memory limit (``memory_limit``), so that only a
-few chunks are in progress at a time. If the chunks of a chain can be distributed evenly to the
-vEUs, each vEU computes whole chunks, and their intermediates stay in its cache.
+operator. Without turns, all chunks would begin before one of them ends, and their intermediates
+would be evicted from the caches between two operators. This module therefore lets the buffers of a
+chunk take over the memory of an earlier chunk's buffers, as under a memory limit
+(``memory_limit``), so that only a few chunks are in progress at a time. If the chunks of a chain
+can be distributed evenly to the vEUs, each vEU computes whole chunks, and their intermediates stay
+in its cache.
 """
 
 from __future__ import annotations
@@ -103,8 +104,8 @@ def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
     """Return the turns of the chunks of a chain, given their numbers ``ends``.
 
     With ``homes`` and enough chunks for all vEUs, each vEU computes a range of consecutive chunks,
-    because consecutive chunks share operands, such as the keys of a head. Otherwise all vEUs share
-    each chunk.
+    because consecutive chunks share operands, such as the keys of an attention head. Otherwise all
+    vEUs share each chunk.
     """
     share = -(-len(ends) // num_veus)
     at_home = homes and num_veus > 1 and len(ends) >= _EVEN * share * num_veus

@@ -70,9 +70,10 @@ class Clocks:
         return clock
 
     def goal(self, required: Int64Array) -> Goal:
-        """Return the goal of waiting until ``required[w]`` rTasks of each vEU w are complete.
+        """Return the goal of a barrier: the waits that it needs, and the vector clock after it.
 
-        The goal is the same for every waiting vEU.
+        The barrier waits until ``required[w]`` rTasks of each vEU w are complete. The goal is the
+        same for every waiting vEU.
         """
         veus = required.nonzero()[0]
         direct = np.zeros(len(required), dtype=bool)
@@ -98,9 +99,10 @@ class Clocks:
     def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
         """Update the clock of a vEU that waits for a goal; return the waits of its barrier.
 
-        A wait is a pair (w, order): the barrier waits until vEU w has completed its rTask number
-        ``order``, counted from 0. Waits for rTasks that ``veu`` already knows to be complete are
-        left out; the result may be empty.
+        A goal is the number of rTasks of each vEU that must be complete. A wait is a pair
+        (w, order): the barrier waits until vEU w has completed its rTask number ``order``, counted
+        from 0. Waits for rTasks that ``veu`` already knows to be complete are left out; the result
+        may be empty.
         """
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)

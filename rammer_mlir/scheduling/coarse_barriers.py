@@ -1,8 +1,8 @@
 """Replaces a plan's barriers by coarser ones, for comparison: between waves, operators or tiles.
 
-A wave has the operators of equal depth in the graph. Global barriers between waves correspond to a
-GPU program that synchronizes its whole grid, waits between operators to RAMMER's released code, and
-waits between tiles to the paper.
+A plan is a schedule of a whole graph. A wave has the operators of equal depth in the graph. Global
+barriers between waves correspond to a GPU program that synchronizes its whole grid, waits between
+operators to RAMMER's released code, and waits between tiles to the paper.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Computes times and resources of rTasks, measured or modelled (RAMMER 3.3, profiler's queries).
+"""Computes times and resources of rTasks, as the profiler of RAMMER does (section 3.3).
 
-``rtask_seconds`` returns the time of an rTask, ``resources`` its resource use. The time of a
-finished plan is computed by ``simulator.simulate``, the time of an rProgram under construction by
-``ProgramBuilder.seconds``.
+Times are measured, or modeled if there is no measurement. ``rtask_seconds`` returns the time of an
+rTask, ``resources`` its resource use. The time of a finished plan is computed by
+``simulator.simulate``, the time of an rProgram under construction by ``ProgramBuilder.seconds``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Resources:
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the seconds of one rTask on a vEU: measured, or modelled if there is no measurement.
+    """Return the seconds of one rTask on a vEU: measured, or modeled if there is no measurement.
 
-    The modelled time is the larger of arithmetic time and memory traffic time. An operator's rTasks
+    The modeled time is the larger of arithmetic time and memory traffic time. An operator's rTasks
     run concurrently, so the vEUs that run them share the memory bandwidth. An rTask is measured
     while no other rTask runs, so a measured time is raised to the memory traffic time at the shared
     bandwidth, if that is longer. Data that the vEU's cache still holds causes no traffic. An
@@ -135,13 +135,19 @@ def work(kernel: RKernel, device: Device) -> float:
 
 
 def fastest(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel that fits on a vEU and has the smallest runtime."""
+    """Return the index of the rKernel that fits on a vEU and has the smallest runtime.
+
+    If none fits, all rKernels are considered.
+    """
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
-    """Return the index of the rKernel that fits on a vEU and has the least sum of rTask times."""
+    """Return the index of the rKernel that fits on a vEU and has the least sum of rTask times.
+
+    If none fits, all rKernels are considered.
+    """
     kernels = operator.kernels
     return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 

@@ -72,9 +72,9 @@ def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Pla
 def segments(graph: TaskGraph) -> list[Segment]:
     """Cut a graph into the fewest segments; return them in the order of execution.
 
-    The candidates of each operator must be either all exclusive or all not exclusive. Operators are
-    in the same segment if the largest count of exclusive operators on a path to the operator is
-    equal; segments are ordered by this count.
+    The candidates of each operator must be either all exclusive or all not exclusive. The depth of
+    an operator is the largest count of exclusive operators before it on a path to it. Operators of
+    equal depth are in the same segment; segments are ordered by depth.
     """
     exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
     dependencies = Dependencies(graph)

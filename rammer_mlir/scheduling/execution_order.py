@@ -9,7 +9,7 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram
 
 
 def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
-    """Yield (vEU, run or barrier) in an order in which each barrier follows the rTasks to wait for.
+    """Yield (vEU, run or barrier), each barrier after the rTasks that the barrier waits for.
 
     Runs are not split. Any order that always continues with a run or barrier that is not blocked
     reaches the end, unless waits block each other, because step counters only grow.

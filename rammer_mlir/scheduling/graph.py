@@ -129,13 +129,15 @@ class RKernel:
 class Buffer:
     """Memory that rOperators read and write.
 
-    Every element is written by exactly one rTask, unless an rKernel updates the buffer.
+    An element that rOperators write is written by exactly one rTask, unless an rKernel updates the
+    buffer.
 
     Attributes:
         name: for messages.
         num_elements: size of the buffer in elements.
         element_bytes: size of an element in bytes.
-        kind: whether the buffer is an input, output, constant, intermediate or ``inout``.
+        kind: whether the buffer is an input, output, constant, intermediate or ``inout``; an
+            ``inout`` buffer has values before the run and new values after it.
         after: numbers of the buffers whose memory this buffer takes over. A writer of this buffer
             waits for all earlier operators that touch one of those buffers.
     """

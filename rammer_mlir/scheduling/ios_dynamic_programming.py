@@ -256,10 +256,11 @@ def _members(mask: Mask) -> Iterator[int]:
 
 
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
-    """Return the endings whose groups each have an operator from which all others are reachable.
+    """Return the endings in which each group has a root.
 
-    A group is a connected component of an ending. These endings are the stages that IOS's authors
-    search: unions of disjoint sets of an operator and its successors.
+    A group is a connected component of an ending. A root is an operator from which all other
+    operators of its group are reachable. These endings are the stages that IOS's authors search:
+    unions of disjoint sets, each with an operator and all operators that depend on it.
     """
     behind: dict[int, Mask] = {}
     for number in reversed(members(rest)):

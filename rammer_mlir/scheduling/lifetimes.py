@@ -1,4 +1,4 @@
-"""Computes the lifetimes of buffers in the happens-before order of a plan."""
+"""Computes the lifetimes of buffers in the happens-before order of a plan (a schedule)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Lifetimes:
     possible execution order of all runs.
 
     Attributes:
-        start: [num_buffers, num_veus]: number of rTasks of each vEU that are complete, in any
+        start: [num_buffers, num_veus]: number of rTasks of each vEU that are complete, in every
             execution, when an rTask that touches the buffer starts.
         end: [num_buffers, num_veus]: number of rTasks of each vEU up to its last rTask that touches
             the buffer; 0 where the vEU does not touch the buffer.

@@ -1,6 +1,7 @@
 """Places intermediates in one memory block, the arena.
 
-Two intermediates share memory if the schedule orders their uses.
+Two intermediates may share memory if the schedule orders all uses of one before all uses of the
+other.
 """
 
 from __future__ import annotations

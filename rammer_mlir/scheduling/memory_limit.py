@@ -169,8 +169,9 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
 def _predecessors(blocks: list[_Block]) -> dict[int, tuple[int, ...]]:
     """Return, for each buffer, the buffers whose memory it takes over, by buffer number.
 
-    For each byte of the buffer's memory, this is the latest earlier buffer that contains the byte.
-    ``blocks`` has the interval of memory of each buffer, in the order of the buffers' first use.
+    A buffer takes over each byte of its memory from the latest earlier buffer that contains this
+    byte. ``blocks`` has the interval of memory of each buffer, in the order of the buffers' first
+    use.
     """
     resting: list[_Block] = []
     found: dict[int, tuple[int, ...]] = {}

@@ -1,4 +1,4 @@
-"""Drops every wait of a plan that other waits imply (RAMMER section 3.3, for all barriers)."""
+"""Drops every wait of a plan (a schedule) that other waits imply, as in RAMMER, section 3.3."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 def minimize(plan: Plan) -> Plan:
     """Return the plan with the fewest waits that keep the same happens-before order.
 
-    This set of waits is unique, because happens-before is a partial order. A wait is dropped
-    exactly if earlier waits and other waits of the same barrier imply that its rTask is complete.
-    Consecutive barriers are merged, and barriers at the end of a vEU's list are removed.
+    This set of waits is unique, because happens-before is a partial order. A wait for an rTask is
+    dropped exactly if earlier waits and other waits of the same barrier imply that this rTask is
+    complete. Consecutive barriers are merged, and barriers at the end of a vEU's list are removed.
 
     Raises:
         ScheduleError: if a wait of the plan can block forever.

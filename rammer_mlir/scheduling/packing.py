@@ -79,7 +79,7 @@ class _Placement:
 
     Attributes:
         order: the blocks in the order in which they are placed.
-        ends: the byte after the last byte of each block.
+        ends: for each block, the byte after its last byte.
         top: the size of the memory in bytes.
     """
 
@@ -110,8 +110,8 @@ class _Blocks:
 
         Args:
             order: all blocks.
-            ends: for the first blocks of the order, the known byte after each block's last byte;
-                None to place all blocks.
+            ends: for the first blocks of the order, whose places are given: the byte after each
+                block's last byte. None to place all blocks.
             most: the largest useful size of the memory in bytes. If the memory becomes larger,
                 placing ends, and the result lacks the remaining blocks.
         """

@@ -18,8 +18,9 @@ class Run:
 class Barrier:
     """A barrier-rTask: it waits for rTasks of other vEUs.
 
-    For each pair (vEU, order) of ``waits``, it waits until this vEU has completed its rTask number
-    ``order``. Orders count the vEU's rTasks from zero, without barriers.
+    Each element of ``waits`` is a pair (vEU, order): the barrier waits until vEU ``vEU`` has
+    completed its rTask number ``order``. Orders count the rTasks of a vEU from zero, without
+    barriers.
     """
 
     waits: tuple[tuple[int, int], ...]

@@ -4,7 +4,7 @@ Unlike during scheduling, the addresses of buffers are known, because memory has
 Intermediates share the arena, so an rTask mostly writes to memory that was recently read or
 written. A first execution of the plan fills the caches; the predicted times are those of a second
 execution. Memory is divided into equal blocks of at least 1024 bytes. Each vEU's own cache is
-modelled by the reuse distances of these blocks (Mattson et al., 1970).
+modeled by the reuse distances of these blocks (Mattson et al., 1970).
 
 A set-associative cache with arbitrary physical addresses does not lose all data at the same reuse
 distance: some cache sets overflow earlier than others. Between two reuse distances, both from the
@@ -144,9 +144,10 @@ class ReplayedCosts:
 
 
 def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
-    """Return the simulation of a run of a plan on a device that runs it repeatedly.
+    """Return the simulation of a run of a plan on a device that runs the plan repeatedly.
 
-    On devices whose vEUs have caches, the data that earlier rTasks left there affects the times.
+    If the device's vEUs have caches, the data that earlier rTasks left in the caches affects the
+    times.
 
     Raises:
         ScheduleError: if a wait blocks forever.

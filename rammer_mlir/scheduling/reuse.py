@@ -25,7 +25,7 @@ A list of a thousand uses thus remains short.
 
 
 def with_reuse(graph: TaskGraph) -> TaskGraph:
-    """Return the graph with reuse distances added to every rKernel, for the memory that it touches.
+    """Return the graph with the reuse distances of the touched memory in each rKernel's ``reuse``.
 
     Several operators can use the same rKernel. Such an rKernel gets the average over its operators,
     because an rKernel has a single cost.

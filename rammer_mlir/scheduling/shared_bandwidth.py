@@ -47,7 +47,7 @@ def work_of(kernel: RKernel, device: Device) -> Work:
 def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
     """Return the simulation of a plan whose concurrent rTasks share the memory bandwidth.
 
-    The vEUs' own caches are not modelled.
+    The vEUs' own caches are not modeled.
 
     Raises:
         ScheduleError: if a wait blocks forever.
@@ -106,7 +106,9 @@ class _Execution:
     Attributes:
         works: the work of an rTask of each operator.
         now: current time in seconds.
+        each: bytes that an rTask would have loaded so far if it loaded from the start on.
         queue: heap of (time in seconds, vEU, type of event).
+        loading: heap of (value of ``each`` at which a load ends, vEU of the load).
         sleepers: for each rTask that barriers wait for, as (vEU, order), the vEUs of these
             barriers.
         events: the runs and barriers that have ended.

@@ -12,7 +12,7 @@ from rammer_mlir.scheduling.supersteps import supersteps
 
 
 def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
-    """Return the plan of a policy without redundant waits, as the compiler would execute it.
+    """Return a policy's plan after redundant waits are removed, as the compiler would execute it.
 
     On a bulk-synchronous device, the plan is also divided into supersteps.
 

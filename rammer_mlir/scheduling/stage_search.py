@@ -78,16 +78,19 @@ class SearchCounts:
 class StageSearch:
     """The search for the stages of smallest predicted time.
 
+    First, the units are cut into segments, at the points where a single value is live. A segment is
+    long if it has more than ``LONGEST`` units, or if the bound on its transitions exceeds
+    ``max_transitions``. In a long segment, chains of operators become units if ``joins_chains``. A
+    segment that still has more than ``LONGEST`` units is cut into blocks; any other segment is one
+    block. Each block is searched separately.
+
     Attributes:
         sources: for each operator, in a topological order, the operators that it reads from.
         alike: for each operator a value that is equal for operators of equal times.
         times: called with a list of units; returns an object that predicts the times of stages,
             which are sets of these units.
         pruning: limits on the stages that are searched.
-        max_transitions: maximum count of transitions of a block, which is the range of units
-            between two cuts where a single value is live. A block is too large if the bound on its
-            transitions is higher, or if it has more than LONGEST units. In a block that is too
-            large, chains of operators become units if ``joins_chains``. A block that still needs
+        max_transitions: maximum count of transitions in the search of a block. A block that needs
             more transitions is cut into parts.
         joins_chains: whether an operator and the only reader of its result may be in the same unit.
         is_worth: called with the units of a block; returns whether the block is searched. In a
@@ -121,9 +124,9 @@ class StageSearch:
         return found
 
     def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
-        """Yield the best stages of a segment, the units between two cuts.
+        """Yield the best stages of a segment, given its units.
 
-        The units of the whole graph were cut where a single value is live.
+        A segment has the units between two points of the graph where a single value is live.
         """
         between = unit_sources(self.sources, units)
         is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions

@@ -22,10 +22,11 @@ from rammer_mlir.scheduling.tasks import TaskTable, task_table
 def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, in the fewest supersteps.
 
-    An rTask goes to the earliest superstep that satisfies two conditions: the superstep is not
-    before that of the previous rTask on the same vEU, and it is after the supersteps of all rTasks
-    on other vEUs that the rTask reads from. An exclusive rTask gets a superstep without other
-    rTasks.
+    An rTask goes to the earliest superstep that satisfies two conditions:
+    - the previous rTask on the same vEU is in this superstep or in an earlier superstep;
+    - all rTasks on other vEUs that the rTask reads from are in earlier supersteps.
+
+    An exclusive rTask gets a superstep without other rTasks.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)
@@ -61,7 +62,7 @@ def _ready(
 ) -> list[int]:
     """Return for each rTask in ``sources`` the first superstep in which ``veu`` may read from it.
 
-    On its own vEU, a source may be read in its superstep, on another vEU in the next superstep.
+    If the rTask ran on ``veu``, this is the rTask's own superstep, otherwise the next superstep.
     ``veu_of`` and ``step_of`` have the vEU and the superstep of each rTask.
     """
     return [step_of[source] + (veu_of[source] != veu) for source in sources]

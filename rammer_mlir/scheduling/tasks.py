@@ -100,8 +100,8 @@ def plan_of(
         device: the device that the plan is for.
         table: the graph's rTasks.
         placement: the rTasks of each vEU, in order.
-        awaited: for each rTask the rTasks that a barrier before it waits for; None stands for the
-            rTasks that it reads from.
+        awaited: for each rTask the rTasks that must end before it starts. If None, each rTask
+            waits for the rTasks that it reads from.
 
     Raises:
         ScheduleError: if the orders of the vEUs contradict the dependencies, so that a wait would

@@ -27,11 +27,11 @@ Interval = tuple[int, int]
 
 
 class _Places:
-    """An index that finds the uses of a buffer that overlap a range of its elements.
+    """An index to find the uses of a buffer that overlap a given range of the buffer's elements.
 
     The hull of a use is the range from its first to its last element. For each power of two, from a
     minimum on, the buffer is divided into buckets of this many elements. A use is stored for the
-    smallest bucket size that is not below the length of its hull, so its hull overlaps one or two
+    smallest bucket size that is not below the length of its hull. So the hull overlaps one or two
     buckets of this size.
     """
 
@@ -53,8 +53,8 @@ class _Places:
     def before(self, limit: int, part: Interval) -> Iterator[int]:
         """Yield the numbers below ``limit`` of uses that may overlap ``part``, in descending order.
 
-        The result has every use whose hull overlaps ``part``. It also has uses in the same buckets
-        whose hulls do not overlap ``part``.
+        ``part`` is a range of elements. The result has every use whose hull overlaps ``part``. It
+        also has uses in the same buckets whose hulls do not overlap ``part``.
         """
         low, high = part
         near = [
@@ -74,7 +74,7 @@ def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
 class UpdatedBuffer:
     """The uses of a buffer, in the graph's order: the operand and the elements of each use.
 
-    Writes also have an index of their own, because a read only has to wait for writes.
+    A second index contains only the writes, because a read only has to wait for writes.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -146,10 +146,11 @@ def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:
 
 
 def filled(boxes: Boxes) -> Interval | None:
-    """Return the first and the last element of the range that boxes cover, if they cover all of it.
+    """Return the first and the last element of ``boxes`` if all elements between are in boxes.
 
-    Return None in three cases: an element of the range is in no box; all boxes are empty; or the
-    range, or the count of contiguous intervals in boxes of one size, exceeds ``_MOST_ELEMENTS``.
+    Return None in the other cases: an element between them is in no box; all boxes are empty; or
+    the check would be too large. It is too large if the range has more than ``_MOST_ELEMENTS``
+    elements, or if the boxes of one size have more than ``_MOST_ELEMENTS`` contiguous intervals.
     """
     kept = (boxes.sizes > 0).all(axis=1)
     if not kept.any():

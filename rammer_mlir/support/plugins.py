@@ -228,7 +228,9 @@ def check_name(name: str, own: object) -> None:
 
 
 def check_plain_name(name: str) -> None:
-    """Check that a name can be in lists of names and before a dot.
+    """Check that a name begins with a letter, and has only letters, digits, ``_`` and ``-``.
+
+    Such a name can be an element of a list of names, and can precede a dot.
 
     Raises:
         OptionError: if the name has other characters than ASCII letters, digits, ``_`` and ``-``,
@@ -239,10 +241,10 @@ def check_plain_name(name: str) -> None:
 
 
 def refuse_misspelt(value: object, optional: Collection[str]) -> None:
-    """Check that no attribute of ``value`` looks like a misspelt optional attribute.
+    """Check that no attribute of ``value``, an object of a plug-in, looks like a misspelled name.
 
-    Without this check, a misspelt method would silently never be called. ``optional`` has the names
-    of all optional attributes.
+    Without this check, a misspelled method would silently never be called. ``optional`` has the
+    correct names of all optional attributes.
 
     Raises:
         OptionError: if the name of an attribute is similar to an optional name that ``value``
@@ -256,7 +258,9 @@ def refuse_misspelt(value: object, optional: Collection[str]) -> None:
 
 
 def load_plugin(name: str) -> None:
-    """Import the module ``name``, or execute the Python file ``name`` at most once.
+    """Import the module ``name``, or execute the file ``name`` if the name ends in ``.py``.
+
+    A file that was executed before is not executed again.
 
     Raises:
         OptionError: with the message of an exception that the import or the file raises.

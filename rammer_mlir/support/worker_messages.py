@@ -1,6 +1,7 @@
 """Defines the messages between a process and its worker process, and the worker's loop.
 
-A message consists of status, length and content. The status of a request is 0 and has no meaning.
+A message consists of a status of one byte, the length of the content in bytes, and the content. In
+requests, the status is 0 and has no meaning; in replies, it is OK or FAILED.
 """
 
 from __future__ import annotations

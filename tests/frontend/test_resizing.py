@@ -74,7 +74,7 @@ def test_grid_sample_outside_of_the_image(mode: str, padding: str, corners: int)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scale", [1.5, 1.75, 2.0, 2.6, 0.6])
 def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> None:
-    """Before opset 11, coordinates are divided by the scale, without the centres of pixels."""
+    """Before opset 11, coordinates are divided by the scale, without the centers of pixels."""
     if opset < 10 and scale < 1:
         return  # Upsample cannot shrink
     scales = np.array([1, 1, scale], np.float32)

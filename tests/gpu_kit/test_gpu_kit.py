@@ -258,11 +258,11 @@ def test_seeded_arrays(seeded: Seeded) -> None:
     np.testing.assert_array_equal(again.array(), array)
     rows = array.astype(np.float64).reshape(len(seeded.scales), -1)
     np.testing.assert_allclose(rows.std(axis=1), seeded.scales, rtol=0.1)
-    if seeded.centred:
+    if seeded.centered:
         np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-6)
     found = resembling(array, seeded.seed)
     if found is not None:
-        assert found.centred == seeded.centred
+        assert found.centered == seeded.centered
         np.testing.assert_allclose(found.scales, rows.std(axis=1), rtol=1e-3)
 
 

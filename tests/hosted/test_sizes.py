@@ -41,15 +41,15 @@ def test_distinct_values(node: str) -> None:
     hosted(model, [{"x": x}, {"x": np.zeros((6, 3), np.float32)}])
 
 
-@pytest.mark.parametrize("centred", [0, 1])
+@pytest.mark.parametrize("centered", [0, 1])
 @pytest.mark.parametrize("least", [None, 0.3])
 @pytest.mark.parametrize("count", [20, 150])  # candidates are compared in blocks of 64
-def test_non_maximum_suppression(centred: int, least: float | None, count: int) -> None:
+def test_non_maximum_suppression(centered: int, least: float | None, count: int) -> None:
     inputs = f"float[2,{count},4] boxes, float[2,3,{count}] scores, int64[1] most, float[1] overlap"
     inputs += ", float[1] least" if least is not None else ""
     names = "boxes, scores, most, overlap" + (", least" if least is not None else "")
     model = model_of(f"""({inputs}) => (int64[N,3] y) {{
-      y = NonMaxSuppression<center_point_box = {centred}>({names}) }}""")
+      y = NonMaxSuppression<center_point_box = {centered}>({names}) }}""")
     random = np.random.default_rng(1)
     for most in (0, 2, 50, 200):
         feeds: dict[str, Any] = {

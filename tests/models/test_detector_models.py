@@ -121,7 +121,7 @@ def initializer_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 )
 def test_anchors_of_single_shot_detectors(name: str, anchors: int) -> None:
     shapes = initializer_shapes(build(name))
-    assert shapes["centres"] == shapes["sizes"] == (anchors, 2)
+    assert shapes["centers"] == shapes["sizes"] == (anchors, 2)
 
 
 def test_mobilenet_v1_has_its_papers_size() -> None:

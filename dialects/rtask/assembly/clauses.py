@@ -1,4 +1,4 @@
-"""Parses the clauses that several operations share in the readable form."""
+"""Parses the clauses that several operations share in the readable form (custom assembly)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
 class Irregular(Exception):
-    """An error: the readable form cannot represent an operation.
+    """An error: the readable form (custom assembly) cannot represent an operation.
 
     The reason is that an attribute is missing or has an unusual type; the operation is then printed
     in the generic form.
@@ -40,7 +40,7 @@ class GenericOp:
     location: str
 
     def value(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return the part of the value of attribute ``key`` that a regular expression extracts.
+        """Return the text that a regular expression extracts from the value of attribute ``key``.
 
         ``pattern`` has to match the whole value. The result is the text of its last group, or the
         whole value if it has no group.
@@ -97,7 +97,7 @@ def read_op(text: str) -> GenericOp:
 
 
 def read_dictionary(text: str) -> Mapping[str, str]:
-    """Return the attributes of a dictionary, given as text without braces: each value by its key.
+    """Return the values of a dictionary's attributes by key, from its text without braces.
 
     The value of a unit attribute is an empty string.
 

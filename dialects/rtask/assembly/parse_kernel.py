@@ -1,4 +1,4 @@
-"""Parses the readable form of ``rtask.kernel``."""
+"""Parses the readable form (custom assembly) of ``rtask.kernel``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ ACCESSES = ("reads", "writes", "updates")
 def parse_kernel(cursor: Cursor, output: Output) -> None:
     """Parse ``@FUNCTION rtasks(N) COST(N)... [attributes {...}] { ACCESS... } [loc(...)]``.
 
-    Append the generic form to ``output``.
+    A COST is the name of a cost attribute, such as ``threads``; an ACCESS is a box that each rTask
+    reads, writes or updates. Brackets mean optional. Append the generic form to ``output``.
 
     Raises:
         AssemblyError: if the text has another form.
@@ -34,10 +35,12 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 
 
 def _costs(cursor: Cursor) -> str:
-    """Parse costs in any order; return them, and the defaults of omitted costs, as attributes.
+    """Parse costs such as ``threads(8)``, in any order; return all costs as attributes.
+
+    An omitted cost gets its default value.
 
     Raises:
-        AssemblyError: if a cost without a default is missing, or a cost is given twice.
+        AssemblyError: if a cost without a default is omitted, or a cost is given twice.
     """
     found: dict[str, str] = {}
     while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):
@@ -62,7 +65,7 @@ def _seconds(cursor: Cursor) -> str:
 
 
 def _accesses(cursor: Cursor, output: Output) -> None:
-    """Parse accesses up to ``}``, and append them to ``output`` as attributes.
+    """Parse accesses (boxes of arguments) up to ``}``; append them to ``output`` as attributes.
 
     The attributes are in the order reads, writes, updates. If the accesses in the text are in this
     order too, each access keeps its line number.

@@ -1,4 +1,4 @@
-"""Parses the readable form of ``rtask.operator``."""
+"""Parses the readable form (custom assembly) of ``rtask.operator``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rammer_mlir.dialects.rtask.assembly.output import Output
 def parse_operator(cursor: Cursor, output: Output) -> None:
     """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``; brackets mean optional.
 
-    Append the generic form to ``output``.
+    ID is the rOperator's ``operator_id``, NAME the name of the model's node. Append the generic
+    form to ``output``.
 
     Raises:
         AssemblyError: if the text does not have this form.

@@ -1,4 +1,4 @@
-"""Parses the readable form of ``rtask.program`` and of the operations inside it."""
+"""Parses the readable form (custom assembly) of ``rtask.program`` and the operations inside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NO_RECORDS = "^bb0:"  # MLIR's parser creates no block for an empty region with
 def parse_program(cursor: Cursor, output: Output) -> None:
     """Parse ``on "DEVICE" veus(N) [buffers(...)] [attributes {...}] { VEU... } [loc(...)]``.
 
-    Append the generic form to ``output``.
+    Brackets mean optional. Append the generic form to ``output``.
 
     Raises:
         AssemblyError: if the text has another form.
@@ -103,7 +103,9 @@ class _Records:
     def _run(self) -> str:
         """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``.
 
-        Return the generic form of the run.
+        The rTasks FIRST to LAST are run, both inclusive. ID is the ``operator_id`` of their
+        rOperator, NAME the name of the model's node; other brackets mean optional. Return the
+        generic form of the run.
         """
         cursor, place = self._cursor, clauses.place(self._cursor)
         kernel = cursor.take(SYMBOL, "the symbol of an rKernel")
@@ -139,9 +141,10 @@ class _Records:
         return self._buffers[value]
 
     def _wait(self) -> str:
-        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``, where brackets mean optional.
+        """Parse ``[veu ID @ ORDER, ...] [{...}] [loc(...)]``, the text of a barrier.
 
-        Return the generic form of the ``rtask.barrier``.
+        Brackets mean optional: a barrier may have no waits. Return the generic form of the
+        ``rtask.barrier``.
         """
         cursor = self._cursor
         found: list[str] = []

@@ -1,4 +1,4 @@
-"""Translates the readable form into the generic form, which MLIR parses."""
+"""Translates the readable form (custom assembly) into the generic form, which MLIR parses."""
 
 from __future__ import annotations
 

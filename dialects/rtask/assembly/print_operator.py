@@ -1,4 +1,4 @@
-"""Prints ``rtask.operator`` in the readable form."""
+"""Prints ``rtask.operator`` in the readable form (custom assembly)."""
 
 from __future__ import annotations
 

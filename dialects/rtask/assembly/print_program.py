@@ -1,4 +1,4 @@
-"""Prints ``rtask.program`` and the operations inside it in the readable form."""
+"""Prints ``rtask.program`` and the operations inside it in the readable form (custom assembly)."""
 
 from __future__ import annotations
 
@@ -141,9 +141,10 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Append to ``text``, a run or a wait, its remaining attributes and the operation's location.
+    """Return ``text`` with the remaining attributes and the location of ``op`` appended.
 
-    ``known`` lists the keys of the attributes that ``text`` already contains.
+    ``text`` is the begin of the readable form of ``op``, a run or a barrier. ``known`` lists the
+    keys of the attributes that ``text`` already contains.
     """
     others = op.others(known)
     return f"{text}{' ' if others else ''}{others}{op.location}"

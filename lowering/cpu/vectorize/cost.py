@@ -54,8 +54,8 @@ Tiles = list[Tile]
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     """Return groups of equal micro tiles that cover a nest: full tiles first, then edge tiles.
 
-    A group is a pair: the count of micro tiles in the group, and a dict from each tiled loop to the
-    count of its iterations in one micro tile.
+    ``plan`` determines the size of full tiles. A group is a pair: the count of micro tiles in the
+    group, and a dict from each tiled loop to the count of its iterations in one micro tile.
     """
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
@@ -86,7 +86,8 @@ Integers, Floats, Booleans = NDArray[np.int64], NDArray[np.float64], NDArray[np.
 class TileArrays:
     """Groups of equal micro tiles, as arrays with an element or a row for each group.
 
-    The groups may be from several plans, which must have the same vector loop.
+    The groups may be from several plans (``TilePlan``: vector loop and size of full micro tiles).
+    All these plans must have the same vector loop.
 
     Attributes:
         vector: the loop along the lanes, None for scalar code.
@@ -112,6 +113,7 @@ class TileArrays:
     def of_plans(cls, nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> Self:
         """Return the groups of micro tiles of all plans, in the order of the plans.
 
+        A plan determines the size of full micro tiles; ``Tiles`` are its groups of equal tiles.
         All plans must have the same ``vector``, ``lanes`` and ``vectors``.
         """
         common, _ = plans[0]
@@ -271,8 +273,9 @@ class TileArrays:
 def costs_in_cache(nest: LoopNest, plans: Sequence[tuple[TilePlan, Tiles]]) -> list[float]:
     """Return, for each plan, the cycles of all its micro tiles together, without cache misses.
 
-    Every operand is assumed to be in the first-level cache. All plans must have the same
-    ``vector``, ``lanes`` and ``vectors``.
+    A plan determines the size of full micro tiles; ``Tiles`` are its groups of equal tiles. Every
+    operand is assumed to be in the first-level cache. All plans must have the same ``vector``,
+    ``lanes`` and ``vectors``.
     """
     cycles = iter(TileArrays.of_plans(nest, plans).cycles_in_cache(nest).tolist())
     return [sum(islice(cycles, len(tiles))) for _, tiles in plans]

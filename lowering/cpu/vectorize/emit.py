@@ -64,8 +64,8 @@ class NestEmitter:
     def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
         """Return a value from outside of the loops for use inside the emitted loops.
 
-        ``value`` is a value that the operation's body uses but does not define, which is returned
-        as it is, or a constant operation of the body, which is cloned in front of the loops.
+        A value that the operation's body uses but does not define is returned as it is. A constant
+        operation of the body is cloned in front of the loops.
         """
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
@@ -159,9 +159,9 @@ class NestEmitter:
         """Emit an ``scf.for`` from ``lower`` to ``upper``; return the final values of ``carried``.
 
         ``inside`` emits the body. Its argument is the span of an iteration: ``span`` with the
-        induction variable as its base. If ``span.valid`` is not None, it is the index at which the
-        loop's valid iterations end; ``valid`` of the iteration's span is the count of valid
-        iterations from its base on.
+        induction variable as its base. An iteration is valid if it is within the bounds of the
+        nest's loop. If ``span.valid`` is not None, it is the index at which the valid iterations
+        end; ``valid`` of the iteration's span is then the count of valid iterations from its base.
         """
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -278,9 +278,10 @@ class NestEmitter:
     def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit a reduction along the lanes of registers, and return its scalar results.
 
-        An element of ``instances`` is a point of the unrolled parallel loops. Each output has
-        ``plan.vectors`` accumulator registers at a point, which are combined after the loops. The
-        returned list has an element for each point: the list of the results of all outputs.
+        An element of ``instances`` stands for a point of the unrolled parallel loops, not for a
+        single register: for each output, a point has ``plan.vectors`` accumulator registers, which
+        are combined after the loops. The returned list has an element for each point: the list of
+        the results of all outputs.
         """
         combiners = self.nest.body.combiners
         assert combiners is not None
@@ -304,8 +305,8 @@ class NestEmitter:
     ) -> list[ir.Value]:
         """Emit the final value of each output: its old value combined with its accumulators' lanes.
 
-        ``initial`` has the old value of each output. ``groups`` is a list of lists; each inner list
-        has one accumulator register for each output.
+        ``initial`` has the old value of each output. Every output has ``len(groups)`` accumulator
+        registers; ``groups[n]`` has accumulator register ``n`` of each output.
         """
         return [
             combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
@@ -320,8 +321,8 @@ class NestEmitter:
         """Emit an iteration of a reduction along the lanes, and return the accumulators after it.
 
         ``carried`` has the accumulators before the iteration. A lane that the mask disables keeps
-        its value, and so does an accumulator that gets no elements because the iteration is a
-        remainder.
+        its value. An accumulator register keeps its value too if the iteration has no elements for
+        it, which happens in a remainder loop.
         """
         groups = self._grouped(list(carried))
         assert self.vector is not None

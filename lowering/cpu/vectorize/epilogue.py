@@ -19,8 +19,8 @@ class Epilogue:
         operation: the elementwise operation.
         argument: the index of its operand that is the result of the reduction.
         dims: for each dimension of the epilogue, the corresponding dimension of the reduction.
-        keeps: whether the reduction's result must be stored too, because another operation reads
-            it.
+        keeps: whether the reduction's result must be stored in addition to the epilogue's output,
+            because further operations read the result.
     """
 
     operation: ir.Operation
@@ -30,9 +30,9 @@ class Epilogue:
 
 
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
-    """Return the reduction into which ``operation`` can be fused, and the epilogue, or None.
+    """Return the reduction into which ``operation`` can be fused, and ``operation`` as an epilogue.
 
-    The conditions are:
+    The result is None unless all of these conditions hold:
 
     - No operation between the reduction and ``operation`` accesses memory.
     - ``operation`` is elementwise, and exactly one of its inputs is the reduction's result.
@@ -141,10 +141,10 @@ def _one_width(reduction: Structured, generic: Structured) -> bool:
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:
-    """Return whether only ``operations`` read the buffer of ``value``, a buffer of the function.
+    """Return whether no operation other than ``operations`` reads the buffer of ``value``.
 
-    Other operations may write the buffer. The result is False if the function does not allocate the
-    buffer.
+    Other operations may write the buffer. The result is False if the buffer is not allocated in the
+    function that contains ``operations``.
     """
     owner = root(value).owner
     if isinstance(owner, ir.Block) or owner.name not in ALLOCATIONS:

@@ -39,9 +39,10 @@ def linear_map(
 ) -> list[_Number]:
     """Return ``matrix @ values``, without multiplications by 0 or 1.
 
-    Two columns, or two rows, of the matrix share their sums and differences if their elements are
-    equal at some positions and opposite at all other positions. The matrices of Winograd's minimal
-    filtering consist of such pairs.
+    Two columns, or two rows, share their multiplications if their elements are equal at some
+    positions and opposite at all other positions: the shared products are computed once, and sums
+    and differences replace the second multiplications. The matrices of Winograd's minimal filtering
+    consist of such pairs.
     """
     matrix, values = _share_columns(matrix, values, arithmetic)
     results: dict[int, _Number] = {}
@@ -64,9 +65,10 @@ def _share_columns(
 ) -> tuple[Rows, Sequence[_Number]]:
     """Replace pairs of values by their sum and difference where that makes the matrix sparser.
 
-    The two columns of ``matrix`` that multiply a pair are equal in some rows and opposite in all
-    other rows, and at least three of the rows are nonzero. Returns the new matrix and the new
-    values; their product is ``matrix @ values``.
+    A pair of values is replaced under these conditions: the two columns of ``matrix`` that
+    multiply the pair are equal in some rows and opposite in all other rows, and both columns are
+    nonzero in at least three rows. Returns the new matrix and the new values; their product is
+    ``matrix @ values``.
     """
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)

@@ -44,11 +44,12 @@ class Finish:
 class Nest:
     """The loops, operands and body of a ``linalg.generic``, and its epilogue.
 
-    ``sizes``, ``bounds`` (upper bounds of the sizes) and ``reduction`` have an element for each
-    dimension of the operation. ``loops`` lists the dimensions that are iterated over: those of size
-    1 and those merged with another dimension are left out. ``outputs`` is the count of outputs.
-    ``byte_products`` is the name of an instruction that multiplies 8-bit integers, or empty. With
-    such an instruction, the factors of products are read as 32-bit words of four adjacent integers.
+    Lists with an element for each dimension of the operation are ``sizes``, ``bounds`` (upper
+    bounds of the sizes) and ``reduction`` (whether the dimension is reduced). ``loops`` lists the
+    dimensions that are iterated over: those of size 1 and those merged with another dimension are
+    left out. ``outputs`` is the count of outputs. ``byte_products`` is the name of an instruction
+    that multiplies 8-bit integers, or empty. With such an instruction, the factors of products are
+    read as 32-bit words of four adjacent integers.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class Operand:
     jumps: Sequence[Jump] = ()
 
     def access(self, loops: list[int]) -> Access:
-        """Return the operand's stride along each of ``loops``, None if it is not constant."""
+        """Return the operand's stride along each of ``loops``; None for a stride that varies."""
         if self.results is not None:
             return Access(tuple(None for _ in loops))
         strides = [self.strides[loop] for loop in loops]

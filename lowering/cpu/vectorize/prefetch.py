@@ -43,9 +43,11 @@ class Panel:
     Attributes:
         operand: the operand that is read.
         ahead: distance in elements from a panel to the next.
-        registers: for each range, the offset in elements of its first register.
-        moves: tuples (dimension, points, elements) that give the first element to prefetch: it
-            advances by ``elements`` for every ``points`` iterations of the loop over ``dimension``.
+        registers: the first register of each range, as its offset in elements from the micro tile's
+            first register.
+        moves: tuples (dimension, points, elements) that determine where a micro tile's share begins
+            in a range: ``elements`` later for every ``points`` iterations of the loop over
+            ``dimension``.
         lines: cache lines to prefetch per range and iteration of the reduction.
         line: elements of a cache line.
     """
@@ -165,7 +167,7 @@ def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
 
 
 class _Tile:
-    """A nest and its micro tile, whose loops are identified by the nest's dimensions."""
+    """A nest and its micro tile; both identify a loop by its dimension in the nest."""
 
     def __init__(self, nest: Nest, plan: TilePlan, vector: int) -> None:
         self._nest = nest
@@ -213,9 +215,9 @@ class _Tile:
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
         """Return how many elements of an operand an iteration reads, and the count of iterations.
 
-        The iterations are those of a reduction over all its loops. Both numbers are 0 if successive
-        iterations do not read contiguous memory. ``strides`` has the operand's stride along each
-        loop, in elements.
+        An iteration is one of the whole reduction, that is, of all reduction loops together. Both
+        numbers are 0 if successive iterations do not read contiguous memory. ``strides`` has the
+        operand's stride along each loop, in elements.
         """
         width, reach = 0, 0
         for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
@@ -230,8 +232,9 @@ class _Tile:
         """Return the contiguous ranges of memory in which a micro tile reads an operand.
 
         A key of the result is the offset in elements of a range's first register. The value is the
-        length of the range in panels of ``reach`` elements. ``strides`` has the operand's stride
-        along each loop, in elements.
+        length of the range, counted in panels; a panel has ``reach`` elements, those that the whole
+        reduction reads contiguously. ``strides`` has the operand's stride along each loop, in
+        elements.
         """
         offsets = [0]
         for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:

@@ -46,8 +46,8 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
     """Return the first plan with the least cost in cycles.
 
     For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
-    best plan. Partial tiles at the edges and cache misses are computed for the remaining plans
-    only.
+    best plan. The costs of partial tiles at the edges and of cache misses are therefore computed
+    for the remaining plans only.
     """
     bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in candidates])
     order = np.argsort(bounds, kind="stable").tolist()
@@ -126,7 +126,7 @@ class _Candidates:
     def plan(self, number: int) -> TilePlan:
         """Return the plan with index ``number``.
 
-        Its order of the loops around the micro tile is not determined yet.
+        The order of the loops around its micro tile is not determined yet.
         """
         full = self.nest.reductions[::-1][: int(self._full[number])]
         unroll = self.unrolls[number]
@@ -165,8 +165,8 @@ class _Candidates:
     def _full(self) -> Integers:
         """For each plan, the count of innermost reduction loops that are unrolled completely.
 
-        It is 0 for a plan that leaves too few registers free: LLVM would keep values that the
-        unrolled iterations share, such as common columns of adjacent windows, in registers, and
+        The count is 0 for a plan that leaves too few registers free: LLVM would keep values that
+        the unrolled iterations share, such as common columns of adjacent windows, in registers, and
         spill. The size of the unrolled body limits the count too.
         """
         nest, points = self.nest, self._points

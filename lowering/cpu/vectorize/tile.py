@@ -42,8 +42,8 @@ class Loop:
 class Access:
     """The strides by which a loop nest accesses an operand.
 
-    ``strides`` has the stride in elements along each loop, None if it is not constant. A scalar
-    operand has only zeros.
+    ``strides`` has the stride in elements along each loop, or None for a stride that is not
+    constant. A scalar operand has only zeros.
     """
 
     strides: tuple[int | None, ...]

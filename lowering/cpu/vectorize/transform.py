@@ -51,11 +51,17 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Return the transform that a nest computes, or None if the nest computes no transform.
+    """Return the transform that a nest computes; None if it computes none or none can be emitted.
 
-    A transform multiplies the nest's last input by constant matrices, and its output contains zeros
-    before the nest. ``initial`` has an element for each output: the constant that the output is
-    known to contain before the nest, or None. ``vector_bits`` is the width of a vector register.
+    A nest computes a transform if it multiplies its last input by constant matrices, and adds the
+    products to an output that contains zeros. The transform can be emitted if a dimension that no
+    matrix has fits the lanes (``_vector_dim``), and a micro tile has at most ``_MOST_RESULTS``
+    results.
+
+    Args:
+        nest: the nest.
+        initial: for each output, the constant that it is known to contain before the nest, or None.
+        vector_bits: width of a vector register in bits.
     """
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
@@ -156,7 +162,10 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 
 
 class TransformEmitter(NestEmitter):
-    """Emits a transform: loads of all inputs at a point, then a product along each dimension."""
+    """Emits a transform: loads elements of small matrices, and multiplies along each dimension.
+
+    Each lane of the registers has another matrix.
+    """
 
     def __init__(
         self, nest: Nest, transform: Transform, initial: Sequence[ir.Value | None]

@@ -79,8 +79,9 @@ def emit_contraction(
     """Emit a planned ``linalg.generic`` as the code of each thread of a block.
 
     Args:
-        results: the operation's results; the operation is on memrefs.
-        plan: its plan.
+        results: emits the initial values, epilogues and stores of the operation, which is its
+            ``reduction``, on memrefs.
+        plan: the operation's plan.
         threads: the thread's number, and the size of the block.
         memory: shared memory for staged operands.
         copies: emits the copies of operands to shared memory, synchronous or asynchronous.
@@ -170,8 +171,9 @@ class _Emitter:
     ) -> list[ir.Value]:
         """Emit the loop over chunks, fetching the next chunk during the current computation.
 
-        ``origin`` has the indices of the block's first result, ``results`` the initial values of
-        the thread's accumulators. Returns the final accumulators.
+        ``origin`` has the indices of the first of the results that the GPU's block computes in the
+        current iteration of the loops of ``emit``. ``results`` has the initial values of the
+        thread's accumulators. Returns the final accumulators.
         """
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
@@ -282,8 +284,9 @@ class _Emitter:
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
         """Emit the accumulation of a thread's results into the output.
 
-        ``origin`` has the indices of the block's first result, and ``share`` the thread's part of
-        the block's results.
+        ``origin`` has the indices of the first of the results that the GPU's block computes in the
+        current iteration of the loops of ``emit``, and ``share`` the thread's part of these
+        results.
         """
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
@@ -295,8 +298,9 @@ class _Emitter:
         """Emit the combination of all groups' partial results, and the store of the totals.
 
         The partial results are exchanged in shared memory, and the totals are accumulated into the
-        output. ``origin`` has the indices of the block's first result, ``results`` a thread's
-        partial results, and ``share`` the thread's part of the work.
+        output. ``origin`` has the indices of the first of the results that the GPU's block computes
+        in the current iteration of the loops of ``emit``. ``results`` has a thread's partial
+        results, and ``share`` the thread's part of the work.
         """
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)

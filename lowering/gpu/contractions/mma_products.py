@@ -36,8 +36,8 @@ class Side:
             of the result (left operand) or adjacent columns of the result (right operand).
         step: distance in shared memory, in elements, between the operand elements of adjacent
             iterations along k, the summed loop.
-        aligned: whether ``base``, and the distance between adjacent rows in shared memory, are
-            multiples of ``_ROW`` elements.
+        aligned: whether ``base``, and the distance between adjacent rows of the box in shared
+            memory, are multiples of eight elements, as ``ldmatrix`` requires.
         registers: number of 32-bit registers that hold a lane's fragment.
     """
 
@@ -71,9 +71,10 @@ class MmaProducts:
     """
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
-        """Emit the row and column indices that depend on ``lane``, the lane's index in its warp.
+        """Emit the rows and columns of matrices in which the lane loads and computes elements.
 
-        ``boxes`` are the staged operands in shared memory.
+        They depend on ``lane``, the lane's index in its warp. ``boxes`` are the staged operands in
+        shared memory.
         """
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
@@ -94,7 +95,7 @@ class MmaProducts:
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
-        """Emit the matrix instructions for one k-step of a warp's tile; return the accumulators.
+        """Emit the matrix instructions for one k-step of a warp's tile; return the new results.
 
         A k-step has as many iterations along k as one instruction sums.
 

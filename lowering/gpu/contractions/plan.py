@@ -172,7 +172,7 @@ class ContractionPlan:
 
     @property
     def tiles(self) -> tuple[int, ...]:
-        """The number of tiles along each parallel loop."""
+        """The number of the block's tiles along each parallel loop."""
         return tuple(b // t for b, t in zip(self.block, self.tile, strict=True))
 
     @property
@@ -182,7 +182,7 @@ class ContractionPlan:
 
     @property
     def num_results(self) -> int:
-        """The number of results of the block, including those beyond edges."""
+        """The number of results of the block, including those beyond the output's edges."""
         return prod(self.block)
 
     @property
@@ -201,10 +201,10 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return, for each result of a lane, its distance from the first along each parallel loop.
+        """Return the distance of each of a lane's results from its first result, per parallel loop.
 
-        The distances are in iterations. The order is that of the matrices in the warp's tile, in
-        row-major order, then that of the lane's results within a matrix.
+        The distances are in iterations. The results are ordered by matrix, in row-major order of
+        the matrices in the warp's tile, then as the lane holds them within a matrix.
         """
         rows, columns = self.num_matrices
         unit = matrix.unit
@@ -236,7 +236,8 @@ class ContractionPlan:
     def nest(self) -> list[tuple[int, int, int]]:
         """The reduction loops that a group of threads (or warps) runs for a chunk, outer first.
 
-        Each loop is a tuple (loop index, trip count after unrolling, unrolled iterations per trip).
+        The group is one of the ``groups`` groups that divide the iterations of the chunk. Each loop
+        is a tuple (loop index, trip count after unrolling, unrolled iterations per trip).
         """
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
@@ -282,8 +283,8 @@ class ContractionPlan:
     def alignment(self, staged: Staged) -> int:
         """Return a divisor of all base indices, in elements, at which a thread reads ``staged``.
 
-        A base index is the index in shared memory for the first result of the thread and the first
-        of its unrolled iterations.
+        A base index is the index in shared memory of the element that the thread's first result
+        needs in the first of the thread's unrolled iterations.
         """
         tiles = zip(self.tile_steps(staged), self.tiles, strict=True)
         terms = [
@@ -305,7 +306,7 @@ class ContractionPlan:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Sizes of a block's results and of a tile.
+    """Numbers of results that a block computes at a time and that a tile has, along each loop.
 
     Attributes:
         block: number of results along each parallel loop that a block computes at a time.

@@ -54,7 +54,8 @@ def plan_contractions(
     the index of its plan in the returned tuple.
 
     Args:
-        kernel: an rKernel in which static sizes of views have not been made dynamic yet.
+        kernel: an rKernel before the pass ``expand-strided-metadata``, after which fewer sizes of
+            views are static.
         threads: number of threads of the block.
         shared_limit: bytes of shared memory for staging.
         matrix_unit: the target's matrix instruction, restricted to permitted element types; None

@@ -149,9 +149,8 @@ def _matrix_loops(
 def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
     """Return the number of results that the block computes along each parallel loop.
 
-    The results form whole tiles of size ``tile``, at most ``threads`` tiles, and their sizes along
-    the loops are as equal as possible. ``extents`` has the number of iterations of each parallel
-    loop.
+    These numbers are as equal as possible. They are multiples of the sizes ``tile`` of a tile, and
+    give at most ``threads`` tiles. ``extents`` has the number of iterations of each parallel loop.
     """
     tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
     while prod(tiles) > threads:
@@ -165,10 +164,12 @@ def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[i
 def _with_chunks(
     contraction: Contraction, tiling: Tiling, workers: int, shared_limit: int
 ) -> ContractionPlan | None:
-    """Return the plan with the most groups and the longest chunk that fit in shared memory.
+    """Return the plan with the most groups and, for this number of groups, the longest chunk.
 
-    Returns None if no plan fits. ``workers`` is the block's number of warps if ``tiling`` uses the
-    matrix unit, else its number of threads; ``shared_limit`` is in bytes.
+    Groups of threads (or warps) divide the iterations of a chunk. Returns None if no plan fits: a
+    plan may need at most ``shared_limit`` bytes of shared memory, and a thread may copy at most
+    ``MOST_FETCHED`` bytes per chunk. ``workers`` is the block's number of warps if ``tiling`` uses
+    the matrix unit, else its number of threads.
     """
     extent = contraction.extents[contraction.reduced[0]]
     if tiling.num_tiles > workers:
@@ -206,8 +207,8 @@ def _copied(found: ContractionPlan, threads: int) -> int:
 def _unrolled(contraction: Contraction, span: int) -> int:
     """Return the number of iterations of the innermost reduction loop to unroll.
 
-    ``span`` is the number of iterations of the first reduction loop that a group of threads
-    computes per chunk.
+    Groups of threads divide the iterations of a chunk; ``span`` is the number of iterations of the
+    first reduction loop that each group computes per chunk.
     """
     innermost = contraction.innermost
     if innermost != contraction.reduced[0]:
@@ -217,7 +218,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 
 
 def _cycles(found: ContractionPlan) -> float:
-    """Return the estimated cycles that a multiprocessor needs to compute an rTask by this plan."""
+    """Return the estimated cycles of a multiprocessor to compute an rTask by the plan ``found``."""
     if found.matrix:
         return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
@@ -237,7 +238,7 @@ def _cycles(found: ContractionPlan) -> float:
 
 
 def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
-    """Return the estimated cycles that a multiprocessor needs to compute an rTask by this plan.
+    """Return the estimated cycles of a multiprocessor to compute an rTask by the plan ``found``.
 
     The plan uses the matrix instruction ``unit``.
     """

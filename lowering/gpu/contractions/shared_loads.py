@@ -64,8 +64,8 @@ class SharedLoads:
     def _load(self, place: int, offset: int) -> None:
         """Emit the load of an element, together with adjacent elements that the thread also reads.
 
-        ``place`` is the index of the operand's box; ``offset`` is the distance of the element from
-        the operand's base, in elements.
+        ``place`` is the index of the operand's box. ``offset`` is the element's distance, in
+        elements, from the first element in shared memory that the thread reads of the operand.
         """
         width = _VECTOR
         while width > 1:
@@ -87,10 +87,11 @@ class SharedLoads:
 
 
 def _offset(box: Box, point: Point) -> int:
-    """Return the static part of an element's distance from its operand's base, in elements.
+    """Return the static part of an element's distance, in elements, from its operand's base.
 
-    The element is read at the loop indices ``point``. The static part is the contribution of the
-    static loop indices to the distance in shared memory.
+    The base is the first element of the operand in shared memory that the thread reads. The element
+    is read at the loop indices ``point``. The static part of the distance is the contribution of
+    the static loop indices.
     """
     known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
     return sum(index * box.staged.factor(loop) for loop, index in known)

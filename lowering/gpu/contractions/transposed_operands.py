@@ -20,12 +20,12 @@ from rammer_mlir.passes.ir.structured import (
 def find_transposition(generic: Structured, shared_limit: int) -> TranspositionPlan | None:
     """Return the plan for transposing operands of an element-wise operation in shared memory.
 
-    The block loads squares of a transposed operand into shared memory. The result is None if no
-    operand is transposed or if the squares do not fit in shared memory.
+    The block loads transposed operands into shared memory by square tiles. The result is None if
+    no operand is transposed, or if the square tiles do not fit in shared memory.
 
     Args:
         generic: the operation, on memrefs.
-        shared_limit: bytes of shared memory for the squares.
+        shared_limit: bytes of shared memory for the square tiles.
     """
     if not generic.is_elementwise or generic.num_outputs != 1:
         return None

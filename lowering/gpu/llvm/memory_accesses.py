@@ -33,8 +33,8 @@ def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
 def _is_plain(operation: ir.Operation) -> bool:
     """Return whether ``lower_memory_accesses`` replaces a load or store.
 
-    The elements must be floats or signless integers, and those of vectors at least a byte wide. The
-    memory must not be private memory, whose address space differs by target.
+    The elements must be floats or signless integers. The elements of a vector must be at least a
+    byte wide. The memory must not be private memory, whose address space differs by target.
     """
     values = [*operation.results, *operation.operands]
     kind = next(value.type for value in values if is_buffer(value))

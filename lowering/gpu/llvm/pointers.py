@@ -75,9 +75,9 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer to the element at index ``place``, after adding both parts of the index.
+        """Emit a pointer to the element at index ``place``; first add the two parts of the index.
 
-        Required for a constant part that is too large for the immediate offset of a load.
+        This is necessary if the constant part is too large for the immediate offset of a load.
         """
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:

@@ -11,7 +11,7 @@ from rammer_mlir.lowering.ir_walk import walk
 
 @dataclass(frozen=True)
 class ThreadId:
-    """The operation by which a target reads a thread's number.
+    """The operation by which a target reads a thread's number in its block.
 
     Attributes:
         operation: the name of the operation, in the target's dialect.

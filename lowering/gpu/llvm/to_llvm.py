@@ -43,9 +43,9 @@ def contract_floats(module: ir.Module) -> None:
 
 
 def call_intrinsics(module: ir.Module) -> None:
-    """Replace the functions of ``_INTRINSICS`` by calls of LLVM's intrinsics.
+    """Replace the math operations that ``_INTRINSICS`` lists by calls of LLVM's intrinsics.
 
-    The conversions from the gpu dialect would call vendor libraries instead.
+    MLIR's conversions of the gpu dialect would call the GPU vendor's libraries instead.
     """
     for operation in walk(module.operation):
         intrinsic = _INTRINSICS.get(operation.name)

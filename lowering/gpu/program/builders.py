@@ -101,5 +101,5 @@ def function(
 
 
 def call(name: str, *arguments: ir.Value) -> None:
-    """Emit a call of the function ``name`` without results."""
+    """Emit a call of the function ``name``, which has no results."""
     func.CallOp([], name, list(arguments))

@@ -2,8 +2,8 @@
 
 Long programs get a loop over the task table with a call for each distinct rKernel. Short programs
 get straight-line code for each vEU, in which buffers and rTask ids are constants. In both cases a
-barrier reads the awaited vEUs and steps from the task table, because each thread of the block reads
-another pair.
+barrier reads the awaited vEUs and steps from the task table, because each thread of the block waits
+for a different vEU.
 """
 
 from __future__ import annotations

@@ -96,9 +96,10 @@ class KernelFrame:
     ) -> None:
         """Emit a loop that calls rKernel ``kernel`` for rTasks ``first`` to ``limit`` (exclusive).
 
-        ``buffers`` are the rKernel's arguments. The rTasks are independent, except that rTasks with
-        temporaries use the same memory for them; then a block barrier separates consecutive rTasks.
-        The caller emits the block barrier after the last rTask, by ``publish`` or ``meet``.
+        ``buffers`` are the rKernel's arguments. The rTasks are independent, but if the rKernel has
+        temporaries, all rTasks use the same memory for the temporaries; a block barrier then
+        separates consecutive rTasks. The caller emits the block barrier after the last rTask, by
+        ``publish`` or ``meet``.
         """
         reuses = kernel in self.layout.kernels.with_temporaries
         with repeat(first, limit, index(1)) as task:
@@ -155,7 +156,7 @@ def typed_view(
 ) -> ir.Value:
     """Emit a view of a kernel's buffer that begins ``start`` bytes after the buffer's beginning.
 
-    ``target`` is the view's type; ``kind`` has its layout and its number of elements.
+    ``target`` is the view's type; ``kind`` has the view's shape, offset and strides.
     """
     flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
     return memref.reinterpret_cast(

@@ -97,7 +97,7 @@ class KernelLayout:
         return kinds
 
     def argument_bytes(self) -> dict[str, int]:
-        """Return the bytes of each kernel argument by name, in the order of the arguments."""
+        """Return the size in bytes of each kernel argument's buffer, by name, in argument order."""
         return {
             name: kind.shape[0] * ir.IntegerType(kind.element_type).width // 8
             for name, kind in self.argument_types().items()

@@ -289,8 +289,9 @@ def _erase_schedule(module: ir.Module) -> None:
 def _lower_kernels(
     module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
 ) -> MappedKernels:
-    """Distribute every rKernel over a block's threads, in place; return the rKernels' arguments.
+    """Distribute every rKernel over a block's threads, in place.
 
+    Returns the types of the rKernels' buffers, and the sizes of shared and scratch memory.
     ``external`` has the names of rKernels with external code. External code may use shared memory,
     so a block barrier follows each rTask of these rKernels.
     """

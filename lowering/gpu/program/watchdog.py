@@ -44,7 +44,8 @@ def define_watched_await(layout: KernelLayout) -> None:
     """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, a wait that can time out.
 
     The function waits for n pairs (vEU, steps), which are in the task table from position ``at``
-    on: until each vEU has completed that number of steps in the current run. It returns an i1 that
+    on: until each vEU has completed that number of steps in the current run. ``watch`` is the
+    watchdog's buffer, ``own vEU`` is the index of the waiting vEU. The function returns an i1 that
     tells whether the watchdog stopped the program.
     """
     position = ir.IndexType.get()
@@ -84,7 +85,10 @@ class _Waiter:
 
 
 class _Watch:
-    """The watchdog's buffer; the first word of the buffer counts the threads that timed out."""
+    """Emits the code that accesses the watchdog's buffer.
+
+    The first word of the buffer counts the threads that timed out.
+    """
 
     def __init__(self, layout: KernelLayout, buffer: ir.Value) -> None:
         self._limit, self._scope = layout.watchdog, layout.target.scope

@@ -63,7 +63,7 @@ class StartupSeconds:
 
 
 class Offloaded:
-    """A model compiled for the CPU, some of whose regions foreign code generators compute.
+    """A model compiled for the CPU, in which foreign code generators compute some regions.
 
     The model may be a host program of several parts.
     """
@@ -111,10 +111,11 @@ class Offloaded:
         return StartupSeconds(self._compiling, self._first_run or 0.0)
 
     def kept_regions(self) -> int | None:
-        """Return the number of regions that the choice by cost left to code generators.
+        """Return the number of regions that the choice by predicted time left to code generators.
 
-        The result is None if regions were not chosen by cost, or if a part of the model has open
-        dimensions, because such a part is compiled for each binding of its dimensions.
+        The result is None unless the compile option ``offload_choice`` was ``cost``. It is also
+        None if a part of the model has open dimensions, because such a part is compiled for each
+        binding of its dimensions.
         """
         parts = self._model.parts if isinstance(self._model, HostedModel) else (self._model,)
         found = [part.stats.get("offload") for part in parts]
@@ -165,7 +166,10 @@ class _RecordedPart(Part):
         self._lines = lines
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Run the part on its inputs in order, return its outputs in order, and record the run."""
+        """Record a run of the part on its inputs in order; run it again, and return its outputs.
+
+        The second run is needed because a recorded run returns no outputs.
+        """
         if isinstance(self.model, Executable):
             self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
         # A recorded run returns no outputs, so the part runs again for them.

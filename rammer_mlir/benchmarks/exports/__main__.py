@@ -19,10 +19,10 @@ from rammer_mlir.benchmarks.exports.result import Result, load_results, save_res
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Check the models of a folder, each in a separate process; write a table of all results.
+    """Check the models of a folder, each in a separate process, and print the results.
 
     A model's result is stored in a file next to the model; with ``--new``, models that have a
-    result are skipped.
+    result are skipped. With ``--out FILE``, a table of all results of the folder is written.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)

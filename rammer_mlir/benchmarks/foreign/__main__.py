@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def table(found: Sequence[Outcome]) -> str:
-    """Return a table with the number of functions for each outcome."""
+    """Return a table with the count of functions for each status of ``STATUSES``."""
     counts = Counter(outcome.status for outcome in found)
     lines = [f"| {'outcome':<45} | functions |", f"| {'-' * 45} | --------: |"]
     lines += [f"| {words:<45} | {counts[status]:>9} |" for status, words in STATUSES.items()]
@@ -144,7 +144,7 @@ def _outcome(
 def _child(
     step: str, path: Path, number: int, name: str, folder: str, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Do a task of ``foreign.child`` in a process, and return its answer, decoded from JSON.
+    """Do a task of ``foreign.child`` in a separate process; return its answer, decoded from JSON.
 
     Args:
         step: the task: "list" the functions of a module, "run" a function, or "compare" the
@@ -156,9 +156,10 @@ def _child(
         options: options of the command.
 
     Returns:
-        For "list": "functions", a list of names, and "problem", an error message, if the module
-        is not valid. Otherwise, and if the process crashes or exceeds its time: "status", a key of
-        ``STATUSES``, and "detail", a line of text.
+        - after "list": "functions", a list of names; if the module is not valid, the list is
+          empty, and "problem" is an error message;
+        - after "run" or "compare": "status", a key of ``STATUSES``, and "detail", a line of text;
+        - after a crash or timeout of any task: "status" and "detail" only.
     """
     command = [
         sys.executable, "-m", "rammer_mlir.benchmarks.foreign.child",

@@ -39,7 +39,10 @@ _HIGHEST_INTEGER = 3
 
 
 def main() -> int:
-    """Do the task that ``sys.argv`` describes, print the answer as JSON, and return 0."""
+    """Do the task that ``sys.argv`` describes: list functions, run a function, or compare results.
+
+    Print the answer as JSON, and return 0.
+    """
     step, file, part, entry, folder, size, seed = sys.argv[1:]
     (content,) = (p.text for p in parts_of(Path(file)) if p.number == int(part))
     steps = {"list": _list, "run": _run, "compare": _compare}
@@ -144,7 +147,12 @@ def _typed(value: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def difference(found: list[NDArray[Any]], expected: list[NDArray[Any]]) -> str:
-    """Return a description of how results differ from the expected ones; empty if they agree."""
+    """Return a description of how results differ from the expected ones; empty if they agree.
+
+    Results agree if their counts, shapes, infinities and NaNs are equal, and no error exceeds the
+    tolerance of the element type in ``TOLERANCES``. An error is divided by the largest expected
+    magnitude of its result if this is above 1.
+    """
     if len(found) != len(expected):
         return f"{len(found)} results, expected {len(expected)}"
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):

@@ -67,8 +67,8 @@ def transformer_parameters(words: int = 50, width: int = 32, layers: int = 2) ->
 
 
 def _normalized(x: jax.Array) -> jax.Array:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5)
+    centered = x - x.mean(-1, keepdims=True)
+    return centered / jnp.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
 
 
 def transformer(parameters: Parameters, ids: jax.Array, heads: int = 4) -> jax.Array:

@@ -5,7 +5,7 @@ Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--sm
 A line is printed for each network. For each of the three front ends, the line has
 - the median latency in milliseconds;
 - the latency divided by the latency of the model that was imported from ONNX;
-- the largest difference from PyTorch's results, divided by their largest magnitude.
+- the largest difference from PyTorch's results, divided by the largest magnitude of these results.
 
 The measurement alternates between the front ends. A function that ``torch.compile`` returns spends
 time in PyTorch before it calls the back end (guards, collection of parameters). The line ends with
@@ -61,7 +61,7 @@ class TimedBackend:
 def ways(
     module: torch.nn.Module, arguments: tuple[Any, ...], backend: TimedBackend
 ) -> dict[str, Callable[[], Any]]:
-    """Compile a network with each front end; return functions that run it on its arguments.
+    """Compile a network with each front end; return functions that run it on ``arguments``.
 
     The keys of the result are the front ends: "onnx", "torch.export" and "torch.compile". Only
     "torch.compile" uses ``backend``.

@@ -31,7 +31,7 @@ POLICIES = ("sequential", "wavefront")
 
 @dataclass(frozen=True)
 class Figure21Request:
-    """Settings to reproduce RAMMER's figure 21 for a size of its model.
+    """Settings to reproduce RAMMER's figure 21 for one size of the model LSTM-TC.
 
     Attributes:
         size: size of the model: "full" as published, "reduced" or "small".

@@ -1,4 +1,4 @@
-"""Measure models with several fusion settings; runs on one core alternate between settings."""
+"""Measure models with several fusion settings on one core; runs of the settings alternate."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FusionRequest:
 
 @dataclass(frozen=True)
 class Fused:
-    """A training step compiled with a fusion setting.
+    """Measurements of a model, such as a training step, compiled with one fusion setting.
 
     Attributes:
         setting: the name of the setting.
@@ -60,7 +60,7 @@ class Fused:
         intermediate_bytes: sum of the sizes of all intermediate tensors in bytes.
         compile_seconds: processor seconds of the compiler's thread.
         worst: largest error against ONNX Runtime, divided by the tolerance; above 1 is wrong.
-        digest: digest of the program, with its names, and of its machine code.
+        digest: hash of the program, including all names in it, and of the machine code.
     """
 
     setting: str
@@ -181,10 +181,11 @@ def _digest(executable: CompiledModel) -> str:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Return a list whose only element is this thread's processor seconds of a call of ``run``.
+    """Time a call of ``run``; return this thread's processor seconds in a list of one element.
 
-    An untimed call of ``run`` warms the caches first. A program with one vEU does all work in this
-    thread, whose processor time does not advance while other processes have the core.
+    ``take_turns`` expects such a list. An untimed call of ``run`` warms the caches first. A program
+    with one vEU does all work in this thread, whose processor time does not advance while other
+    processes have the core.
     """
     run()
     begin = time.thread_time()

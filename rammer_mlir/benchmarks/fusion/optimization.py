@@ -48,7 +48,10 @@ class Optimization:
 
     @property
     def saving(self) -> float:
-        """The seconds of the first compilation divided by the seconds for the renamed copy."""
+        """The seconds of the first compilation divided by the seconds to compile the renamed copy.
+
+        The latter are ``hashed`` + ``cached``.
+        """
         return self.first / (self.hashed + self.cached)
 
 
@@ -110,7 +113,7 @@ class _Compiled:
 
 
 def _compile(model: onnx.ModelProto, level: str | None) -> _Compiled:
-    """Compile a model, and return the seconds.
+    """Compile a model; return the seconds of the whole compilation and of each stage.
 
     ``level`` is the expected level of the cache hit; None if a miss is expected.
 

@@ -56,9 +56,10 @@ def summary_table(results: Iterable[FusionResult]) -> str:
     - the arena size without fusion;
     - the time with fusion but without temporaries.
 
-    The other columns are the limit F on the inputs of an rOperator that gives the shortest time,
-    and the times with the compiler's default boundary and with `boundary=cost`, each divided by the
-    shortest time.
+    The other columns are:
+    - the limit F, on the inputs of an rOperator, with the shortest time;
+    - the time with the compiler's default boundary, divided by this shortest time;
+    - the time with `boundary=cost`, divided by this shortest time.
     """
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip

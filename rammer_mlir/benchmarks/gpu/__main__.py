@@ -71,9 +71,9 @@ def measure_model(
 ) -> Result:
     """Check model ``name`` against ONNX Runtime, time it on ``target``, and return the latencies.
 
-    Each of our programs runs by launches and by replaying a captured GPU graph; their runs
-    alternate with runs of other installed runtimes. An error of our compiler is stored in the
-    result.
+    Each of our two programs (`wavefront` and `sequential`) runs by launches and by replaying a
+    captured GPU graph; these runs alternate with runs of other installed runtimes. An error of our
+    compiler is stored in the result.
 
     Args:
         name: name of a benchmark model.

@@ -59,9 +59,9 @@ def _num_bytes(instruction: str) -> int:
 
 
 def main_loop(ptx: str) -> PtxLoop:
-    """Return the PTX loop with the most multiply-adds.
+    """Return the PTX loop with the most multiply-adds and matrix instructions.
 
-    If no loop has multiply-adds, return the loop that loads the most bytes from device memory.
+    If no loop has such instructions, return the loop that loads the most bytes from device memory.
     Among loops with equal counts, return the loop with the fewest lines.
     """
     return max(

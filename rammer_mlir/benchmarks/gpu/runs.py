@@ -20,8 +20,9 @@ def ways_to_run(
 ) -> dict[str, Callable[[], object]]:
     """Return functions that run a program once on device memory, and wait until it has ended.
 
-    The result has two keys: the function under ``label`` launches the program; the function under
-    ``label, graph`` replays a captured graph of a launch. ``feeds`` are the inputs by name.
+    The result has two functions. The function with the key ``label`` launches the program. The
+    function with the key ``label`` + ", graph" replays a captured graph of a launch. ``feeds`` are
+    the inputs by name.
     """
     inputs = executable.to_device(feeds)
     captured = executable.capture(inputs)

@@ -64,35 +64,35 @@ def decode(
 
     Args:
         g: the graph.
-        deltas: [..., 4]: offsets of the centre in units of the box's size, then logarithms of the
+        deltas: [..., 4]: offsets of the center in units of the box's size, then logarithms of the
             new size over the old size.
-        boxes: centres and sizes of the boxes, [..., 2] each.
+        boxes: centers and sizes of the boxes, [..., 2] each.
         scales: a factor by which the offsets are multiplied, and a factor for the logarithms.
         longest: upper bound of a multiplied logarithm; None for no bound.
     """
-    (offset, growth), (centre, size) = parts(g, deltas, -1), boxes
+    (offset, growth), (center, size) = parts(g, deltas, -1), boxes
     offset = g.op("Mul", offset, scalar(g, scales[0]))
     growth = g.op("Mul", growth, scalar(g, scales[1]))
     if longest is not None:
         growth = g.op("Min", growth, scalar(g, longest))
-    centre = g.op("Add", g.op("Mul", offset, size), centre)
+    center = g.op("Add", g.op("Mul", offset, size), center)
     half = g.op("Mul", g.op("Mul", g.op("Exp", growth), size), scalar(g, 0.5))
-    return g.op("Concat", g.op("Sub", centre, half), g.op("Add", centre, half), axis=-1)
+    return g.op("Concat", g.op("Sub", center, half), g.op("Add", center, half), axis=-1)
 
 
-def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
-    """Return centres and sizes [..., 2] of boxes with corners [..., 4]."""
+def centers_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
+    """Return centers and sizes [..., 2] of boxes with corners [..., 4]."""
     low, high = parts(g, boxes, -1)
     size = g.op("Sub", high, low)
     return g.op("Add", low, g.op("Mul", size, scalar(g, 0.5))), size
 
 
 def constant_boxes(
-    g: GraphBuilder, centres: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
+    g: GraphBuilder, centers: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
 ) -> tuple[Value, Value]:
-    """Add the centres and sizes [M, 2] of anchors as constants, and return both."""
+    """Add the centers and sizes [M, 2] of anchors as constants, and return both."""
     return (
-        g.constant(centres.astype(np.float32), "centres"),
+        g.constant(centers.astype(np.float32), "centers"),
         g.constant(sizes.astype(np.float32), "sizes"),
     )
 
@@ -112,9 +112,9 @@ def take(g: GraphBuilder, values: Value, order: Value) -> Value:
 
 
 def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
-    """Return the highest ``most`` of each image's ``scores`` [N, M] in descending order.
+    """Return the ``most`` highest scores of each image in descending order, and their indices.
 
-    Also return the indices of these scores. If M is less than ``most``, all M scores are returned.
+    ``scores`` are [N, M]; the results are [N, K] with K = min(``most``, M).
     """
     found = g.ops("TopK", scores, g.integers(min(most, scores.shape[1])), num_outputs=2, axis=1)
     return found[0], found[1]
@@ -150,7 +150,10 @@ def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detection
 
 
 def _separated_by_label(g: GraphBuilder, given: Detections) -> Value:
-    """Return the boxes offset by their label, to prevent overlap between different labels."""
+    """Return the boxes, moved by an offset that is proportional to their label.
+
+    The offset is so large that boxes of different labels do not overlap.
+    """
     reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
     distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))
     labels = g.op("Unsqueeze", g.op("Cast", given.labels, to=1), g.integers(-1))

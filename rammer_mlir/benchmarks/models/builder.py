@@ -41,7 +41,7 @@ class Value:
 
 
 class GraphBuilder:
-    """Collects nodes, initialisers, inputs and outputs, and makes a model of them."""
+    """Collects nodes, initializers, inputs and outputs, and makes a model of them."""
 
     def __init__(self, name: str, seed: int = 0, opset: int = OPSET) -> None:
         """Begin an empty graph ``name``; all its random numbers depend on the seed."""
@@ -179,7 +179,7 @@ class GraphBuilder:
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
         """Add an inference-time batch normalization over dimension 1; return the result.
 
-        Scale and bias are multiplied by ``gain``.
+        Its random scale and bias are multiplied by ``gain``.
         """
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)
@@ -252,9 +252,9 @@ def _moments(node: onnx.NodeProto, inputs: Sequence[Value]) -> Moments:
     match node.op_type:
         case "Conv":
             shape = inputs[1].shape
-            centred = weights.is_centred(shape)
-            return contract(moments[0], moments[1], math.prod(shape[1:]), centred=centred)
+            centered = weights.is_centered(shape)
+            return contract(moments[0], moments[1], math.prod(shape[1:]), centered=centered)
         case "MatMul" | "Gemm":
-            return contract(moments[0], moments[1], inputs[0].shape[-1], centred=True)
+            return contract(moments[0], moments[1], inputs[0].shape[-1], centered=True)
         case _:
             return propagate(node.op_type, moments)

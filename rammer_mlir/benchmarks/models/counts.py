@@ -17,8 +17,8 @@ class Counts:
     """Counts of a model's weights and operations, which do not depend on the implementation.
 
     Attributes:
-        parameters: number of elements of all initialisers.
-        weight_bytes: size of all initialisers in bytes.
+        parameters: number of elements of all initializers.
+        weight_bytes: size of all initializers in bytes.
         flops: number of multiplications plus number of additions in convolutions, matrix products
             and recurrent cells, by their definitions. Papers that count multiply-adds report half
             as many.
@@ -58,10 +58,10 @@ def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
 
 
 def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model in which initialisers of more than 64 elements are inputs.
+    """Return a copy of a model in which initializers of more than 64 elements are inputs.
 
     Such a copy is below the size limit of a protobuf message. Shape inference needs the values of
-    small initialisers only.
+    small initializers only.
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -95,9 +95,10 @@ def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Return the floating-point operations of the matrix products of an LSTM, GRU or RNN.
+    """Return the count of floating-point operations in the matrix products of an LSTM, GRU or RNN.
 
-    Each time step has two products: of its input and of the previous state, each with weights.
+    Each time step has two products: of its input with weights, and of the previous state with
+    weights.
     """
     steps = prod(shapes[node.input[0]][:2])
     return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))

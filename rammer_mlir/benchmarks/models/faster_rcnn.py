@@ -21,7 +21,7 @@ from rammer_mlir.benchmarks.models import resnet, weights
 from rammer_mlir.benchmarks.models.boxes import (
     Detections,
     Suppression,
-    centres_and_sizes,
+    centers_and_sizes,
     clip,
     constant_boxes,
     decode,
@@ -88,12 +88,18 @@ SIZES = {
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the detector: ``image`` [N, 3, 512, 512] f32 to ``OUTPUTS``."""
+    """Build the detector for images of 512x512 pixels.
+
+    The input is ``image`` [N, 3, 512, 512] f32, the outputs are ``scores``, ``boxes``, ``labels``.
+    """
     return build_sized(batch, SIZES[scale])
 
 
 def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
-    """Build a detector of the given sizes: ``image`` [N, 3, H, W] f32 to ``OUTPUTS``."""
+    """Build a detector of the given sizes, with the inputs and outputs of ``build``.
+
+    The input has the height and width ``size.image``.
+    """
     g = GraphBuilder("faster_rcnn_resnet50_fpn", seed=2017)
     image = g.input("image", [batch, 3, size.image, size.image])
     maps = resnet.stages(g, resnet.stem(g, image, size.backbone.width), size.backbone)
@@ -137,8 +143,8 @@ def _proposals(g: GraphBuilder, maps: Sequence[Value], size: FasterRcnn) -> Dete
     for level, features in enumerate(maps):
         scores, deltas = predictor.apply(g, features)
         found, order = highest(g, scores, size.candidates)
-        centres, sides = _anchors(features, size.anchors * 2**level, size.image)
-        pairs = [g.op("Gather", one, order) for one in constant_boxes(g, centres, sides)]
+        centers, sides = _anchors(features, size.anchors * 2**level, size.image)
+        pairs = [g.op("Gather", one, order) for one in constant_boxes(g, centers, sides)]
         boxes = decode(g, take(g, deltas, order), (pairs[0], pairs[1]), (1, 1), LONGEST)
         levels.append((g.op("Sigmoid", found), clip(g, boxes, size.image)))
     scores, boxes = (g.op("Concat", *each, axis=1) for each in zip(*levels, strict=True))
@@ -188,17 +194,18 @@ class _Predictor:
 def _anchors(
     features: Value, side: float, image: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * ratios, 2] in pixels of the anchors of a level.
+    """Return centers and sizes [H * W * R, 2] in pixels of the anchors of a level.
 
-    ``side`` is the side of the square anchor, ``image`` the side of the image, both in pixels.
+    H and W are the height and width of ``features``, R is the count of aspect ratios. ``side`` is
+    the side of the square anchor, ``image`` the side of the image, both in pixels.
     """
     step = image // features.shape[2]
     rows, columns = np.mgrid[: features.shape[2], : features.shape[3]] * step
     ratios = np.sqrt(RATIOS)
     shapes = np.rint(np.stack([side / ratios, side * ratios], -1) / 2) * 2
     cells = np.stack([columns, rows], -1).reshape(-1, 1, 2)
-    centres = np.broadcast_to(cells, (len(cells), len(RATIOS), 2)).reshape(-1, 2)
-    return centres, np.tile(shapes, (len(cells), 1))
+    centers = np.broadcast_to(cells, (len(cells), len(RATIOS), 2)).reshape(-1, 2)
+    return centers, np.tile(shapes, (len(cells), 1))
 
 
 def _head(
@@ -216,7 +223,7 @@ def _head(
     scores = g.op("Where", _is_left(g, proposals, [batch * count, 1]), scores, scalar(g, -1))
     deltas = g.reshape(g.gemm(x, 4 * size.classes), batch * count, size.classes, 4)
     rows = g.reshape(proposals.boxes, batch * count, 1, 4)
-    boxes = decode(g, deltas, centres_and_sizes(g, rows), HEAD_SCALES, LONGEST)
+    boxes = decode(g, deltas, centers_and_sizes(g, rows), HEAD_SCALES, LONGEST)
     scores, boxes = (_foreground(g, value, batch) for value in (scores, boxes))
     labels = np.tile(np.arange(1, size.classes), (batch, count))
     numbers = g.constant(labels.astype(np.int64), "labels")
@@ -247,7 +254,8 @@ def _pooled(
 ) -> Value:
     """Return RoI-pooled features [rows, C, BIN, BIN], a row for each proposal of each image.
 
-    The pyramid level of a proposal depends on its size.
+    ``BIN`` is the height and width of the pooled features. The pyramid level from which a proposal
+    is pooled depends on the proposal's size.
     """
     batch, count = proposals.scores.shape
     rows = g.reshape(proposals.boxes, batch * count, 4)
@@ -266,12 +274,12 @@ def _pooled(
 
 
 def _levels(g: GraphBuilder, rows: Value, count: int) -> Value:
-    """Return the index [rows, 1] of each box's pyramid level, as f32.
+    """Return the index [M, 1] of each box's pyramid level, as f32.
 
-    ``rows`` are the boxes' corners [rows, 4]; ``count`` is the number of levels. The index depends
-    on the size of a box: a box of 224x224 pixels has index 2.
+    ``rows`` are the corners [M, 4] of the boxes; ``count`` is the number of levels. A box of
+    224x224 pixels has index 2, a box of twice the side the next index, up to ``count`` - 1.
     """
-    _, sides = centres_and_sizes(g, rows)
+    _, sides = centers_and_sizes(g, rows)
     area = g.op("ReduceProd", sides, g.integers(1))
     side = g.op("Add", g.op("Mul", g.op("Sqrt", area), scalar(g, 1 / 224)), scalar(g, 1e-6))
     power = g.op("Mul", g.op("Log", side), scalar(g, 1 / math.log(2)))

@@ -19,7 +19,8 @@ class InceptionV3:
     """Sizes of an Inception v3.
 
     ``thinner`` divides all numbers of channels; ``modules_8`` is the number of modules on the 8x8
-    grid.
+    grid. ``pooled_35`` and ``factored_17`` have an element for each module on the 35x35 grid and
+    on the 17x17 grid.
     """
 
     image: int

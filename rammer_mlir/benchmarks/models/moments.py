@@ -117,13 +117,13 @@ RULES: dict[str, Rule] = {
 """Propagation rule of each operator; other operators keep the moments of their first input."""
 
 
-def contract(a: Moments, b: Moments, length: int, *, centred: bool) -> Moments:
+def contract(a: Moments, b: Moments, length: int, *, centered: bool) -> Moments:
     """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
 
-    If ``centred``, each filter of b sums to zero (``weights.is_centred``), so the mean of a has no
-    effect.
+    If ``centered`` (centered), each filter of b sums to zero (``weights.is_centered``), so the mean
+    of a has no effect.
     """
-    square = a.variance if centred else a.variance + a.mean**2
+    square = a.variance if centered else a.variance + a.mean**2
     return Moments(0.0, length * square * b.variance)
 
 

@@ -9,7 +9,7 @@ The cells are those of the paper's Figure 4; a cell reads the outputs of the two
 in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
 followed by a batch norm. A 1x1 convolution converts each input of a cell to the cell's number of
 channels. If the output of the cell before the preceding cell has twice the height and width, a
-factorised reduction converts it instead. The auxiliary classifier of training is omitted.
+factorized reduction converts it instead. The auxiliary classifier of training is omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONCATENATED = 6
 
 @dataclass(frozen=True)
 class NasNet:
-    """Sizes of a NASNet-A."""
+    """Sizes of a NASNet-A: N normal cells in a stack (``repeats``) and P final channels."""
 
     image: int
     repeats: int
@@ -70,7 +70,7 @@ def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
-    """Build the classifier ``name`` of ImageNet's classes.
+    """Build the classifier for the classes of ImageNet, as the graph ``name``.
 
     It has a convolution of stride 2 with ``stem`` channels, two reduction cells, and then the
     stacks and the classifier of ``_stacks``.
@@ -95,8 +95,8 @@ def _stacks(
 
     There is a reduction cell between two stacks. ``current`` is the result of the cell or
     convolution before the first cell, ``previous`` the result that precedes ``current``.
-    ``filters`` is the number of channels in a block of the first stack; the number doubles from
-    stack to stack.
+    ``filters`` is the number of channels of a block (two operations and their sum) in the first
+    stack; the number doubles from stack to stack.
     """
     for stack in range(3):
         if stack > 0:
@@ -168,13 +168,13 @@ def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
     """
     with g.scope("adjust"):
         if x.shape[2] != height:
-            return _factorised_reduction(g, x, filters)
+            return _factorized_reduction(g, x, filters)
         if x.shape[1] != filters:
             return _project(g, x, filters)
         return x
 
 
-def _factorised_reduction(g: GraphBuilder, x: Value, filters: int) -> Value:
+def _factorized_reduction(g: GraphBuilder, x: Value, filters: int) -> Value:
     """Halve height and width by two convolutions, on the even and on the odd positions."""
     even = g.op("Relu", x)
     padded = g.op("Pad", even, g.integers(0, 0, 0, 0, 0, 0, 1, 1))

@@ -97,7 +97,7 @@ class Layer(Protocol):
 def draw_weights(
     g: GraphBuilder, inputs: int, hidden: int, source: Moments = HIDDEN
 ) -> LayerWeights:
-    """Draw random weights of an LSTM layer for an input of the moments ``source``.
+    """Draw random weights of an LSTM layer for an input with the mean and variance ``source``.
 
     The input contributes a variance of about 1 to the gates. The hidden state contributes less, so
     that the influence of the initial state decays over time, as in trained layers.

@@ -15,7 +15,11 @@ from rammer_mlir.benchmarks.models.scale import Scale
 
 @dataclass(frozen=True)
 class SqueezeNet:
-    """Sizes of a SqueezeNet; ``first`` is the number of channels before the fire modules."""
+    """Sizes of a SqueezeNet.
+
+    ``first`` is the number of channels before the fire modules. ``modules`` has an element for each
+    fire module or pooling.
+    """
 
     image: int
     first: int
@@ -50,7 +54,10 @@ def _pool(g: GraphBuilder, x: Value) -> Value:
 
 
 def _fire(g: GraphBuilder, x: Value, squeezed: int) -> Value:
-    """Add a fire module and its complex bypass: a shortcut projected to the module's channels."""
+    """Add a fire module that squeezes to ``squeezed`` channels, with its complex bypass.
+
+    The bypass is a shortcut that is projected to the module's number of output channels.
+    """
     expanded = 4 * squeezed
     inner = g.op("Relu", g.conv(x, squeezed, 1, with_bias=True))
     parts = [g.op("Relu", g.conv(inner, expanded, kernel, with_bias=True)) for kernel in (1, 3)]

@@ -30,7 +30,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 SCALES = (0.1, 0.2)
-"""Factors of the predicted offsets of centres, and of the predicted logarithms of sizes."""
+"""Factors of the predicted offsets of centers, and of the predicted logarithms of sizes."""
 
 RULE = Suppression(overlap=0.45, least=0.01, most=100)
 CANDIDATES = 400
@@ -95,7 +95,10 @@ _SEPARABLE = {
 
 
 def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build SSD 512 on MobileNet v1: ``image`` [N, 3, 512, 512] f32 to ``OUTPUTS``."""
+    """Build SSD 512 on MobileNet v1.
+
+    The input is ``image`` [N, 3, 512, 512] f32, the outputs are ``scores``, ``boxes``, ``labels``.
+    """
     size = MOBILENET[scale]
     g = GraphBuilder("ssd_512_mobilenet", seed=512)
     x = g.input("image", [batch, 3, size.image, size.image])
@@ -104,7 +107,10 @@ def build_mobilenet(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_resnet(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build SSD 300 on ResNet-34: ``image`` [N, 3, 300, 300] f32 to ``OUTPUTS``."""
+    """Build SSD 300 on ResNet-34.
+
+    The input is ``image`` [N, 3, 300, 300] f32, the outputs are ``scores``, ``boxes``, ``labels``.
+    """
     size = RESNET_34[scale]
     g = GraphBuilder("ssd_300_resnet34", seed=300)
     x = g.input("image", [batch, 3, size.image, size.image])
@@ -116,7 +122,11 @@ def build_resnet(batch: int, scale: Scale) -> onnx.ModelProto:
 def _mobilenet(
     g: GraphBuilder, x: Value, width: int, separable: Sequence[tuple[int, int]]
 ) -> list[Value]:
-    """Add MobileNet v1 without its classifier; return its last maps at strides 16 and 32."""
+    """Add MobileNet v1 without its classifier; return its last maps at strides 16 and 32.
+
+    ``separable`` has a pair for each separable convolution: the number of output channels as a
+    multiple of ``width``, and the stride.
+    """
     with g.scope("stem"):
         x = resnet.conv_norm_relu(g, x, width, 3, 2)
     maps: list[Value] = []
@@ -135,8 +145,8 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
     depths = [len(ratios) + 1 for ratios in RATIOS]
     classes = _predictions(g, maps, "classes", depths, size.classes + 1)
     deltas = _predictions(g, maps, "boxes", depths, 4)
-    centres, sizes = (np.concatenate(each) for each in zip(*anchors, strict=True))
-    boxes = decode(g, deltas, constant_boxes(g, centres, sizes), SCALES)
+    centers, sizes = (np.concatenate(each) for each in zip(*anchors, strict=True))
+    boxes = decode(g, deltas, constant_boxes(g, centers, sizes), SCALES)
     found = suppress(g, _candidates(g, classes, boxes), RULE)
     outputs(g, found, OUTPUTS)
     return g.finish()
@@ -168,7 +178,7 @@ def _norm_relu(g: GraphBuilder, x: Value, size: Ssd) -> Value:
 def _anchors(
     features: Value, size: Ssd, number: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return centres and sizes [H * W * depth, 2] in pixels of the anchors of a map.
+    """Return centers and sizes [H * W * depth, 2] in pixels of the anchors of a map.
 
     ``features`` is the map, ``number`` its index; ``depth`` is the number of
     anchors at each position.

@@ -23,8 +23,8 @@ class TrainingModel:
     Attributes:
         build: returns the forward model for a ``Size``; the model's output is ``loss``.
         description: description of the model in tables of results.
-        weights: names of the values by which the loss is differentiated; None stands for the
-            initializers that ``trained_weights`` returns.
+        weights: names of the values with respect to which the loss is differentiated; None stands
+            for the initializers that ``trained_weights`` returns.
     """
 
     build: Callable[[Size], onnx.ModelProto]

@@ -21,13 +21,13 @@ def uniform(rng: np.random.Generator, shape: Sequence[int], std: float) -> Float
     return values
 
 
-def is_centred(shape: Sequence[int]) -> bool:
+def is_centered(shape: Sequence[int]) -> bool:
     """Return whether each filter of a weight [outputs, inputs, taps...] is drawn to sum to zero.
 
-    Activations after a ReLU have a positive mean. A filter with another sum turns this mean into a
-    constant, layer after layer, until the output hardly depends on the input (compare Qiao et al.,
-    "Weight Standardization", 2019). Depthwise filters are not centred: their taps read nearly equal
-    values, which a centred filter would cancel.
+    Activations after a ReLU have a positive mean. A filter whose sum is not zero turns this mean
+    into a constant, layer after layer, until the output hardly depends on the input (compare Qiao
+    et al., "Weight Standardization", 2019). Depthwise filters are not centered: their taps read
+    nearly equal values, which a centered filter would cancel.
     """
     return shape[1] > 1
 
@@ -38,10 +38,10 @@ def filters(rng: np.random.Generator, shape: Sequence[int], source: Moments) -> 
     ``source`` has the mean and the variance of the operator's input (see Glorot and Bengio, 2010).
     """
     fan_in = math.prod(shape[1:])
-    centre = is_centred(shape)
-    square = source.variance if centre else source.variance + source.mean**2
+    center = is_centered(shape)
+    square = source.variance if center else source.variance + source.mean**2
     values = uniform(rng, shape, 1 / math.sqrt(fan_in * max(square, 1e-6)))
-    if centre:
+    if center:
         rows = values.reshape(shape[0], -1)
         rows -= rows.mean(axis=1, keepdims=True)
     return values

@@ -80,10 +80,12 @@ class Measured:
 
     Attributes:
         name: ``onnxruntime`` for ONNX Runtime; ``host`` for our compiler without a code generator;
-            ``always`` or ``cost`` for our compiler with a code generator and this offload choice.
-        latency: latency, timed in turns with the other contenders of the same code generator.
+            with a code generator, ``always`` if all regions are offloaded, ``cost`` if regions are
+            chosen by predicted cost.
+        latency: latency, timed in rounds; in a round, each contender of the same code generator
+            runs in turn.
         paired_seconds: seconds of a run as ``paired_medians`` returns them, from comparisons within
-            each round of turns; only comparable with those of the same code generator's contenders.
+            each round; only comparable with those of the same code generator's contenders.
         worst: largest error against the reference, divided by the tolerance.
         scaled_error: largest error against the reference, divided by the output's largest element.
         agreement: fraction of the reference's detections that were found; None if the model is not

@@ -131,8 +131,8 @@ def verdict_table(results: list[OffloadResult]) -> str:
     - the verdict on offloading by cost
     - the error of the outputs when everything is offloaded
 
-    The verdict compares latencies within each round of turns, so its ratio may differ from the
-    quotient of the medians in the table.
+    The contenders run in turn, in rounds. The verdict compares latencies within each round, so its
+    ratio may differ from the quotient of the medians in the table.
     """
     heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
     rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}", "error of all offloaded"]]

@@ -32,7 +32,7 @@ class Case:
 
     Attributes:
         name: name of the test, unique among all kinds.
-        kind: one of ``KINDS``.
+        kind: kind of test in the suite, such as "node" for a single operator; one of ``KINDS``.
         relative: relative tolerance of the outputs.
         absolute: absolute tolerance of the outputs.
         node: the test with its model and data, for the kind ``node``; else None.

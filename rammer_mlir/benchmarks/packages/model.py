@@ -54,7 +54,8 @@ class Package:
 def input_of(text: str) -> Input:
     """Return the input that ``text`` describes in the form ``name: kind[dimension, ...] high``.
 
-    ``kind`` and ``high`` are those of ``Input``. ``high`` may be missing.
+    ``kind`` is the element type and distribution of the values, such as "page"; ``high`` is their
+    bound or the constant value, and may be missing (see ``Input``).
 
     Raises:
         OptionError: if the text is not of this form.

@@ -57,7 +57,7 @@ class Comparison:
 def measure(request: Comparison) -> Record:
     """Predict the time of a model with each policy, and compute a lower bound of the time.
 
-    The plan of each policy is verified.
+    The plan (schedule) of each policy is verified.
 
     Returns:
         A record with these keys:

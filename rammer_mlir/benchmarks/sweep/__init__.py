@@ -6,5 +6,5 @@ The files:
 - ``families`` defines the kinds of cases.
 - ``cases`` draws a case from a seed.
 - ``measure`` times a case in all contenders.
-- ``tables`` summarises the times.
+- ``tables`` summarizes the times.
 """

@@ -56,9 +56,10 @@ class DiagnosticPrinter:
     def named(self, place: Place) -> Place:
         """Return ``place`` with the name of the input if its file name is ``UNNAMED``.
 
-        The input may be in the readable form. MLIR then parses its conversion to the generic form,
-        which has the same lines but other columns. A column beyond the end of the input's line
-        becomes 0.
+        ``UNNAMED`` is the file name of locations in text that MLIR parsed from memory. If the input
+        is in the readable form of the rtask dialect, this text is the input converted to MLIR's
+        generic form, with the same lines but other columns. A column beyond the end of the input's
+        line becomes 0.
         """
         if place.file != UNNAMED:
             return place

@@ -114,7 +114,10 @@ def _has_location(module: ir.Module) -> bool:
 
 
 def name_locations(module: ir.Module, name: str) -> None:
-    """Set the file name ``name`` in all locations of ``module`` whose file name is ``UNNAMED``."""
+    """Replace the file name ``UNNAMED`` by ``name`` in all locations of ``module``.
+
+    MLIR gives the name ``UNNAMED`` to locations in text that it parsed from memory.
+    """
 
     def rename(op: ir.Operation) -> ir.WalkResult:
         found = _named(op.location, name)
@@ -133,7 +136,10 @@ def name_locations(module: ir.Module, name: str) -> None:
 
 
 def _named(location: ir.Location, name: str) -> ir.Location | None:
-    """Return ``location`` with file name ``name`` instead of ``UNNAMED``; None for other files."""
+    """Return ``location`` with file name ``name`` instead of ``UNNAMED``.
+
+    Return None if the file name of ``location`` is not ``UNNAMED``.
+    """
     if isinstance(location, ir.FileLineColLoc) and location.filename == UNNAMED:
         return ir.Location.file(name, location.start_line, location.start_col)
     if isinstance(location, ir.NameLoc):

@@ -93,7 +93,8 @@ def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
 def reproducible_text(module: ir.Module, name: str) -> str:
     """Return a module as text that has locations, and that MLIR can parse again.
 
-    ``name`` is the name of the tool's input. It replaces the file name ``UNNAMED`` in locations.
+    ``name`` is the name of the tool's input. It replaces the file name ``UNNAMED``, which MLIR
+    gives to locations in text that it parsed from memory.
     """
     name_locations(module, name)
     return dialects.get_asm(module, enable_debug_info=True)

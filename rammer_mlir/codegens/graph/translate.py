@@ -175,9 +175,10 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Return whether an operation is a matmul or convolution that widens its operands' type.
+    """Return whether an operation is a contraction that widens its operands' type.
 
-    The operands are i8 and the result is i32, or the operands are f16 and the result is f32.
+    It is a matmul or convolution; the operands are i8 and the result is i32, or the operands are
+    f16 and the result is f32.
     """
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes

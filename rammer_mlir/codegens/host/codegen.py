@@ -57,7 +57,7 @@ class Host:
         return reading.kind in _CONTRACTIONS or not is_f32
 
     def limits(self) -> Limits:
-        """Return the limit of a region: one match of the pattern, or one other operation."""
+        """Return the limit of a region: one match of the pattern, or one unmatched operation."""
         return Limits(operations=1)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:

@@ -116,7 +116,7 @@ def adapter_ir(symbol: str, call: Call, each: int) -> str:
     """Return LLVM IR of a function that runs one rTask by calling IREE's dispatch function.
 
     The function's signature is ``i32 symbol(i64 rtask, ptr operand0, ...)``. It returns 0 on
-    success, ``REFUSED``, or the status of the first workgroup that fails.
+    success, ``REFUSED`` (no usable library), or the status of the first workgroup that fails.
 
     Args:
         symbol: name of the function.

@@ -27,7 +27,7 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of a program's only dispatch; None if the program has other commands.
+    """Return the call of a program's only dispatch; None if the program has any other command.
 
     Args:
         text: MLIR text of IREE's ``hal`` phase.

@@ -79,8 +79,8 @@ def make_object(program: Program, symbol: str) -> ObjectCode | str:
 def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
     """Return the rTasks of a region; None if the dispatch returns an error status when probed.
 
-    ``library`` is the object file with the dispatch function. Running it on this machine finds the
-    boxes; a region has a single rTask if it cannot be run here.
+    ``library`` is the object file with the dispatch function. Probing runs the dispatch on this
+    machine to find the boxes; if the dispatch cannot be probed, the region has a single rTask.
     """
     is_small = sum(call.num_bytes) <= _MOST_BYTES
     if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
@@ -103,8 +103,8 @@ def _runs_here(target: str) -> bool:
 def _runner(address: int, program: Program, failed: list[int]) -> Run:
     """Return a function that runs a workgroup on random inputs and a given output array.
 
-    ``address`` is the address of an adapter function that runs a workgroup per rTask. The function
-    appends each nonzero status to ``failed``.
+    ``address`` is the address of an adapter function that runs a workgroup per rTask. The returned
+    function appends each nonzero status of the adapter to ``failed``.
     """
     inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
     pointers = [ctypes.c_void_p] * (len(inputs) + 1)

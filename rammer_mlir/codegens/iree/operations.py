@@ -64,8 +64,8 @@ def efficiency(readings: Iterable[Reading]) -> float:
 def _is_one_dispatch(match: Match) -> bool:
     """Return whether IREE compiles the operations of a match to a single dispatch.
 
-    IREE must support each operation, and each operation after the main operation must keep the
-    shape of the main result.
+    IREE must support each operation, and each operation after the main one (which is not
+    element-wise) must keep the shape of the main result.
     """
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape

@@ -1,11 +1,11 @@
 """Finds the box of the output that each rTask writes, by running its workgroups.
 
-The first rTask along each axis runs alone on an output filled with a byte pattern; the elements
-that change suggest a grid of boxes. The grid is then proven by running all rTasks, in order and in
-reverse: an rTask must change every element of its box, and no rTask that runs earlier may change
-any of them. The boxes are disjoint and cover the output, so one of the two orders detects a write
-outside of an rTask's box. The probes use two byte patterns, because a computed element may equal
-one pattern.
+rTask 0 and its neighbor along each axis of the output run separately on an output filled with a
+byte pattern; the elements that change suggest a grid of boxes. The grid is then proven by running
+all rTasks, in order and in reverse: an rTask must change every element of its box, and no rTask
+that runs earlier may change any of them. The boxes are disjoint and cover the output, so one of the
+two orders detects a write outside of an rTask's box. The probes use two byte patterns, because a
+computed element may equal one pattern.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tiles:
 def find_tiles(
     run: Run, workgroups: Sequence[int], outputs: Sequence[NDArray[np.generic]]
 ) -> Tiles:
-    """Return the preferred rTasks with proven boxes; one rTask if no boxes can be proven.
+    """Return a grouping of workgroups to rTasks with proven boxes; else a single rTask.
 
     Args:
         run: called with the index of a workgroup and an output array; runs the workgroup.
@@ -133,8 +133,8 @@ class _Probe:
     def hypothesis(self) -> _Grid | None:
         """Return the grid of boxes that the rTasks probably write; None if they write no grid.
 
-        The grid is derived from the boxes that the first rTask along each axis writes, and is not
-        yet proven.
+        The grid is derived from the boxes that rTask 0 and its neighbor along each axis write, and
+        is not yet proven.
         """
         shape = self.outputs[0].shape
         first = self._box_of(0)
@@ -178,7 +178,7 @@ class _Probe:
         return box if changed[box].all() else None
 
     def _writes(self, rtask: int, part: Part) -> bool:
-        """Run an rTask; return whether it writes all of a box that no rTask has written before.
+        """Run an rTask; return whether it writes all of a box, of which nothing was written before.
 
         ``part`` is the box, as a slice for each dimension.
         """

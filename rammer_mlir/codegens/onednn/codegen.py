@@ -204,7 +204,7 @@ def _table_and_needs(
     Return None if the library cannot compute the region.
 
     Args:
-        region: region with any layouts.
+        region: the region, whose inputs and outputs may have blocked layouts.
         in_blocks: inputs and outputs that are treated as blocked although ``region`` stores them
             row-major: row-major shapes by buffer index, as in ``table_of``.
 

@@ -1,4 +1,4 @@
-"""Serializes a region's table as 64-bit integers for the C code, with oneDNN 3.2's enum values."""
+"""Serializes a region's values and primitives as 64-bit integers, with oneDNN 3.2's enum values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _SECOND, _NEXT_POST = 2, 32768
 def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
     """Return a region's values and primitives as 64-bit integers, in the C code's format.
 
-    ``scratch_bytes`` is the bytes of scratch memory per rTask; 0 while unknown.
+    ``scratch_bytes`` is the number of bytes of scratch memory per rTask; 0 while it is unknown.
     """
     rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
     rows += [word for node in table.nodes for word in _node_words(node)]

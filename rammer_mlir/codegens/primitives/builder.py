@@ -1,4 +1,9 @@
-"""Translates the operations of a region to primitives of a library."""
+"""Translates the operations of a region to primitives of a library.
+
+A *node* is one primitive with its operands and parameters. It may include element-wise functions of
+its result: a bias, or post operations. *Opening* a region is a call before all runs, in which the
+library prepares primitives and packs constant weights.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +67,7 @@ def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({}
     A reshape gets no primitive: its result is a view of its operand.
 
     Args:
-        region: region with any layouts.
+        region: the region, whose inputs and outputs may have blocked layouts.
         in_blocks: inputs and outputs that are treated as stored in blocks of 16 channels although
             ``region`` stores them row-major: their row-major shapes by buffer index. Buffers are
             the inputs, then the outputs.
@@ -110,7 +115,7 @@ class _Builder:
     is_alone: bool = False
 
     def node(self) -> Node:
-        """Return the operation's primitive.
+        """Return the node of the operation.
 
         Raises:
             NotExpressibleError: if the library has no such primitive.
@@ -219,8 +224,8 @@ class _Builder:
     def product(self, reading: Reading) -> Node:
         """Return the node of a matrix product.
 
-        The second operand is packed when the region is opened. In the composite ``onednn.product``,
-        the second operand is no constant, and is not packed.
+        The second operand is a constant, packed when the region is opened, except in the composite
+        ``onednn.product``: there it is any tensor, and is not packed.
         """
         left, right = reading.inputs
         src = self._read(Role.SOURCE, left, _matrix(reading, 0), Layout.PLAIN)

@@ -1,4 +1,4 @@
-"""Finds chains: a main operation, then element-wise operations that each read the last result."""
+"""Finds chains: a main operation, then element-wise operations, each on the previous result."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def linear(factor: float, offset: float = 0.0) -> Function:
 def unary_function(reading: Reading) -> Function | None:
     """Return a library's function for an operation on one tensor; None for other operations.
 
-    A second operand may be a number, or a tensor that has the same number in all elements. For
-    example, ``x * 2.0`` becomes ``linear``.
+    A second operand counts as a constant of the function, and not as a tensor, if it is a number or
+    a tensor with the same number in all elements. For example, ``x * 2.0`` becomes ``linear``.
     """
     if reading.kind in _PARAMETERS:
         values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])

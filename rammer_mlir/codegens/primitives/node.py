@@ -1,4 +1,7 @@
-"""Defines primitives and their tables, independent of a library's enumeration values."""
+"""Defines primitives and tables of primitives, independent of a library's enumeration values.
+
+A *table* lists the primitives of a region, called nodes, and the values that they read and write.
+"""
 
 from __future__ import annotations
 

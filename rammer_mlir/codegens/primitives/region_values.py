@@ -58,10 +58,10 @@ class RegionValues:
 
     @staticmethod
     def of(region: Region, in_blocks: Mapping[int, Dims]) -> RegionValues:
-        """Return the values of a region before any of its operations is translated.
+        """Return a region's ``RegionValues`` before any operation is translated: without views.
 
         Args:
-            region: region with any layouts.
+            region: the region, whose inputs and outputs may have blocked layouts.
             in_blocks: inputs and outputs that are treated as blocked although ``region`` stores
                 them row-major: row-major shapes by buffer index.
         """

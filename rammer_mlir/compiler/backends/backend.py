@@ -123,9 +123,8 @@ class Backend(ABC):
         """Run the remaining stages of the compilation ``work``, up to and including ``last``.
 
         Raises:
-            TargetError: if a stage of a target that a user registered fails with another exception
-                than a RammerError.
-            RammerError: if a stage fails.
+            RammerError: if a stage fails. If a stage of a target that a user registered fails with
+                any other exception, this is a TargetError.
         """
         stages = self.checked_stages(work.options)
         with self._blamed():

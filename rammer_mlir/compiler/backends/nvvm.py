@@ -35,9 +35,9 @@ class NvvmBackend(GpuBackend):
         return nvvm_stages(options, self.gpu, self.multiprocessors)
 
     def last_stage(self, options: CompileOptions) -> str:
-        """Return the stage `cubin`, or `ptx` if ptxas is missing.
+        """Return the name of the last stage: `cubin`, or `ptx` if ptxas is missing.
 
-        The CUDA driver then compiles the PTX at load time.
+        In the second case, the CUDA driver compiles the PTX at load time.
         """
         return "ptx" if find_ptxas() is None else "cubin"
 

@@ -138,7 +138,8 @@ class CacheFile:
     ) -> bool:
         """Store an entry, replacing an older one of the same key; return whether it was stored.
 
-        The least recently used entries are evicted to make room.
+        The least recently used entries are evicted to make room. An entry larger than the whole
+        cache is not stored.
 
         Args:
             level: level of the cache.

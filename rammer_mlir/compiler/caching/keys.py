@@ -127,7 +127,10 @@ def obstacle(model: str | None, options: CheckedOptions) -> str | None:
 
 
 def _has_known_source(options: CheckedOptions) -> bool:
-    """Whether all policies, targets, cost functions, rKernels and code generators are built in."""
+    """Whether all policies, targets, cost functions, rKernels and code generators are built in.
+
+    If so, the digest of this compiler's source covers their source.
+    """
     is_own = is_own_policy(options.policy) and is_own_target(options.target)
     is_known = all(own_version(name) is not None for name in options.offload)
     return is_own and is_known and not (options.costs or options.rkernels)

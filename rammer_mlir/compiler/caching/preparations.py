@@ -132,9 +132,10 @@ class ProgramLookup:
             self._keep_preparation()
 
     def _timed(self, found: Executable | None) -> Executable | None:
-        """Add the seconds before the program's lookup to the program's statistics.
+        """Add the seconds that passed before the lookup to the statistics of the program ``found``.
 
-        Return ``found``, the program, or None if the program is not in the cache.
+        They are the seconds since this object was created, minus the seconds that the statistics
+        already contain. Return ``found``, which is None if the program is not in the cache.
         """
         if found is not None:
             spent = found.stats["seconds"]
@@ -161,6 +162,9 @@ class ProgramLookup:
 class _Preparation:
     """The content of an entry: how to get a prepared model from a loaded model.
 
+    The canonical form of a model is a text without names and without values of weights. It is equal
+    for models that differ only in these and in the order of nodes.
+
     Attributes:
         program: digest of the program's key in the cache level of programs.
         form: ``form_digest`` of the prepared model's canonical form.
@@ -168,7 +172,9 @@ class _Preparation:
             loaded model.
         weights: weights of the prepared model, in canonical order: the index of an unchanged weight
             of the loaded model, or an array that preparation computed.
-        names: names of weights, of nodes, and of inputs and outputs, in canonical order.
+        names: three lists, in canonical order: names of the prepared model's weights, of its nodes,
+            and of its inputs and outputs. A name is a pair: the index of a name of the loaded
+            model, or -1, and a suffix.
     """
 
     program: str
@@ -186,8 +192,8 @@ class _Preparation:
         If there is no such description, return the reason as text.
 
         Args:
-            program: key of the program of ``prepared``.
-            graph: canonical graph of the loaded model.
+            program: the key of ``prepared`` in the cache level of programs.
+            graph: the loaded model's canonical form, with the names that the form leaves out.
             given: the loaded model's weights, in the order of ``graph``.
             prepared: the prepared model.
         """
@@ -232,8 +238,8 @@ class _Preparation:
     def changed(self, graph: CanonicalGraph, given: Sequence[Array]) -> str | None:
         """Return the name of a weight in ``read`` whose values differ from those of this entry.
 
-        Return None if no values differ. ``graph`` is a loaded model's canonical graph, and
-        ``given`` has the loaded model's weights.
+        Return None if no values differ. ``graph`` has a loaded model's names in canonical order,
+        and ``given`` has the loaded model's weights in the same order.
         """
         for number, digest in self.read.items():
             if _digest(given[number]) != digest:
@@ -243,8 +249,8 @@ class _Preparation:
     def replacement(self, graph: CanonicalGraph, given: Sequence[Array]) -> Replacement:
         """Return the weights and names that a loaded model has after preparation.
 
-        ``graph`` is the loaded model's canonical graph, and ``given`` has the loaded model's
-        weights.
+        ``graph`` has the loaded model's names in canonical order, and ``given`` has the loaded
+        model's weights in the same order.
         """
         before = _names(graph)
         weights, nodes, interface = (
@@ -315,7 +321,9 @@ def _names(graph: CanonicalGraph) -> tuple[str, ...]:
 def _sources_of(names: Iterable[str], before: Sequence[str]) -> list[_NameSource]:
     """Split each of ``names`` into its longest prefix that is in ``before``, and a suffix.
 
-    Preparation makes a name by appending a suffix to a name of the loaded model.
+    ``before`` has the names of the loaded model; preparation makes a new name by appending a suffix
+    to one of these names. Return pairs: the prefix's index in ``before``, and the suffix. If a name
+    has no such prefix, the index is -1, and the suffix is the whole name.
     """
     numbers: dict[str, int] = {}
     for number, name in enumerate(before):

@@ -1,9 +1,9 @@
 """Shares programs between models that differ only in weights and names: a level of the cache.
 
-The key is a hash of the prepared model's canonical form, which contains no values of weights (Dali,
-section 3.3, caches transformations by a hash of the expression). At a hit, the canonical forms of
-the two models are compared too. Then the weights of the new model are packed by the recipes of the
-cached program.
+The key is a hash of the prepared model's canonical form, a text that contains no names and no
+values of weights (Dali, section 3.3, caches transformations by a hash of the expression). At a hit,
+the canonical form of the new model is also compared with that of the cached program's model. Then
+the weights of the new model are packed by the recipes of the cached program.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class ProgramKey:
     """The key of a prepared model in the cache level of programs.
 
     Attributes:
-        graph: the canonical form of the model, which contains no values of weights.
+        graph: the model's canonical form, which contains no names and no values of weights; also
+            the names that the form leaves out.
         parts: named components of the key.
     """
 
@@ -65,9 +66,11 @@ class ProgramKey:
 class Replacement:
     """The weights and names of a model for which a cached program is reused.
 
+    Weights and nodes are in canonical order, an order that does not depend on names.
+
     Attributes:
-        weights: weights of the prepared model, in the order of the model's canonical graph.
-        nodes: names of the nodes, in the order of the canonical graph.
+        weights: weights of the prepared model.
+        nodes: names of the nodes.
         values: names of the inputs, then of the outputs, then of the weights.
     """
 
@@ -77,7 +80,10 @@ class Replacement:
 
     @staticmethod
     def of_prepared(graph: CanonicalGraph, model: Model) -> Replacement:
-        """Return the weights and names of a prepared model, whose canonical graph is ``graph``."""
+        """Return the weights and names of a prepared model.
+
+        ``graph`` has the names of its weights, nodes, inputs and outputs in canonical order.
+        """
         weights = [model.weights[name] for name in graph.weights]
         return Replacement(weights, graph.nodes, (*graph.interface, *graph.weights))
 
@@ -97,7 +103,7 @@ class ProgramCache:
 
     @property
     def stores(self) -> bool:
-        """Whether this level stores programs: only programs for a CPU without code generators."""
+        """Whether this level stores programs: only CPU programs that use no code generators."""
         return self.options.backend.repacks_weights and not self.options.offload
 
     def key(self, model: Model) -> ProgramKey | None:
@@ -201,7 +207,10 @@ class ProgramCache:
 
 
 def form_digest(form: bytes) -> str:
-    """Return the SHA-256 of a canonical form in hex, to which preparations refer."""
+    """Return the SHA-256 of a model's canonical form in hex.
+
+    Entries of the cache level of preparations contain this digest.
+    """
     return sha256(form).hexdigest()
 
 

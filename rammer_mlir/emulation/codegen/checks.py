@@ -315,8 +315,8 @@ def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
         joins: 1 for a read-modify-write, which joins the lane's clocks with the stored clocks; 0
             for a store, which replaces the stored clocks.
         ordered: 1 for a write with release order, 0 for a relaxed write. A relaxed write counts as
-            a release if the lane has executed a release fence; else all its clocks count as 0
-            (none).
+            a release if the lane has executed a release fence. Else 0, the clock that covers no
+            access, takes the place of each of the lane's clocks.
     """
     lane = current()
     clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)

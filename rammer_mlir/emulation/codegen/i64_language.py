@@ -1,8 +1,8 @@
 """Defines Python classes that emit i64 values (words), records and control flow.
 
-The emulator's runtime is written with them. Python operators emit ``arith``, ``scf`` and ``llvm``
-operations at the current insertion point: ``a + b`` of two words emits ``arith.addi``. Addresses
-are words as well.
+The emulator's runtime is written with these classes. Their Python operators emit ``arith``, ``scf``
+and ``llvm`` operations at the current insertion point: ``a + b`` of two words emits ``arith.addi``.
+Addresses are words as well.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
 def granule_of(module: ir.Module) -> int:
     """Return the count of bytes per shadow cell: the size of the smallest accessed element.
 
-    The result is at most 4.
+    A shadow cell describes the last accesses to its bytes, for the race checks. The result is at
+    most 4; it is 1 if the module contains a ``memcpy`` or ``memmove``.
     """
     sizes = [4]
     for operation in kernel_operations(module):
@@ -93,10 +94,10 @@ def _element_bytes(kind: ir.Type) -> int:
 
 
 def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
-    """Insert calls of the runtime: checks of memory accesses, and yields of lanes at atomics.
+    """Insert calls of the runtime: checks at memory accesses, and yields at atomic operations.
 
-    Without ``checked``, insert the yields only. ``sites`` assigns site indices to the accesses, for
-    fault messages.
+    A yield lets the scheduler run other lanes. Without ``checked``, insert the yields only.
+    ``sites`` assigns site indices to the accesses, for fault messages.
     """
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:

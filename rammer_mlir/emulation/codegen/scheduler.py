@@ -331,14 +331,18 @@ def _launch_word(place: Word) -> Word:
 
 
 def _nothing(*_: Word) -> None:
-    """Emit nothing; the body of ``emulator_meet`` for kernels without checks."""
+    """Emit nothing: the body of ``emulator_meet`` for kernels without checks.
+
+    Barriers call ``emulator_meet``.
+    """
 
 
 def emit_scheduler(fibers: FiberCode) -> None:
     """Emit the runtime's functions that run lanes, at the insertion point.
 
     Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``. Python starts a
-    launch by ``emulator_launch``. The caller must define ``emulator_kernel`` and ``emulator_meet``.
+    launch by ``emulator_launch``. The caller must define ``emulator_kernel``, which runs the kernel
+    for a lane, and ``emulator_meet``, which barriers call.
     """
     global_word(WORLD)
     global_word(LANE)

@@ -72,7 +72,8 @@ class OpenVinoEngine:
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile a module's graph, or import its model if the module's form is ``binary``.
 
-        Return the ``OpenEntry`` through which the compiled program runs the model.
+        ``host`` describes the function to open, with its module. Return the ``OpenEntry`` through
+        which the compiled program runs the model.
 
         Raises:
             TargetError: if OpenVINO refuses the graph or the model.
@@ -128,9 +129,10 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 
 
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Compile the graph of ``host``'s module; return the address of the ``ov_compiled_model_t``.
+    """Compile a module's graph; return the address of the ``ov_compiled_model_t``.
 
-    Closing ``made`` frees the model.
+    ``host`` describes the function with the graph, and has the module. Closing ``made`` frees the
+    model.
 
     Raises:
         OpenVinoError: if OpenVINO refuses the graph.
@@ -150,9 +152,9 @@ def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 
 
 def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
-    """Import the model of ``host``'s function; return the address of the ``ov_compiled_model_t``.
+    """Import a function's exported model; return the address of the ``ov_compiled_model_t``.
 
-    Closing ``made`` frees the model.
+    ``host`` describes the function. Closing ``made`` frees the model.
 
     Raises:
         OpenVinoError: if OpenVINO refuses the model.

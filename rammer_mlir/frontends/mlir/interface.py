@@ -38,7 +38,7 @@ _MARKS = (CONSTANT, ARENA, OUTPUT)
 class _Value:
     """An argument or result of an entry function: its MLIR type and its attributes.
 
-    ``default`` is the name of an argument or result without the attribute ``rtask.name``.
+    ``default`` is the name of the argument or result if it has no attribute ``rtask.name``.
     """
 
     kind: ir.Type

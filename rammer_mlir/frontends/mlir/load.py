@@ -56,7 +56,7 @@ def _advice(message: str) -> str:
 
 
 def refuse(error: PassError, file: str) -> NoReturn:
-    """Raise all findings of a failed pass as a single error, each with its location in ``file``.
+    """Raise a single error with all errors of a failed pass, each with its location in ``file``.
 
     Raises:
         UnsupportedError: always.

@@ -1,6 +1,8 @@
-"""Folds batch norms, and scales and shifts per channel, into the preceding convolution or Gemm.
+"""Folds batch norms, and operators with a constant per channel, into the preceding convolution.
 
-A chain that starts with a batch norm and has no preceding convolution becomes a Mul and an Add.
+The operators with a constant per channel are Mul, Add, Sub and Div. A Gemm counts as a convolution.
+If no convolution precedes a batch norm, the batch norm and such operators after it become a Mul and
+an Add.
 """
 
 from __future__ import annotations
@@ -52,9 +54,10 @@ class _Producer:
 
 
 def fold_affine(model: Model) -> None:
-    """Fold batch norms, and scales and shifts per channel, into convolutions and Gemms, in place.
+    """Fold batch norms, and operators with a constant per channel, into convolutions, in place.
 
-    The model's shapes must be inferred, and its constants folded.
+    The operators are Mul, Add, Sub and Div; a Gemm counts as a convolution. The model's shapes must
+    be inferred, and its constants folded.
     """
     folding = _Folding(model)
     model.set_nodes(folding.run())

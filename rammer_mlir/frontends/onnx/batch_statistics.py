@@ -37,14 +37,14 @@ def write_batch_normalization(
     # Without elements the mean is undefined; divide by 1, since nothing reads the result.
     count = write.constant(_scalar(max(1, prod(shape) // max(1, shape[1])), dtype))
     mean = _mean(x, axes, count, write)
-    centred = write.node("Sub", [x, mean])
-    variance = _mean(write.node("Mul", [centred, centred]), axes, count, write)
+    centered = write.node("Sub", [x, mean])
+    variance = _mean(write.node("Mul", [centered, centered]), axes, count, write)
     epsilon = write.constant(_scalar(settings.get("epsilon", 1e-5), dtype))
     deviation = write.node("Sqrt", [write.node("Add", [variance, epsilon])])
     broadcast = write.integers(-1, *[1] * (len(shape) - 2))
     factor = write.node("Div", [write.node("Reshape", [scale, broadcast]), deviation])
     offset = write.node("Reshape", [shift, broadcast])
-    write.named("Add", [write.node("Mul", [centred, factor]), offset], [node.output[0]])
+    write.named("Add", [write.node("Mul", [centered, factor]), offset], [node.output[0]])
     old = write.constant(_scalar(settings.get("momentum", 0.9), dtype))
     new = write.constant(_scalar(1 - settings.get("momentum", 0.9), dtype))
     for result, before, found in zip(node.output[1:], running, (mean, variance), strict=False):

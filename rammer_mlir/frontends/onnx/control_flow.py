@@ -128,8 +128,8 @@ class _Expansion:
         """Emit the concatenation of ``values`` along a new dimension ``axis``; return its name.
 
         ``values`` has, for each iteration, the name of one result of the loop's body. ``result`` is
-        the index of this stack among the loop's results. If there are no iterations, the type and
-        shape of the loop's result are used.
+        the index of this stack among the loop's results. Without iterations, the stack is an empty
+        constant, of the type and shape of the loop's result.
         """
         if not values:
             kind = dtype_of(self.table.elem_type(self.node.output[result]))

@@ -43,8 +43,8 @@ def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str])
     Args:
         graph: a graph with inferred shapes.
         declared: types declared by the model, by value name.
-        warned: names of values that earlier warnings were about. If all values that differ now are
-            among them, no warning is issued. The names of these values are added to the set.
+        warned: names of values that earlier warnings were about. A warning is issued only if the
+            types of a value that is not in this set differ. All such values are added to the set.
 
     Raises:
         ModelError: for the first output with a wrong declared dtype, because callers rely on it.

@@ -49,7 +49,7 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with operators of INLINED and INLINED_PREVIEWS expanded.
+    """Return the model with the operators in the tables INLINED and INLINED_PREVIEWS expanded.
 
     Each of these operators is replaced by the nodes of the function with which ONNX defines it. The
     model's shapes must be inferred.

@@ -31,8 +31,9 @@ _MOST_ELEMENTS = 64
 def refuse_negative_sizes(model: onnx.ModelProto) -> None:
     """Raise an error if a value that a Slice depends on has a negative size.
 
-    Shapes are inferred for one group of nodes at a time, and checked. The shape of a Slice is thus
-    only inferred after the shapes of its inputs were checked.
+    The nodes are divided into groups, so that a Slice is in a later group than the nodes that it
+    depends on. Shapes are inferred and checked group by group: shape inference thus never reaches
+    a Slice with a negative size.
 
     Raises:
         ModelError: with the node of the first negative size.
@@ -91,7 +92,7 @@ def _stages(nodes: Sequence[onnx.NodeProto]) -> Iterator[list[onnx.NodeProto]]:
 
 
 class _Constants:
-    """Small constants of a graph: initializers and Constant nodes, by name."""
+    """Constants of a graph, by name: initializers of few elements, and all Constant nodes."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.tensors = {

@@ -6,7 +6,10 @@ import onnx
 
 
 def name_nodes(graph: onnx.GraphProto) -> None:
-    """Name the unnamed nodes of a graph and of its subgraphs, for messages and timelines."""
+    """Name the unnamed nodes of a graph and of its subgraphs, for messages and timelines.
+
+    A new name consists of the node's operator and the name of its first result.
+    """
     for node in graph.node:
         node.name = name_of(node)
         for attribute in node.attribute:

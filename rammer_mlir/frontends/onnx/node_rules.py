@@ -24,7 +24,8 @@ from rammer_mlir.frontends.onnx.tensors import (
 class _Facts:
     """The shapes, constant operands and attributes of a node, which the rules check.
 
-    A shape is None if it is unknown, a value None if the operand is not constant.
+    A shape is None if it is unknown, a value None if the operand is not constant. A rule is a
+    function that yields the problems of a node as texts for an error message.
     """
 
     def __init__(

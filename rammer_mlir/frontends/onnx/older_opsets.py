@@ -6,7 +6,7 @@ ONNX's version converter is wrong or incomplete for these operators:
   before ``axis`` become the rows. The converter does not change Hardmax. The nodes to which it
   converts Softmax and LogSoftmax fail for empty tensors.
 - Resize and Upsample up to opset 10 divide an output coordinate by the scale to get the input
-  coordinate. The converter selects the default of newer opsets, which maps the centres of pixels.
+  coordinate. The converter selects the default of newer opsets, which maps the centers of pixels.
 - Clip and Pad up to opset 10 have bounds and values as attributes. The converter makes them f32
   constants, whatever the operand's type.
 """

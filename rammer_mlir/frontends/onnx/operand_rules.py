@@ -1,4 +1,7 @@
-"""Checks operand shapes that ONNX's shape inference does not check."""
+"""Checks operand shapes that ONNX's shape inference does not check, and yields problems as text.
+
+A problem is a text for an error message, "expected ..., found ...".
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Folded:
 
 
 def prepare(model: Model) -> Model:
-    """Return a model from which IR can be emitted: a single static program computes it.
+    """Return a model from which IR can be emitted, so that a single static program runs the model.
 
     The inputs of ``model`` must have static shapes. Constants are folded, short loops and recurrent
     operators are unrolled.
@@ -128,8 +128,9 @@ def fold(model: Model) -> Folded:
 def finish(folded: Folded) -> Model:
     """Return a model from which IR can be emitted, given a folded model.
 
-    Recurrent layers, and dilated and transposed convolutions are decomposed, scales and shifts are
-    folded into convolutions, and shapes are checked.
+    Recurrent layers, and dilated and transposed convolutions are decomposed. Batch norms, and
+    operators such as Mul with a constant per channel, are folded into convolutions. Shapes are
+    checked.
 
     Raises:
         RammerError: if the model contradicts itself, or a shape is not static.
@@ -164,7 +165,10 @@ def refuse_size_independent_errors(model: Model) -> None:
 
 
 def _expand(model: Model) -> Model:
-    """Return the model with the operators of INLINED, short loops and cheap Ifs expanded."""
+    """Return the model with short loops, cheap Ifs, and operators without a builder expanded.
+
+    The operators are those that ``inline_functions`` expands by ONNX's definitions.
+    """
     while True:
         if has_inlined(model):
             model = inline_functions(model)

@@ -1,4 +1,4 @@
-"""Rewrites recurrent layers with too many time steps to unroll as Scan nodes.
+"""Rewrites recurrent layers as Scan nodes if they have too many time steps to be unrolled.
 
 The body of the Scan is the same operator for a single time step, which is decomposed like any other
 layer. The host runs the body once per time step.

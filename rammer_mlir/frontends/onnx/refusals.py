@@ -170,7 +170,7 @@ def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
 
 
 def _foreign(node: onnx.NodeProto) -> Refusal:
-    """Return why a node cannot be compiled whose operator is not of ONNX's domain."""
+    """Return why a node with an operator outside of ONNX's domain cannot be compiled."""
     operator, reason = f"{node.domain}.{node.op_type}", "not an operator of ONNX"
     advice = "export the model without it, or bring a function for it"
     if node.domain.startswith(_OPTIMIZED):

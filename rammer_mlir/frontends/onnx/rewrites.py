@@ -175,8 +175,8 @@ def _add(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
     """Return nodes that replace an Add of many constant zeros by its other operand.
 
     An attention without mask has such an Add. Return None if neither operand consists of more than
-    LARGE zeros: a few zeros, such as a first state, cost nothing. The sign of a zero in the result
-    may differ.
+    LARGE zeros. Fewer zeros, such as the initial state of a recurrent layer, cost almost nothing.
+    The sign of a zero in the result may differ.
     """
     for zeros, other in (site.node.input, reversed(site.node.input)):
         is_large = zeros in site.values and prod(site.values.shape(zeros)) > LARGE
@@ -186,7 +186,7 @@ def _add(site: _Rewrite) -> Iterable[onnx.NodeProto] | None:
 
 
 def _broadcast(site: _Rewrite, operand: str) -> Iterable[onnx.NodeProto] | None:
-    """Return nodes that broadcast an operand to the result's shape; None if this is unknown."""
+    """Return nodes that broadcast an operand to the result's shape; None for an unknown shape."""
     shape = site.table.find_shape(site.node.output[0])
     if shape is None or not site.table.elem_type(operand):
         return None

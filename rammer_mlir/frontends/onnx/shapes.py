@@ -126,7 +126,7 @@ def _type_constant_outputs(graph: onnx.GraphProto) -> None:
 
 
 def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """Return the nodes with a result of unknown shape."""
+    """Return the nodes with a result whose shape is not static (unknown rank or dimension)."""
     values = value_infos(graph)
     static = {name for name, value in values.items() if static_shape(value) is not None}
     return [node for node in graph.node if not static.issuperset(filter(None, node.output))]
@@ -136,7 +136,8 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     """Raise an error if the shape of a value depends on data.
 
     Raises:
-        ShapeError: with the operands that determine the first such shape, or the first three nodes.
+        ShapeError: with the first node that has such a result, and its operands that determine the
+            shape; if no operand is known to determine it, with the first three such nodes.
     """
     nodes = open_nodes(graph)
     if not nodes:

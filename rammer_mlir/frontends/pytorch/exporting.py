@@ -96,7 +96,10 @@ def _without_aliases(arguments: Any) -> Any:
 
 
 def _mutates(program: Any) -> bool:
-    """Return whether a program's operations mutate operands or its signature mutates state."""
+    """Return whether an operation of a program may mutate an operand, or a value is updated.
+
+    The program's signature lists updated values, such as buffers, as additional outputs.
+    """
     kinds = pytorch().export.graph_signature.OutputKind
     if any(s.kind is not kinds.USER_OUTPUT for s in program.graph_signature.output_specs):
         return True

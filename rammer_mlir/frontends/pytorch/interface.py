@@ -89,7 +89,7 @@ class Interface:
 def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
     """Return a program's interface, and the new names of torch's symbols of open dimensions.
 
-    A dictionary maps a symbol, such as ``s0``, to its new name: the name of the
+    The second result maps a symbol, such as ``s0``, to its new name: the name of the
     ``torch.export.Dim`` in ``dynamic_shapes``. If the dimension has no such name, the new name is
     the dimension's first occurrence, such as ``x[0]``.
     """
@@ -133,8 +133,8 @@ def _range(found: Any) -> Range:
 def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
     """Yield the name of each tensor input, with torch's symbols of the tensor's open dimensions.
 
-    A dictionary has the symbols by index of the dimension. ``names`` are the names of the program's
-    tensor inputs, without parameters and buffers.
+    The yielded dictionary has the symbols by index of the dimension. ``names`` are the names of the
+    program's tensor inputs, without parameters and buffers.
     """
     torch = pytorch()
     for node in program.graph.nodes:
@@ -164,9 +164,8 @@ def _symbol_names(
 def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
     """Return the user's names of open dimensions, for each leaf of the flattened arguments.
 
-    A dictionary has the names of a leaf's open dimensions by index of the dimension, as given in
-    ``dynamic_shapes``. The list is empty if ``dynamic_shapes`` is None or empty, or if the program
-    has no example inputs.
+    A leaf's dictionary has the names by index of the dimension, as given in ``dynamic_shapes``. The
+    list is empty if ``dynamic_shapes`` is None or empty, or if the program has no example inputs.
     """
     if not dynamic_shapes or program.example_inputs is None:
         return []

@@ -55,7 +55,7 @@ class KernelPointers:
 
 @dataclass(frozen=True)
 class Launch:
-    """A grid of ``blocks`` with ``threads`` per block.
+    """A grid of ``blocks`` blocks with ``threads`` threads each.
 
     All blocks must be resident at once if ``is_cooperative``.
     """
@@ -117,9 +117,9 @@ class Driver(Protocol):
         ...
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks of ``threads`` threads of the kernel can be resident at once.
+        """Return how many blocks of the kernel can be resident on the device at once.
 
-        The result is 0 if the device has no cooperative launches.
+        A block has ``threads`` threads. The result is 0 if the device has no cooperative launches.
         """
         ...
 

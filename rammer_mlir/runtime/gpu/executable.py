@@ -87,7 +87,7 @@ class GpuExecutable(CompiledModel):
 
         Args:
             image: the program's data.
-            code: the kernel, of ``image.code_kind``.
+            code: the kernel's code, of the kind ``image.code_kind``.
             open_driver: opens the driver of the device that runs the program; raises
                 ``TargetError`` if there is no driver or device.
             stats: compiler statistics by name, such as the seconds of each stage; None for none.
@@ -217,8 +217,8 @@ class GpuExecutable(CompiledModel):
         Args:
             feeds: as for ``run``. Until the run is done, the caller must not change device tensors,
                 or host arrays in page-locked memory.
-            out: arrays that receive outputs, by output name, from an earlier call of this method;
-                each output without an array in ``out`` gets a new array.
+            out: arrays that receive outputs, by output name. They must be results of an earlier
+                call of this method. Each output without an array in ``out`` gets a new array.
             stream: native handle of the stream to run on, such as ``torch``'s
                 ``stream.cuda_stream``; None for the executable's stream.
 

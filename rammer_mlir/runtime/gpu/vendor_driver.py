@@ -250,9 +250,9 @@ class VendorDriver(ABC):
         return BlockNeeds(threads, registers, shared)
 
     def resident_blocks(self, kernel: object, threads: int) -> int:
-        """Return how many blocks of ``threads`` threads of the kernel can be resident at once.
+        """Return how many blocks of the kernel can be resident on the device at once.
 
-        The number is for the whole device; it is 0 if the device has no cooperative launches.
+        A block has ``threads`` threads. The result is 0 if the device has no cooperative launches.
         """
         if not self._device.is_cooperative:
             return 0

@@ -55,8 +55,8 @@ def _step(program: Program, veu: int, step: int) -> str:
 def _waiting(program: Program, veu: int, position: int) -> str:
     """Return a text that names the first rOperator after a barrier of vEU ``veu``.
 
-    ``position`` is the barrier's position in the task table. If no rOperator follows, the text is
-    "its end".
+    ``position`` is the barrier's position in the task table, as the index of a word. If no
+    rOperator follows, the text is "its end".
     """
     later = (
         placed.record

@@ -1,9 +1,9 @@
 """Rewrites a fused group by a decision on each value: store it, recompute it, or end a unit.
 
 A unit is a part of the group between two barriers. A stored value is read in the unit that computes
-it. A recomputed value becomes part of each reader's computation, and its own loops disappear. A
-value that ends a unit goes through memory: its readers belong to a later unit, and the loops of
-that unit are mapped independently.
+it. A recomputed value becomes part of each reader's computation, and the loops that computed it
+before disappear. A value that ends a unit goes through memory: its readers belong to a later unit,
+and the loops of that unit are mapped independently.
 """
 
 from __future__ import annotations
@@ -199,9 +199,9 @@ def _whole_or(loop: int | None, size: int) -> Span:
 def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
     """Return the problem without computations whose results no reader needs.
 
-    An assignment (a loop nest) is replaced by an empty assignment if all of its values are
-    recomputed by their readers and its result does not leave the group. The numbers of all other
-    assignments stay valid.
+    An assignment (a loop nest) is replaced by an empty assignment on two conditions: the readers
+    recompute all of its values, and no result of the assignment leaves the group. The numbers of
+    all other assignments stay valid.
     """
     values: dict[int, set[Decision]] = {}
     for value, decision in zip(problem.values, decisions, strict=True):

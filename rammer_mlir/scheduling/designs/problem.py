@@ -63,9 +63,9 @@ class Loop:
 class Span(NamedTuple):
     """The count of elements that a tile of loops touches along one dimension of a tensor.
 
-    The index into the dimension is a sum of factor * loop index; ``terms`` has its pairs (number of
-    a loop, factor). The count is the sum over ``terms`` of factor * (n - 1), where n is the number
-    of iterations of the loop in the tile, plus ``constant``.
+    The index into the dimension is a sum of factor * loop index; ``terms`` has the pairs (number of
+    a loop, factor) of this sum. The count is ``constant`` plus the sum over ``terms`` of
+    factor * (n - 1), where n is the number of iterations of the loop in the tile.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -184,8 +184,8 @@ class Problem:
     def used_loops(self) -> tuple[int, ...]:
         """The numbers of the loops of all assignments, assignment by assignment.
 
-        Loops of assignments that were emptied, because all readers recompute their values, are left
-        out.
+        Loops are left out if ``decide`` emptied their assignment, because all readers recompute the
+        assignment's values.
         """
         return tuple(chain.from_iterable(a.loops for a in self.assignments))
 

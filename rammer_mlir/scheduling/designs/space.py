@@ -1,8 +1,8 @@
 """Computes the costs of a fused group's designs, for one combination of decisions on its values.
 
-A design has a choice (a mapping) for each class of loops. The cost of a design is the sum of the
-costs of its assignments (``cost``), and the time to start units (parts of the group between
-barriers) and waves of their rTasks. The bound of an assignment never falls as more classes get a
+A design has a choice (a mapping) for each class of loops. The cost of a design is a sum: the costs
+of the assignments (``cost``), the time to start the units (parts of the group between barriers),
+and the time to start waves of rTasks. The bound of an assignment never falls as more classes get a
 choice, so the sum never falls either.
 """
 

@@ -177,9 +177,9 @@ def read_description(path: Path) -> DeviceDescription:
 
 
 def check_description(found: DeviceDescription) -> DeviceDescription:
-    """Return a description that was made by a program, after the checks of a description in a file.
+    """Check a description that a program made, as one that was read from a file; return it.
 
-    Sources may be left out.
+    ``sources`` may be left out.
 
     Raises:
         OptionError: if a value is of the wrong type or out of range.

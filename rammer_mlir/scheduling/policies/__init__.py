@@ -110,9 +110,9 @@ def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bo
 def is_own_policy(text: str) -> bool:
     """Whether the policy named in ``text`` uses only code of this project.
 
-    The policy has to be built in. The policy `auto` also tries registered policies that have a true
-    attribute ``joins_auto``; for `auto` the result is False if there are any. ``text`` may have
-    options in braces, as for ``get_policy``.
+    Only built-in policies do. The policy `auto` also tries registered policies that have a true
+    attribute ``joins_auto``; if such a policy is registered, the result for `auto` is False.
+    ``text`` may have options in braces, as for ``get_policy``.
     """
     name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

@@ -111,7 +111,7 @@ def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan
     """Yield the plans of futures that finish before the deadline, in the order of ``futures``.
 
     ``deadline`` is a time of ``time.monotonic()`` in seconds. Futures that have not started by the
-    deadline are cancelled.
+    deadline are canceled.
     """
     for future in futures:
         try:

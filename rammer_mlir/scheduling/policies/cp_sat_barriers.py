@@ -117,11 +117,12 @@ class BarrierModel(PlacementModel):
             model.add_bool_or([~barrier, *apart])
 
     def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
-        """Add an upper bound on ``_latest[task]``, the begin of a barrier before an rTask.
+        """Bound ``_latest[task]``, a variable, by the begin of a barrier before rTask ``task``.
 
-        The solver chooses the barrier: that of the rTask, or of an earlier rTask on the same vEU.
-        The variable is at most the begin of the chosen barrier; it is -1 if no barrier is chosen.
-        ``behind`` has for each rTask the bit mask of the rTasks that depend on it.
+        The solver chooses the barrier: the barrier of ``task``, or the barrier of an earlier rTask
+        on the same vEU. ``_latest[task]`` is at most the begin of the chosen barrier, and -1 if no
+        barrier is chosen. ``behind`` has for each rTask the bit mask of the rTasks that depend on
+        it, directly or not.
         """
         model, latest = self._model, self._latest[task]
         none = model.new_bool_var("")

@@ -24,10 +24,11 @@ _SHARES = (0.05, 0.2, 0.5)
 class ListScheduling:
     """Place the ready rTask with the longest path after it on the vEU that completes it first.
 
-    If an rTask reads results of another vEU, its vEU executes a barrier, unless an earlier barrier
-    on this vEU has waited for these results. Up to four plans are made, and the plan of smallest
-    predicted time is kept. They combine two choices: the fastest or the most efficient rKernels for
-    all operators, and path lengths with or without the time of a barrier for each dependency.
+    If an rTask reads results of another vEU, the rTask's vEU executes a barrier, unless an earlier
+    barrier on this vEU has waited for these results. Up to four plans are made, and the plan of
+    smallest predicted time is kept. The plans combine two choices: the fastest or the most
+    efficient rKernels for all operators, and path lengths with or without the time of a barrier for
+    each dependency.
     """
 
     name: ClassVar[str] = "list"
@@ -138,9 +139,9 @@ def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placem
     """Return a placement of all rTasks by list scheduling.
 
     The ready rTask with the highest priority is placed next, on the vEU where it ends first. The
-    rTask starts when the vEU is free. If it reads from rTasks of other vEUs that no earlier barrier
-    on its vEU has waited for, a barrier comes before the rTask. ``priority`` has the priority of
-    each rTask of ``table``.
+    rTask starts when the vEU is free. If the rTask reads from an rTask on another vEU, a barrier
+    comes before the rTask, unless an earlier barrier on the same vEU has waited for what is read.
+    ``priority`` has the priority of each rTask of ``table``.
     """
     veus = _Veus(table, device)
     missing = [len(sources) for sources in table.sources]

@@ -10,10 +10,11 @@ from rammer_mlir.scheduling.tasks import TaskTable
 def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds of an rProgram of all rTasks, without the launch.
 
-    The head of an rTask is a lower bound on the time before it, its tail on the time after it. The
-    result is the larger of the critical path and the best bound by packing. A bound by packing has
-    two limits, h on heads and t on tails. It is h, plus a lower bound on the time in which the vEUs
-    can run all rTasks whose head is at least h and whose tail is at least t, plus t.
+    The result is the larger of the critical path and the best bound by packing. The head of an
+    rTask is a lower bound on the time before it, its tail on the time after it. For a limit h on
+    heads and a limit t on tails, the bound by packing is h + p + t. There, p is a lower bound on
+    the time in which the vEUs can run all rTasks whose head is at least h and whose tail is at
+    least t.
 
     Args:
         table: the rTasks with their times and dependencies.

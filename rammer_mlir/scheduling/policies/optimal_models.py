@@ -128,12 +128,12 @@ class PlacementModel:
         model.add(num_veus * self._length >= sum(self._durations))
 
     def _count(self) -> list[list[cp.IntVar]]:
-        """Return for each vEU a list of variables, which count the rTasks of each rOperator.
+        """Add variables that count each rOperator's rTasks on each vEU; return a list per vEU.
 
-        The values of a vEU's variables form a tuple: the count of each rOperator's rTasks on the
-        vEU. The solver gets a list of all tuples that a vEU can complete within the length of the
-        starting plan. The result is an empty list, without variables, if this list has more than
-        ``_MOST_LOADS`` tuples, or if more than ``_MOST_RANKS`` tuples exist.
+        The values of a vEU's variables form a load: a tuple of rTask counts, one for each
+        rOperator. The solver may choose only loads that a vEU can complete within the length of the
+        starting plan. Add no variables and return an empty list if more than ``_MOST_LOADS`` such
+        loads exist, or more than ``_MOST_RANKS`` loads without regard to the length.
         """
         groups = [
             Group(

@@ -25,7 +25,7 @@ def packing_bound(seconds: Sequence[float], num_veus: int) -> float:
 
 
 def cuts(values: Sequence[float]) -> list[float]:
-    """Return the heads, or the tails, to try as limits of bounds by packing.
+    """Return the limits on heads, or on tails, for which to compute bounds by packing.
 
     A bound by packing counts only the rTasks whose head (or tail) is at least the limit. ``values``
     has the heads (or tails) of the rTasks. The result has at most ``_MOST_CUTS`` of the distinct

@@ -65,9 +65,9 @@ def _least_times(used: Sequence[tuple[int, Group]]) -> Iterator[int]:
     """Yield several lower bounds on the time that a vEU needs for some rTasks.
 
     The first bound runs the rTasks one after the other, each not before its head. The second bound
-    does the same backwards from the end of the program, with tails. Each further bound has two
-    limits, h on heads and t on tails. It is h, plus the time of the rTasks of all groups whose
-    least head is at least h and whose least tail is at least t, plus t.
+    does the same backwards from the end of the program, with tails. Each further bound is
+    h + p + t for a limit h on heads and a limit t on tails. There, p is the time of the rTasks of
+    all groups whose least head is at least h and whose least tail is at least t.
 
     ``used`` has a pair for each group: the count of its rTasks on the vEU, and the group.
     """

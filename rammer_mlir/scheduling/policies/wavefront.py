@@ -30,9 +30,10 @@ class Wavefront:
     """Schedule operators in waves, each rTask on the vEU where it can start first.
 
     A wave has the operators whose producers all belong to earlier waves. It is appended to the
-    current rProgram, unless a second rProgram, launched for this wave, is predicted to be faster.
+    current rProgram, unless launching a new rProgram for this wave is predicted to be faster.
     If operators share more weights than the vEUs' caches hold, plans by cache affinity are made
-    too, and the plan that is predicted to be fastest is returned.
+    too: they prefer the vEU whose cache has the weights that an rTask reads. The plan that is
+    predicted to be fastest is returned.
 
     Attributes:
         readiness: determines the time from which an rTask is ready, for the choice of its vEU.
@@ -143,11 +144,11 @@ def least_seconds(wave: Wave, context: Context) -> float:
 def schedule_wave(
     wave: Wave, program: ProgramBuilder, context: Context, readiness: Readiness = "auto"
 ) -> None:
-    """Append a wave to a program, and choose its rKernels (``ScheduleWave``).
+    """Append a wave to a program, and choose the rKernels of its operators (``ScheduleWave``).
 
     The operators get their fastest rKernels if the rTasks of all these rKernels are fewer than the
     vEUs. Otherwise they get their most efficient rKernels if the program is then predicted to be
-    faster (``SelectRKernels``).
+    faster (``SelectRKernels``). An operator with a home always gets its most efficient rKernel.
     """
     operators, device = context.graph.operators, context.device
     thrifty = [most_efficient(operators[number], device) for number in wave]

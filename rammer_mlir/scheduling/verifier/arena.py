@@ -111,9 +111,10 @@ class _Uses:
         return np.concatenate([self._history.tasks(o) for o in self._operators[buffer]])
 
     def _end(self, operator: int) -> Int64Array:
-        """Return for each vEU the position after its last rTask of ``operator``, 0 if it runs none.
+        """Return for each vEU the position after its last rTask of ``operator``.
 
-        The position counts the rTasks of the vEU in all programs.
+        The position counts the rTasks of the vEU in all programs. It is 0 for a vEU that runs no
+        rTask of ``operator``.
         """
         if operator not in self._reached:
             tasks = self._history.tasks(operator)

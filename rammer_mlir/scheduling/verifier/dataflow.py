@@ -60,9 +60,7 @@ def check_dataflow(graph: TaskGraph, plan: Plan, found: History) -> None:
     happens-before order of the plan's rTasks.
 
     Raises:
-        ScheduleError: if an element has two writers, an element that is read or belongs to an
-            output has no writer, a read may precede the write, an input or constant is written, or
-            an access exceeds its buffer.
+        ScheduleError: if one of these rules is broken, or an access exceeds its buffer.
     """
     writes, reads = _uses(graph, plan)
     checker = _Checker(graph, found)

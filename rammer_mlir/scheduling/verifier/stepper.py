@@ -12,8 +12,8 @@ from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 class Stepper:
     """The execution of a program as vEUs with step counters would execute it.
 
-    Step counters only grow, so executing every vEU as far as possible reaches the end exactly if no
-    wait can block forever.
+    Step counters only grow. So executing every vEU as far as possible reaches the program's end if
+    and only if no wait can block forever.
     """
 
     def __init__(self, graph: TaskGraph, program: RProgram) -> None:

@@ -163,9 +163,9 @@ def _check_against(
     """Check that ``use`` of a buffer is ordered after conflicting uses by earlier operators.
 
     ``earlier`` has the uses of each earlier operator, the latest operator first. If one of these
-    operators may write all of an interval of ``use``, the interval is not compared with operators
-    before this writer. Another call of this function checks that they are ordered before the
-    writer.
+    operators (the writer) may write all of an interval of ``use``, the interval is not compared
+    with uses before the writer: another call of this function checks the order of those uses and
+    the writer.
 
     Raises:
         ScheduleError: naming two rTasks that are not ordered.
@@ -220,10 +220,11 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
-    """Check that each box that is read has at least one element that was written before.
+    """Check that each box that is read has a written element, and that an output is complete.
 
-    The element may be written by an earlier operator, or by the reading operator itself. One
-    element is enough because a box is an upper bound on the elements that are really read.
+    For a box, one element that was written before the read is enough, because the box is an upper
+    bound on the elements that are really read. The writer is an earlier operator, or the reading
+    operator itself. An output is complete if all of its elements are written.
 
     Raises:
         ScheduleError: if no element of a box that is read is written, or an output is not written

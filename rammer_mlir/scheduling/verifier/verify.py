@@ -1,4 +1,4 @@
-"""Checks that a plan fulfils all rules of a correct schedule."""
+"""Checks that a plan fulfills all rules of a correct schedule."""
 
 from __future__ import annotations
 

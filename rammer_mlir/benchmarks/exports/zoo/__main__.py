@@ -1,4 +1,8 @@
-"""Export the models: ``python -m rammer_mlir.benchmarks.exports.zoo text -o FOLDER [NAME...]``."""
+"""Export the models: ``python -m rammer_mlir.benchmarks.exports.zoo text -o FOLDER [NAME...]``.
+
+``text`` stands for any Python module of this package that defines models. A NAME is the name of one
+of its models, or a pattern of names; by default, all its models are exported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define detectors of ``torchvision``; the number of boxes depends on the image."""
+"""Define detectors of ``torchvision``; the number of detected boxes depends on the image."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Yolo(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return boxes and scores [N, anchors, 7] of images ``x``, for the anchors of both heads.
 
-        The seven numbers are a box's centre (2) and size (2), its objectness, and the scores of two
+        The seven numbers are a box's center (2) and size (2), its objectness, and the scores of two
         classes.
         """
         shallow = self.stem(x)
@@ -175,9 +175,9 @@ class Yolo(nn.Module):
         x = x.view(batch, 3, 7, height, width).permute(0, 1, 3, 4, 2).sigmoid()
         rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         grid = torch.stack((columns, rows), 2).expand(1, 3, height, width, 2).float()
-        centre = (x[..., :2] * 2 - 0.5 + grid) * 4.0 * (level + 1)
+        center = (x[..., :2] * 2 - 0.5 + grid) * 4.0 * (level + 1)
         size = (x[..., 2:4] * 2) ** 2 * self.anchors[level].view(1, 3, 1, 1, 2)
-        return torch.cat((centre, size, x[..., 4:]), -1).view(batch, -1, 7)
+        return torch.cat((center, size, x[..., 4:]), -1).view(batch, -1, 7)
 
 
 class Keypoints(nn.Module):

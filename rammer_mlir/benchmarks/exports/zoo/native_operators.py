@@ -75,7 +75,10 @@ def _has_ops() -> bool:
 
 
 def use_operators() -> None:
-    """Let torchvision call the operators of ``define_operators``; register their ONNX exporters."""
+    """Import torchvision, and let it call the operators that ``define_operators`` declared.
+
+    Also register torchvision's ONNX exporters of these operators.
+    """
     importlib.import_module("torchvision.extension")._has_ops = _has_ops
     # The package has a function of the same name as this module.
     importlib.import_module("torchvision.ops.roi_align")._has_ops = _has_ops

@@ -1,4 +1,4 @@
-"""Define the description of an exported model: how it is made, its inputs and its sizes."""
+"""Define the export entry of a model: how the model is made, its inputs and its sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZED_IMAGES: tuple[Case, ...] = (
 
 @dataclass(frozen=True)
 class Model:
-    """A model to export.
+    """An export entry: describes a model to export.
 
     Attributes:
         name: name of the model and of its files.
@@ -40,7 +40,7 @@ class Model:
 
 
 def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
-    """Return the inputs of an image model: only ``x``, images [batch, channels, height, width].
+    """Return the description of an image model's input ``x`` [batch, channels, height, width].
 
     ``size`` is the height and width of square images in pixels. A pair of strings makes height and
     width open dimensions of these names.
@@ -50,9 +50,10 @@ def image(size: int | tuple[str, str], channels: int = 3) -> tuple[Input, ...]:
 
 
 def tokens(mask: bool = True, high: int = 100) -> tuple[Input, ...]:
-    """Return the inputs of a text model: token ids, and an attention mask if ``mask`` is true.
+    """Return the descriptions of a text model's inputs: token ids, and a mask if ``mask`` is true.
 
-    Both have the shape [batch, length]; token ids are below ``high``.
+    Both inputs have the shape [batch, length]. Token ids are below ``high``; the mask is the
+    attention mask.
     """
     ids = Input("input_ids", ("batch", "length"), "tokens", high)
     found = Input("attention_mask", ("batch", "length"), "mask")

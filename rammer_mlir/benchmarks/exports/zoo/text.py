@@ -1,4 +1,4 @@
-"""Define encoders and decoders of ``transformers`` for text."""
+"""Define export entries (``table.Model``) of text encoders and decoders of ``transformers``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ CACHED = tuple({"batch": 1 + i % 3, "length": 1, "past": n} for i, n in enumerat
 
 
 class Keywords(nn.Module):
-    """A wrapper of a ``transformers`` model: it takes positional arguments, returns a tuple."""
+    """A ``transformers`` model that is called with positional arguments, and returns a tuple.
+
+    The wrapped model itself is called with keyword arguments.
+    """
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], fixed: dict[str, Any]) -> None:
         """Wrap ``model``, a model that is called with keyword arguments.
@@ -75,8 +78,8 @@ class Cached(nn.Module):
 def configured(kind: str, **changes: Any) -> Any:
     """Return an object of transformers' configuration class ``kind`` + ``Config``.
 
-    The object has the small sizes in ``TINY`` that its class accepts, and all ``changes``. A change
-    overrides the size of the same name.
+    ``changes`` are the values of configuration fields, by name. Fields without a change have the
+    small sizes in ``TINY``, as far as the class has these fields, or the class's default.
     """
     cls = getattr(transformers, f"{kind}Config")
     known = {**TINY, **changes}
@@ -99,7 +102,7 @@ def wrapped(
         config: prefix of the configuration's class, such as Bert for ``BertConfig``.
         names: keywords of the model for the positional arguments of the wrapper.
         fixed: keyword arguments of each call.
-        changes: fields of the configuration.
+        changes: values of configuration fields, by name.
     """
 
     def make() -> nn.Module:
@@ -116,7 +119,7 @@ def encoder(kind: str, model: str = "", mask: bool = True, **changes: Any) -> Mo
         kind: prefix of transformers' classes, such as Bert.
         model: name of the model's class; if empty, ``kind`` + ``Model``.
         mask: whether an attention mask is an input.
-        changes: fields of the configuration.
+        changes: values of configuration fields, by name.
     """
     inputs = tokens(mask)
     names = tuple(each.name for each in inputs)
@@ -130,7 +133,7 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
     Args:
         kind: prefix of transformers' classes, such as GPT2.
         model: name of the model's class; if empty, ``kind`` + ``ForCausalLM``.
-        changes: fields of the configuration.
+        changes: values of configuration fields, by name.
     """
     inputs = tokens()
     names = tuple(each.name for each in inputs)
@@ -146,9 +149,9 @@ def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
 
     Args:
         kind: prefix of transformers' classes, such as Llama.
-        heads: number of the cache's heads.
+        heads: number of attention heads whose keys and values each layer of the cache has.
         model: name of the model's class; if empty, ``kind`` + ``ForCausalLM``.
-        changes: fields of the configuration.
+        changes: values of configuration fields, by name.
     """
     cache = ("batch", heads, "past", 8)
     pairs = tuple(Input(f"{kv}{i}", cache) for i in range(2) for kv in ("key", "value"))
@@ -165,8 +168,8 @@ def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
 def pair(kind: str, **changes: Any) -> Model:
     """Return the export entry of an encoder-decoder model of transformers for text.
 
-    ``kind`` is the prefix of transformers' classes, such as T5; ``changes`` are fields of the
-    configuration.
+    ``kind`` is the prefix of transformers' classes, such as T5; ``changes`` are values of
+    configuration fields, by name.
     """
     inputs = (*tokens(), Input("decoder_input_ids", ("batch", "target"), "tokens"))
     names = tuple(each.name for each in inputs)

@@ -1,4 +1,4 @@
-"""Define image classifiers of ``timm``."""
+"""Define export entries (``table.Model``) of image classifiers of ``timm``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define classifiers of images and videos, and segmentation models, of ``torchvision``."""
+"""Define export entries of ``torchvision``'s image, video and segmentation models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define models of ``transformers`` for images, and for images with text."""
+"""Define export entries of ``transformers`` models for images, and for images with text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def images(kind: str, model: str = "", size: int = 64, **changes: Any) -> Model:
         kind: prefix of transformers' classes, such as ViT.
         model: name of the model's class; if empty, ``kind`` + ``ForImageClassification``.
         size: height and width in pixels.
-        changes: fields of the configuration.
+        changes: values of configuration fields, by name.
     """
     make = wrapped(model or f"{kind}ForImageClassification", kind, ("pixel_values",), {}, **changes)
     return Model(kind.lower(), make, image(size), IMAGES)

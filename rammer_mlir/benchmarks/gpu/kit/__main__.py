@@ -33,7 +33,10 @@ _RESULTS = "results.jsonl"
 
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Pack a kit, run it, or print its results; return 1 if a case failed, 3 if cases are left."""
+    """Pack a kit, run it, or print its results.
+
+    Return 1 if a case failed, 3 if time ran out before all cases had a result, else 0.
+    """
     return _dispatch(sys.argv[1:] if arguments is None else arguments)
 
 
@@ -41,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def main_of(file: str, arguments: Sequence[str] | None = None) -> int:
     """Run the command ``python KIT`` with the given arguments; return the exit code of ``main``.
 
-    ``file`` is the path of the kit's ``__main__.py``. The first argument may be an action, ``run``,
-    ``case`` or ``report``; the default is ``run``.
+    ``file`` is the path of the kit's ``__main__.py``. The first argument may be an action: ``run``
+    (the default), ``report``, or ``case``, which runs one case in this process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     folder = str(Path(file).resolve().parent)

@@ -152,9 +152,10 @@ def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
 
 
 def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[Any]]:
-    """Capture a CUDA graph with a run for each element of ``sets``, the inputs of the run.
+    """Capture a CUDA graph with one run of ``module`` for each element of ``sets``.
 
-    Return the graph, and the outputs of the last run.
+    An element of ``sets`` has the inputs of its run. Return the graph, and the outputs of the last
+    run.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

@@ -214,8 +214,12 @@ def program_name(subject: Subject, way: str) -> str:
 def cases_of(subjects: Sequence[Subject]) -> list[Case]:
     """Return all cases in the order in which they run.
 
-    First comes the case "machine"; then the programs of subjects without baselines, the probe, the
-    programs of the other subjects, all baselines, and all sanitizers.
+    The order is:
+    - the case "machine", which describes the GPU and the software;
+    - the programs of subjects without baselines;
+    - the probe, which measures properties of the GPU;
+    - the programs of the other subjects;
+    - all baselines, then all sanitizers.
     """
     small = [subject for subject in subjects if not subject.baselines]
     large = [subject for subject in subjects if subject.baselines]

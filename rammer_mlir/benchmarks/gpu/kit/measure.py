@@ -76,9 +76,9 @@ def check_outputs(
 def floor_seconds(facts: ProgramFacts, peaks: Peaks, target: str, precision: str) -> float:
     """Return a lower bound of the seconds of a program's run.
 
-    A run reads or writes all bytes once, and executes all operations. The rate of operations is the
-    peak rate of f32 or, for a product, of its precision. The latter is the device's rate for f32
-    times the ratio of the two rates in the description of the target's device.
+    A run reads or writes all bytes once, and executes all operations at the peak rate. ``peaks``
+    has the peak rate of f32 only. For a product of another precision, this rate is multiplied by
+    the ratio of the precision's rate to f32's rate in the description of the target's device.
 
     Args:
         facts: the program's bytes and operations.
@@ -176,17 +176,17 @@ def time_program(
 
 
 def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
-    """Return how many copies of the inputs fit in ``_BEYOND_CACHES`` bytes.
+    """Return the count of copies of the inputs through which runs cycle, to miss the GPU's caches.
 
-    Together, so many copies do not fit in the GPU's caches. The result is between 1 and
-    ``_MOST_SETS``.
+    The copies together have at most ``_BEYOND_CACHES`` bytes, more than the caches hold. But the
+    count is at least 1 and at most ``_MOST_SETS``.
     """
     num_bytes = sum(array.nbytes for array in feeds.values())
     return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
 
 
 def rounds_of_graph(seconds: float) -> int:
-    """Return how many repetitions of a run a CUDA graph should contain to hide its launch cost.
+    """Return how many repetitions of a run a CUDA graph needs to hide the graph's launch cost.
 
     ``seconds`` is the time of a run. The result is at most ``_MOST_ROUNDS``.
     """
@@ -272,7 +272,7 @@ def wall_seconds(
 
 
 def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
-    """Time batches of calls for ``budget`` seconds, and summarise the seconds of a run.
+    """Time batches of calls for ``budget`` seconds, and summarize the seconds of a run.
 
     A batch has so many calls that the clock's resolution causes only a small error.
 
@@ -295,7 +295,7 @@ def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -
 
 
 def summary_of(samples: Sequence[float], runs: int) -> dict[str, Any]:
-    """Return a dictionary that summarises times: ``median``, ``low``, ``high`` and ``runs``.
+    """Return a dictionary that summarizes times: ``median``, ``low``, ``high`` and ``runs``.
 
     ``low`` and ``high`` are the least and the largest of ``samples``; ``runs`` is the number of
     runs that were timed.

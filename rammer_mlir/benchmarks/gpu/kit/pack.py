@@ -76,7 +76,7 @@ sys.exit(main_of(__file__))
 
 @dataclass(frozen=True)
 class Packed:
-    """A model of a kit whose files are written.
+    """A model whose files are in the kit, and the numbers of its programs.
 
     ``programs`` has the numbers of each of the model's programs, by program name.
     """

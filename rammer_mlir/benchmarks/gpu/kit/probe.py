@@ -161,7 +161,7 @@ class Probe:
         return found
 
     def _largest(self) -> int:
-        """Return the largest size in bytes, at most ``_LARGE``, such that two arrays fit in memory.
+        """Return the largest size in bytes such that two arrays of this size fit in device memory.
 
         The size is ``_LARGE`` divided by a power of two, and at least ``_IN_CACHE``.
         """

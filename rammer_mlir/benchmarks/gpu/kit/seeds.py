@@ -31,14 +31,14 @@ class Seeded:
         shape: shape of the array.
         dtype: NumPy's name of a floating-point type.
         scales: a standard deviation for the whole array, or a standard deviation for each row.
-        centred: whether every row sums to zero, as is usual for a filter after a ReLU.
+        centered: whether every row sums to zero, as is usual for a filter after a ReLU.
     """
 
     seed: int
     shape: tuple[int, ...]
     dtype: str
     scales: tuple[float, ...] = (1.0,)
-    centred: bool = False
+    centered: bool = False
 
     def array(self) -> Array:
         """Return the array of numbers that the seed and the scales determine."""
@@ -48,20 +48,20 @@ class Seeded:
         drawn = np.asarray(raw, "<u8").view("<u2")[:size].astype(np.int64)
         rows = drawn.reshape(len(self.scales) if len(self.scales) > 1 else self._rows(), -1)
         middle = (_LEVELS - 1) / 2
-        means = rows.sum(axis=1) / rows.shape[1] if self.centred else np.full(len(rows), middle)
+        means = rows.sum(axis=1) / rows.shape[1] if self.centered else np.full(len(rows), middle)
         # A uniform distribution over _LEVELS steps has the deviation _LEVELS / sqrt(12).
         factors = np.array(self.scales) * (math.sqrt(12) / _LEVELS)
         values = (rows - means[:, None]) * factors[:, None]
         return values.astype(self.dtype).reshape(self.shape)
 
     def _rows(self) -> int:
-        return self.shape[0] if self.centred else 1
+        return self.shape[0] if self.centered else 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object for ``of_json``."""
         return {
             "seed": self.seed, "shape": self.shape, "dtype": self.dtype,
-            "scales": self.scales, "centred": self.centred,
+            "scales": self.scales, "centered": self.centered,
         }  # fmt: skip
 
     @classmethod
@@ -69,7 +69,7 @@ class Seeded:
         """Rebuild an array's description from the object that ``to_json`` returned."""
         return cls(
             found["seed"], tuple(found["shape"]), found["dtype"], tuple(found["scales"]),
-            found["centred"],
+            found["centered"],
         )  # fmt: skip
 
 
@@ -77,14 +77,14 @@ _FEWEST = 4096
 """Smallest number of elements of a weight that is replaced by a seed."""
 
 _OFF_CENTRE, _CENTRED = 0.2, 0.02
-"""Largest ratios of mean to standard deviation: of a replaced weight, and of a centred row."""
+"""Largest ratios of mean to standard deviation: of a replaced weight, and of a centered row."""
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:
     """Return the description of a random array with the standard deviations of ``array``.
 
-    Return None if ``array`` is not of type float16 or float32, has fewer than ``_FEWEST`` elements,
-    has only equal elements, or has a mean that is not near 0.
+    Return None in these cases: ``array`` is not of type float16 or float32; it has fewer than
+    ``_FEWEST`` elements, or only equal elements; its mean is not near 0.
     """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None
@@ -97,10 +97,10 @@ def resembling(array: Array, seed: int) -> Seeded | None:
         return Seeded(seed, array.shape, name, _rounded([spread]))
     rows = values.reshape(array.shape[0], -1)
     spreads = rows.std(axis=1)
-    centred = bool((np.abs(rows.mean(axis=1)) <= _CENTRED * spreads).all()) and rows.shape[1] > 1
+    centered = bool((np.abs(rows.mean(axis=1)) <= _CENTRED * spreads).all()) and rows.shape[1] > 1
     if rows.shape[1] == 1 or array.shape[0] == 1 or not spreads.all():
         return Seeded(seed, array.shape, name, _rounded([spread]))
-    return Seeded(seed, array.shape, name, _rounded(spreads.tolist()), centred)
+    return Seeded(seed, array.shape, name, _rounded(spreads.tolist()), centered)
 
 
 def _rounded(scales: Sequence[float]) -> tuple[float, ...]:

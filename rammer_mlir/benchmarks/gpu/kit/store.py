@@ -1,4 +1,7 @@
-"""Store the arrays of a kit: as a seed, or in a file that all programs share."""
+"""Store the arrays of a kit: as a seed, or in a file that all programs share.
+
+A reference tells where an array is: it is JSON with a seed and a scale, or with a file's name.
+"""
 
 from __future__ import annotations
 

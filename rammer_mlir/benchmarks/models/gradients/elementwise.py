@@ -1,8 +1,8 @@
 """Define the gradient rules of element-wise operators, with broadcasting.
 
-In the rules, ``x`` is an input, ``y`` the output, ``dy`` the gradient of the loss by the output. A
-rule adds nodes to the graph ``g``, and returns a gradient for each input, or None for an input
-that has no gradient.
+In the rules, ``x`` is an input, ``y`` the output, ``dy`` the gradient of the loss with respect to
+the output. A rule adds nodes to the graph ``g``, and returns a gradient for each input, or None for
+an input that has no gradient.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Define the gradient rules of matrix products.
 
-In the rules, ``dy`` is the gradient of the loss by the product.
+In the rules, ``dy`` is the gradient of the loss with respect to the product.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Define the gradient rules of reductions, softmax and layer normalization.
 
-In the rules, ``x`` is the input, ``y`` the result, ``dy`` the gradient of the loss by the result.
+In the rules, ``x`` is the input, ``y`` the result, ``dy`` the gradient of the loss with respect to
+the result.
 """
 
 from __future__ import annotations
@@ -138,11 +139,11 @@ def layer_norm(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     x, scale = node.operand(0), node.operand(1)
     first = node.integer("axis", -1) % len(x.shape)
     axes = [*range(first, len(x.shape))]
-    centred = g.op("Sub", x, g.reduced("ReduceMean", x, axes))
-    variance = g.reduced("ReduceMean", g.op("Mul", centred, centred), axes)
+    centered = g.op("Sub", x, g.reduced("ReduceMean", x, axes))
+    variance = g.reduced("ReduceMean", g.op("Mul", centered, centered), axes)
     shifted = g.op("Add", variance, g.scalar(node.number("epsilon", 1e-5), x))
     inverse = g.op("Reciprocal", g.op("Sqrt", shifted))
-    normal = g.op("Mul", centred, inverse)
+    normal = g.op("Mul", centered, inverse)
     scaled = g.op("Mul", dy, scale)
     mean = g.reduced("ReduceMean", scaled, axes)
     along = g.reduced("ReduceMean", g.op("Mul", scaled, normal), axes)

@@ -13,15 +13,15 @@ from rammer_mlir.errors import ModelError
 
 
 def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
-    """Add nodes that differentiate a loss; return its derivative by each value in ``by``.
+    """Add nodes that differentiate a loss; return its gradient for each value named in ``by``.
 
     Args:
         g: the graph that has the loss, and to which the nodes are added.
         loss: name of the loss, a value with one element.
-        by: names of the values by which the loss is differentiated.
+        by: names of the values with respect to which the loss is differentiated.
 
     Returns:
-        The derivatives, keyed by the names in ``by``.
+        The gradients, keyed by the names in ``by``.
 
     Raises:
         ModelError: if the loss has more than one element, does not depend on a value in ``by``, or

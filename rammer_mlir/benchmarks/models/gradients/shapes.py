@@ -1,6 +1,6 @@
 """Define the gradient rules of operators that only move elements.
 
-In the rules, ``dy`` is the gradient of the loss by the operator's result.
+In the rules, ``dy`` is the gradient of the loss with respect to the operator's result.
 """
 
 from __future__ import annotations

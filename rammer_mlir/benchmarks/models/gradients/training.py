@@ -76,7 +76,7 @@ def training_step(
             ``rate`` is None, the step returns the gradients.
 
     Raises:
-        ModelError: if the loss cannot be differentiated by the weights.
+        ModelError: if the loss cannot be differentiated with respect to the weights.
     """
     chosen = trained_weights(model) if weights is None else list(weights)
     g = ExtendedGraph(model, chosen)

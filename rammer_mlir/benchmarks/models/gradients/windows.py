@@ -1,6 +1,6 @@
 """Define the gradient rules of convolutions and of pooling.
 
-In the rules, ``dy`` is the gradient of the loss by the operator's result.
+In the rules, ``dy`` is the gradient of the loss with respect to the operator's result.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def _spread(
     with the filters ``weight`` in ``group`` groups. ConvTranspose's ``pads`` remove the input's
     padding.
 
-    If no window covers the last k elements of the padded input, the transposed convolution has k
-    elements less. Then ``pads`` are smaller by k at the end of that dimension. If the padding at
-    the end has fewer than k elements, zeros are appended for the elements of the input that no
-    window covers. (ConvTranspose's ``output_padding`` cannot append them: it must be less than a
-    stride.)
+    If no window covers the last k elements of the padded input, the result of the transposed
+    convolution has k fewer elements. Then ``pads`` are smaller by k at the end of that dimension.
+    If the padding at the end has fewer than k elements, zeros are appended for the elements of the
+    input that no window covers. (ConvTranspose's ``output_padding`` cannot append them: it must be
+    less than a stride.)
     """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
     rank = len(uncovered)
@@ -141,8 +141,8 @@ def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Wind
 def max_pool(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of MaxPool's input.
 
-    Each element of ``dy``, the gradient of the result, is added at the maximum of its window. The
-    other elements are zero.
+    Each element of ``dy``, the gradient of the result, is added at the position of its window's
+    maximum in a tensor of zeros.
     """
     dy, x = dys[0], node.operand(0)
     assert dy is not None

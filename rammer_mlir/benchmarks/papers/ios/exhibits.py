@@ -187,10 +187,11 @@ def _figure_10(records: Records) -> str:
 
 
 def _last_block(stages: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """Return the stages of a network's last module, without the classifier.
+    """Return the stages of the last of a network's modules, such as the last Inception module.
 
-    ``stages`` has the names of the operators of each stage. In the result, the names lack the
-    prefix of the module, and other modules' operators are left out.
+    ``stages`` has the names of the operators of each stage; the part of a name before "/" is its
+    module. In the result, the names lack this part. The classifier and the operators of other
+    modules are left out.
     """
     name = next(
         operator.split("/")[0] for stage in reversed(stages) for operator in stage

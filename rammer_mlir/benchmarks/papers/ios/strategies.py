@@ -4,8 +4,8 @@ The times are from the simulator. The schedules are:
 
 - sequential: a stage per operator.
 - greedy: all ready operators form a stage.
-- merge: sequential, after operators of the same input are merged. The best of the bounds
-  ``growths`` is used for the whole network.
+- merge: sequential, after operators of the same input are merged. Several bounds on the growth of
+  the arithmetic are tried, and the best is used for the whole network.
 - parallel: IOS's stages, without merged operators.
 - both: IOS's stages; for each stage, it is decided whether operators are merged.
 
@@ -98,7 +98,7 @@ def measure(network: Network) -> Record:
         A record with these keys:
 
         - "ms": the milliseconds, keyed by the name of the schedule, with the fastest of its bounds
-          ``growths``.
+          on the growth of the arithmetic (``growths``).
         - "search": counts of IOS's search, such as transitions, and the number of stages found.
         - "search seconds": processor seconds of the search.
     """

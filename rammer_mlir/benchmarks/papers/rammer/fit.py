@@ -1,10 +1,11 @@
 """Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
-RAMMER's artifact has the times of six models with Rammer, and with a baseline that launches each
-operator. For the baseline, it also has the time in kernels alone. The numbers of the device
-description that cannot be measured are fitted to the times of three of the models, by least squares
-of the logarithms of predicted over published times. The other three models validate the fit. The
-terms of the cost model, however, were chosen with knowledge of all six models.
+RAMMER's artifact (the data published with the paper) has the times of six models with Rammer, and
+with a baseline that launches each operator. For the baseline, it also has the time in kernels
+alone. The numbers of the device description that cannot be measured are fitted to the times of
+three of the models, by least squares of the logarithms of predicted over published times. The other
+three models validate the fit. The terms of the cost model, however, were chosen with knowledge of
+all six models.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class Planned:
 def published(name: str) -> tuple[float, float, float]:
     """Return three times of a model from RAMMER's artifact, in milliseconds.
 
-    They are the time of the artifact's baseline in kernels alone, the time of the baseline with
-    launches, and the time of Rammer.
+    The artifact is the data published with the paper. The times are that of the artifact's baseline
+    in kernels alone, that of the baseline with launches, and that of Rammer.
     """
     return BASE_KERNELS[name], FIGURE_11[name]["base"], FIGURE_11[name]["Rammer"]
 

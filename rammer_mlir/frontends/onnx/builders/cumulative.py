@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import (
     Body,
@@ -17,6 +19,9 @@ from rammer_mlir.frontends.onnx.builders.views import (
 )
 from rammer_mlir.passes.ir.scalar import Scalar
 
+_SHIFTS = 8
+"""The elements that a step combines; the sum of 8 is within the error of a sequential sum."""
+
 
 def _sum(x: Scalar, y: Scalar) -> Scalar:
     return x + y
@@ -31,7 +36,8 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
     The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``. The
     parallel scan takes a logarithmic number of elementwise steps instead of a sequential loop
-    (Hillis and Steele, "Data parallel algorithms", 1986).
+    (Hillis and Steele, "Data parallel algorithms", 1986); each step combines ``_SHIFTS`` elements
+    instead of two, so that fewer steps read and write the tensor.
     """
     x = node.tensor(0)
     axes = node.integers(1)
@@ -43,9 +49,30 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
         x = shifted(x, axis, 1, backward, neutral)
     distance = 1
     while distance < x.shape[axis]:
-        x = pointwise(combine, x, shifted(x, axis, distance, backward, neutral))
-        distance *= 2
+        x = _combined(x, axis, distance, backward, combine, neutral)
+        distance *= _SHIFTS
     return x
+
+
+def _combined(
+    x: Tensor, axis: int, distance: int, backward: bool, combine: Body, neutral: float
+) -> Tensor:
+    """Emit ``x`` combined with copies of it that are shifted along an axis.
+
+    The copies are shifted by ``distance`` and its multiples, fewer than ``_SHIFTS``, as ``shifted``
+    shifts; ``neutral`` fills the gaps.
+    """
+    length = x.shape[axis]
+    count = min(_SHIFTS, -(-length // distance))
+    none, border = [0] * x.rank, [0] * x.rank
+    border[axis] = (count - 1) * distance
+    padded = pad(x, none, border, neutral) if backward else pad(x, border, none, neutral)
+    views: list[Tensor] = []
+    for number in range(count):
+        starts = list(none)
+        starts[axis] = number * distance if backward else border[axis] - number * distance
+        views.append(part(padded, starts, x.shape))
+    return pointwise(lambda *parts: functools.reduce(combine, parts), *views)
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:

@@ -82,8 +82,9 @@ def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) ->
 def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
     """Emit ``exp(x - top)`` in dtype ``kind``; ``top`` is the maximum of ``x`` along reduced axes.
 
-    The exponential is approximate: subnormal results may become 0. The sum of the results along the
-    reduced axes does not change, since it is at least 1: the maximum contributes ``exp(0)``.
+    The exponential is approximate: subnormal results may become 0. This does not change the sum of
+    the results along the reduced axes, since the sum is at least 1: the maximum contributes
+    ``exp(0)``.
     """
     return pointwise(
         lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind

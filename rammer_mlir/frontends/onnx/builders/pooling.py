@@ -252,7 +252,7 @@ def _local_response_normalization(node: Node) -> Tensor:
     alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
     bias = node.attribute("bias", 1.0)
     rest = [0] * (x.rank - 2)
-    # ONNX puts the additional channel of an even size after the centre.
+    # ONNX puts the additional channel of an even size after the center.
     padded = pad(x, [0, (size - 1) // 2, *rest], [0, size // 2, *rest], 0)
     exprs: list[Expr] = [0, loop(1) + loop(x.rank), *range(2, x.rank)]
     squares = structured(

@@ -189,7 +189,10 @@ def _convolve_integers(node: Node) -> Tensor:
 
 
 def _quantized_convolution(node: Node) -> Tensor:
-    """Emit QLinearConv: an integer convolution with bias, requantized by the three scales."""
+    """Emit QLinearConv: an integer convolution with bias, requantized.
+
+    The requantization uses the scales of image, filters and result.
+    """
     total = _integer_convolution(node, 3, (2, 5))
     if node.has(8):
         total = pointwise(

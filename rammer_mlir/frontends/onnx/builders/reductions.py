@@ -96,7 +96,11 @@ REDUCTIONS = {
 
 
 def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
-    """Emit the reduction ``kind`` of ``x`` along ``axes``; 16-bit floats are accumulated in f32."""
+    """Emit the reduction ``kind`` of ``x`` along ``axes``; return it in the dtype of ``x``.
+
+    16-bit floats are accumulated in f32, unless the result is one of the elements
+    (``kind.exact``).
+    """
     wide = x.dtype if kind.exact or not is_float(x.dtype) or x.dtype == F64 else F32
     count = prod(x.shape[axis] for axis in axes)
     reduced = reduce(

@@ -135,7 +135,7 @@ def _linear(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
-    # As in ONNX Runtime and PyTorch, a border extends the image: the kernel stays centred at x.
+    # As in ONNX Runtime and PyTorch, a border extends the image: the kernel stays centered at x.
     if axis.padding != "border":
         x = axis.limit(x)
     low = _floor(x)

@@ -74,9 +74,10 @@ class _Scatter:
         searched: for ScatterND, the extents of the indexed dimensions of the data; for
             ScatterElements, the shape of the indices with the data's extent along the axis.
         count: count of updates that may target the same element.
-        hits: emits whether an update targets an element, in the body of a loop nest. The outer
-            loops are the element's indices: in ``searched`` without a reduction, in the data with a
-            reduction. The innermost loop is the update's index, below ``count``.
+        hits: emits, in the body of a loop nest, whether an update targets an element. The innermost
+            loop is the update's index, below ``count``. The outer loops are the element's indices:
+            they range over the shape ``searched``, or over the whole data if the node has a
+            reduction.
         update_at: maps an element's indices, and the index (below ``count``) of an update of that
             element, to the indices of the new element in ``updates``.
         place_at: maps indices in ``updates`` to the indices of the target element in the data.

@@ -46,7 +46,10 @@ def top_k(node: Node) -> list[Tensor | None]:
 
 
 def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit positions of each row's ``count`` largest (else smallest) elements, in sorted order."""
+    """Emit the positions of the first ``count`` elements of each row in sorted order.
+
+    The order is descending if ``largest``, else ascending.
+    """
     if rows.shape[-1] <= RANK_BY_COUNTING:
         return _by_counting(rows, count, largest)
     if count > MOST_SEARCHED:
@@ -83,10 +86,10 @@ def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scal
 
 
 def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of each row's ``count`` largest (else smallest) elements, in sorted order.
+    """Emit the positions of the first ``count`` elements of each row in sorted order.
 
-    An element's place in the order is the number of elements that precede it. All pairs of elements
-    are compared in parallel.
+    The order is descending if ``largest``, else ascending. An element's place in the order is the
+    number of elements that precede it. All pairs of elements are compared in parallel.
     """
     *lead, length = rows.shape
     last = len(lead)
@@ -108,10 +111,10 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of each row's ``count`` largest (else smallest) elements, in sorted order.
+    """Emit the positions of the first ``count`` elements of each row in sorted order.
 
-    Each of ``count`` steps reads the whole row, and finds the element that follows the element of
-    the previous step in sorted order.
+    The order is descending if ``largest``, else ascending. Each of ``count`` steps reads the whole
+    row, and finds the element that follows the element of the previous step in this order.
     """
     *lead, _ = rows.shape
     last = len(lead)

@@ -42,9 +42,8 @@ def _matrix(transform: Transform, length: int, parts: int, dtype: DType) -> Tens
 
     Returns:
         A tensor [spectrum's length, spectrum's parts, length, parts]. Dimension 1 selects the real
-            or imaginary part of
-        the spectrum; its size is 1 if the spectrum is real, else 2. Dimension 3 selects the real or
-            imaginary part of the signal.
+            or imaginary part of the spectrum; its size is 1 if the spectrum is real, else 2.
+            Dimension 3 selects the real or imaginary part of the signal.
     """
     units = np.eye(length, dtype=np.complex128)
     rows = [transform(units), transform(1j * units)][:parts]

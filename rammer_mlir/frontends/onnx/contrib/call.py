@@ -203,7 +203,7 @@ class Call:
         return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
 
     def sum(self, *names: str) -> str:
-        """Emit the sum of the values ``names``, without empty names; return the result's name."""
+        """Emit the sum of the values ``names``, skipping empty names; return the result's name."""
         first, *rest = filter(None, names)
         for name in rest:
             first = self.op("Add", first, name)

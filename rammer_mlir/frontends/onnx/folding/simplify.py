@@ -36,9 +36,10 @@ UNCHANGED = frozenset({"Abs", "Add", "Gather", "Squeeze"})
 
 
 def is_simple(model: Model) -> bool:
-    """Whether ``simplify`` would return an equal model, as far as this is quick to decide.
+    """Whether quick checks show that ``simplify`` would return an equal model.
 
-    The model has to have folded constants and inferred shapes.
+    False may also mean that only ``simplify`` itself can tell. The model has to have folded
+    constants and inferred shapes.
     """
     graph = model.graph
     names = {node.name for node in graph.node}

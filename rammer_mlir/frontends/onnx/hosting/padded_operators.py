@@ -35,8 +35,8 @@ def _divided(node: PaddedNode) -> Sequence[Dims]:
     """Return the shape of the result of a division.
 
     Raises:
-        DependentRowsError: if the divisor has integer elements and an open dimension. Its padding
-            may be 0, and an integer division by 0 is undefined.
+        DependentRowsError: if the divisor has integer elements and an open dimension. The padding
+            of the divisor may be 0, and an integer division by 0 is undefined.
     """
     divisor = node.operand(1)
     kind = onnx.helper.tensor_dtype_to_np_dtype(divisor.elem_type)
@@ -162,7 +162,8 @@ def _require_equal_sizes(node: PaddedNode, data: Dims, indices: Dims, axis: int)
     checked at run time. Returns ``indices``.
 
     Raises:
-        DependentRowsError: if only one of two sizes to compare is open, or their factors differ.
+        DependentRowsError: if only one of two sizes to compare is open, or if they are different
+            multiples of sizes of the part's inputs.
     """
     pairs = list(zip(data, indices, strict=True))
     for place, (one, other) in enumerate(pairs):
@@ -238,8 +239,9 @@ def _reshape(node: PaddedNode) -> Sequence[Dims]:
 def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
     """Return the shape of the result of a reshape.
 
-    The elements of each row of an open dimension must stay together, in the order of rows. For
-    example, ``[N, 6] -> [N, 2, 3]`` is possible, ``[2, N] -> [N, 2]`` is not.
+    A row has the elements at one index of an open dimension. The elements of each row must stay
+    together, and the rows in order. For example, ``[N, 6] -> [N, 2, 3]`` is possible,
+    ``[2, N] -> [N, 2]`` is not.
 
     Args:
         node: the reshape.
@@ -261,8 +263,9 @@ def reshaped(node: PaddedNode, shape: Dims, target: Sequence[Dim]) -> Dims:
 def _share(total: Dim, known: Dim) -> Dim:
     """Return the size of dimension -1 of a reshape: ``total`` divided by ``known``.
 
-    ``total`` is the number of elements, and ``known`` the product of the other dimensions. If both
-    are open, the quotient is static; if only ``total`` is open, the quotient is open.
+    ``total`` is the number of elements, and ``known`` the product of the other dimensions. Such a
+    number is open if it is a multiple of an open dimension's size. If both are open, the quotient
+    is static; if only ``total`` is open, the quotient is open.
 
     Raises:
         DependentRowsError: if only ``known`` is open, if ``known`` is 0, or if the quotient is not

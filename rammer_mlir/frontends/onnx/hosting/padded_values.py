@@ -21,8 +21,8 @@ _MOST_CONTENT = 64
 class DependentRowsError(Exception):
     """Raised for a node that prevents padding of an open dimension.
 
-    The node combines elements of several rows of the dimension, or no rule proves that the rows are
-    independent.
+    A row has the elements at one index of the open dimension; padding adds rows at the end. The
+    node combines elements of several rows, or no rule proves that the rows are independent.
     """
 
 
@@ -99,7 +99,7 @@ class PartValue:
 
     @property
     def is_padded(self) -> bool:
-        """Whether an axis has an open size, and so has padding rows if the part is padded."""
+        """Whether the value has an open dimension, at the end of which padding would be added."""
         return any(isinstance(dim, Padded) for dim in self.shape)
 
     @property
@@ -143,8 +143,8 @@ class Demands:
             have the same size.
         indices: names of inputs whose elements must not be negative.
         zeros: names of inputs whose padding must be 0.
-        lasts: names of inputs whose elements are indices, and whose padding must be the index of
-            the last padding row.
+        lasts: names of inputs whose elements are indices along a padded dimension, and whose
+            padding must be the greatest index of this dimension, which is in its padding.
     """
 
     leaders: dict[int, int] = field(default_factory=dict[int, int])
@@ -166,8 +166,8 @@ class Demands:
         """Require two dimensions to have the same size; return a dimension of that size.
 
         Raises:
-            DependentRowsError: if only one dimension is open, if the factors of open dimensions
-                differ, or if static sizes differ.
+            DependentRowsError: if only one dimension is open, if both are open but have different
+                values of ``Padded.factor``, or if static sizes differ.
         """
         if isinstance(one, int) or isinstance(other, int):
             if one != other:
@@ -223,13 +223,13 @@ class Demands:
             self.zeros |= names
 
     def write(self, dim: Dim, indices: PartValue) -> None:
-        """Require that the padding elements of ``indices`` write only to padding rows.
+        """Require that padding elements of ``indices`` write only to padding of the written tensor.
 
-        ``dim`` is the dimension of the written tensor that ``indices`` index.
+        ``dim`` is the dimension of this tensor that ``indices`` index.
 
         Raises:
-            DependentRowsError: if the dimension is not open with factor 1, or if the indices are
-                not the elements of an input.
+            DependentRowsError: unless ``dim`` is open with factor 1, and ``indices`` are the
+                elements of an input.
         """
         if not isinstance(dim, Padded):
             raise DependentRowsError

@@ -1,8 +1,9 @@
 """Determines whether inputs of a part may be padded; then one program serves several sizes.
 
-Every open dimension of an input is tracked through the part. Each node with an open dimension in an
-operand must compute the rows of this dimension independently, according to a table of rules. If any
-node does not, the part is compiled for each size separately.
+Every open dimension of an input is tracked through the part. A row has the elements at one index of
+an open dimension. Each node with an open dimension in an operand must compute the rows of this
+dimension independently, according to a table of rules. If any node does not, the part is compiled
+for each size separately.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def padding_of(part: Part, bounds: SizeBounds | None = None) -> PaddingResult:
 def _most(padding: Padding, bounds: SizeBounds) -> int | None:
     """Return an upper bound of the sizes of all padded axes of inputs; None if it is unknown.
 
-    The axes of a group have the same size, so a group's bound is the least bound of its axes. The
-    result is the greatest bound of any group.
+    A group has all axes of inputs that must have the same size. The bound of a group is the least
+    bound of its axes, and the result is the greatest bound of any group.
     """
     found: dict[int, list[int]] = {}
     for each in padding.inputs:
@@ -201,7 +202,8 @@ class _Analysis:
         ``operands`` has the facts about the node's operands; None for omitted operands.
 
         Raises:
-            DependentRowsError: if the node mixes rows.
+            DependentRowsError: if the node does not compute each index of an open dimension
+                independently, or no rule proves that it does.
         """
         kinds = self._inferred(node)
         inferred = [kinds.get(name) for name in node.output if name]
@@ -317,7 +319,7 @@ class _Analysis:
         """Return a triple (axis, group, factor) for each open axis of a shape.
 
         A group is a set of open dimensions of the inputs that must have the same size; ``group`` is
-        its index. The size of ``axis`` is ``factor`` times this size.
+        its index. The size of ``axis`` is ``factor`` times the size of the group's dimensions.
         """
         return [
             (axis, self._demands.leader(dim.symbol), dim.factor)

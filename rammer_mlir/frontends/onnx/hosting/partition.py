@@ -94,10 +94,10 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Raise ShapeError if the only part is the whole model, and the model has an unknown shape.
+    """Raise ShapeError if partitioning a part would only repeat itself, and a shape is unknown.
 
-    Partitioning the part again would give the same part. The partition is accepted if the part's
-    sizes are padded, or if the part has shape values.
+    Partitioning repeats itself if the only step calls a part with all nodes of the model, the part
+    has no shape values, and its inputs are not padded.
     """
     steps, parts = hosted.program.steps, hosted.parts
     computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]

@@ -17,8 +17,8 @@ Names = dict[str, object]
 def identity(part: Part) -> bytes:
     """Return a digest of a part; equal digests mean that the parts compute the same function.
 
-    The names of values and nodes do not influence the digest. Opsets, input types, shape values and
-    the flags of the part do.
+    The names of values and nodes do not influence the digest. Opsets, input types, shape values,
+    and the attributes ``is_repeated`` and ``is_eager`` of the part do.
     """
     graph = part.model.graph
     names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}

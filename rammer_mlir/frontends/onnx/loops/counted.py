@@ -155,7 +155,7 @@ def _replace_counter(
     Args:
         graph: the body of the Scan, modified in place.
         loop: the Loop's body, whose first inputs are the iteration number and the condition.
-        used: of the names of these two inputs, those that the Scan's body uses.
+        used: the names that the Scan's body uses; only the names of these two inputs matter.
         steps: trip count.
         write: receives the constant tensor.
 

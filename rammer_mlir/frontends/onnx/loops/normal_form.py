@@ -30,7 +30,7 @@ def normal_form(
     A call applies the first of these simplifications that is possible:
 
     - A loop-carried state that each iteration returns unchanged becomes a captured value.
-      TensorFlow's loops return their weights so.
+      In TensorFlow's loops, weights are such states.
     - A condition that counts to a known number becomes a trip count.
     - A counter is computed from the iteration number, if the trip count is known.
 

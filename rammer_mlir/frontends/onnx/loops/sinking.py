@@ -84,9 +84,9 @@ class _Graph:
         return self._table.elem_type(name)
 
     def normalized(self, source: Source) -> Source | None:
-        """Return a Scan's source with a nonnegative axis.
+        """Return ``source``, a tensor that a Scan slices along an axis, with a nonnegative axis.
 
-        Return None if the source has strings, or if its type or shape is unknown.
+        Return None if the tensor has strings, or if its type or shape is unknown.
         """
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
@@ -102,9 +102,10 @@ class _Graph:
     def exclusive_producers(self, reader: int) -> set[int]:
         """Return the indices of the nodes that serve only to compute the sources of a Scan.
 
-        No other node, no output of the graph, and neither the Scan's initial states nor its body
-        uses the results of these nodes. They may therefore be moved into the body. ``reader`` is
-        the index of the Scan node.
+        Such a node's results are sources of the Scan (tensors of which each iteration reads a
+        slice), or operands of such nodes. They are not used otherwise: not as outputs of the graph,
+        as initial states of the Scan, or in its body. The nodes may therefore be moved into the
+        body. ``reader`` is the index of the Scan node.
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
@@ -149,9 +150,10 @@ class _Plan:
 
 
 class _Planner:
-    """Decides which producers of a Scan's sources move into the Scan's body.
+    """Decides which nodes that compute the sources of a Scan move into the Scan's body.
 
-    The purpose is to reduce the bytes that an iteration reads.
+    A source is a tensor of which each iteration reads a slice. The purpose is to reduce the bytes
+    that an iteration reads.
     """
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
@@ -186,8 +188,9 @@ class _Planner:
 def source_of(operand: Operand, parent: Source) -> Source:
     """Return ``operand`` as a new source of a Scan, in place of the source ``parent``.
 
-    A node that moves into the Scan's body computes ``parent`` from ``operand``. Each iteration then
-    reads a slice of ``operand`` instead of ``parent``, in the same direction.
+    A source is a tensor of which each iteration reads a slice. A node that moves into the Scan's
+    body computes ``parent`` from ``operand``. Each iteration then reads a slice of ``operand``
+    instead of ``parent``, in the same direction.
     """
     assert operand.axis is not None, "what has elements has an axis of them"
     return Source(operand.value, operand.axis, parent.is_reversed)
@@ -235,8 +238,8 @@ class _Sinking:
     def element(self, source: Source) -> str:
         """Return the name, in the Scan's body, of the current iteration's slice of ``source``.
 
-        The first call for a source follows the source's plan: it adds the source to the tensors
-        that the new Scan reads, or emits the nodes that compute the slice.
+        The first call for a source either adds the source to the tensors that the new Scan reads,
+        or emits the nodes that compute the slice; the ``_Planner`` decides.
         """
         if source not in self._elements:
             rule = self._planner.plan(source).rule
