@@ -38,8 +38,8 @@ def _scalar(operation: Operation, number: int, default: float) -> float:
 def _corners(boxes: Numbers, is_centered: bool) -> Numbers:
     """Return the corners of each box as an array [..., 4]: lower corner, then upper corner.
 
-    ``boxes`` [..., 4] has two opposite corners of each box, in any order. If ``is_centered``, it has
-    the center and the two sizes of each box instead.
+    ``boxes`` [..., 4] has two opposite corners of each box, in any order. If ``is_centered``, it
+    has the center and the two sizes of each box instead.
     """
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centered:
