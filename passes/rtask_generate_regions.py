@@ -32,7 +32,7 @@ from rammer_mlir.support.log import LOGGER
 _SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
 _MOST_RTASKS, _MOST_SCRATCH = 1 << 20, 1 << 40
-"""Most rTasks of external code, and most bytes of its scratch memory."""
+"""Most rTasks of foreign code, and most bytes of its scratch memory."""
 
 
 @dataclass(frozen=True)

@@ -52,18 +52,20 @@ class MergeRegions(Pass):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """The values that cross the boundary of a region, by their indices.
+    """The inputs and results of a region, as numbers of values.
 
     Attributes:
-        inputs: for each value that the region reads, the count of its units that read the value.
-        outputs: for each value of the region that is read outside, the count of its readers there.
+        inputs: for each value from outside that the region reads, the count of the region's units
+            that read the value.
+        outputs: for each result of the region that is read outside, the count of units outside that
+            read the result.
     """
 
     inputs: Mapping[int, int]
     outputs: Mapping[int, int]
 
     def joined(self, other: _Boundary) -> _Boundary:
-        """Return the boundary of the union of two regions."""
+        """Return the inputs and results of the union of two regions."""
         inputs = Counter(self.inputs)
         inputs.update(other.inputs)
         outputs = {
@@ -81,7 +83,10 @@ class _Boundary:
 
 
 class _Boundaries:
-    """The memoized boundaries of regions, which grow as regions are merged."""
+    """Tests whether two regions can be merged without too many inputs and results.
+
+    The inputs and results of each region are memoized until the region is merged with another.
+    """
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
         self._regions, self._most = regions, most
@@ -99,16 +104,16 @@ class _Boundaries:
         self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
-        """Whether the union of regions ``a`` and ``b`` has no more than the allowed operands.
+        """Whether the union of regions ``a`` and ``b`` has few enough inputs and results.
 
-        The operands are the inputs and results of the union together.
+        Inputs and results are counted together.
         """
         joined = self._of(a).joined(self._of(b))
         self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return the boundary of the region ``node``, memoized until the region grows."""
+        """Return the inputs and results of the region ``node``, memoized until it is merged."""
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

@@ -97,8 +97,8 @@ class CacheWarning(RammerWarning):
 
 
 class FallbackWarning(RammerWarning):
-    """External code lacks a library or package; rKernels of this compiler replace it."""
+    """Foreign code lacks a library or package; rKernels of this compiler replace it."""
 
 
 class OffloadWarning(RammerWarning):
-    """No code generator accepts any region of the model, or external code cannot be checked."""
+    """No code generator accepts any region of the model, or foreign code cannot be checked."""

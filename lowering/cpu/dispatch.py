@@ -82,7 +82,8 @@ def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
     - value of the step counter
     - address of the step counter
     - address of the table of buffer addresses
-    - address of the indices, in this table, of the rKernel's buffers
+    - address of an array of i32: for each buffer of the rKernel, its index in the table of buffer
+      addresses
     """
     if len(kernels) <= _MOST_INLINE:
         return []
@@ -166,8 +167,8 @@ class _DispatchLoop:
     def _build_barrier(self, record: ir.Value, count: ir.Value) -> None:
         """Emit a barrier: a wait for each of the ``count`` pairs in the barrier's record.
 
-        A pair is the number of a vEU and the number of steps that this vEU must have completed.
-        ``record`` is the address of the record.
+        A pair is the index of a vEU, and the count of steps of the current run that this vEU must
+        have completed when the wait ends. ``record`` is the address of the record.
         """
         with ir.InsertionPoint(self._barrier):
             pairs = element(record, 2, i32())

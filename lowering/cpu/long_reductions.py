@@ -185,9 +185,10 @@ def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
 
 
 def _bound(size: Index | None) -> int:
-    """Return an upper bound on a dimension's size, as a factor of a product; 1 if none is known.
+    """Return an upper bound on a dimension's size; 1 if no bound is known.
 
-    ``size`` is an int, a value of the IR, or None for an unknown size.
+    The caller multiplies the bounds of several dimensions. ``size`` is an int, a value of the IR,
+    or None for an unknown size.
     """
     return size if isinstance(size, int) else (size and upper_bound(size)) or 1
 

@@ -66,7 +66,7 @@ def build_image(
         weights: arrays by argument index of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
         num_veus: count of vEUs, each a thread, that run the program.
-        modules: external code that the module's rKernels call.
+        modules: foreign code that the module's rKernels call.
 
     Raises:
         OperationError: if an rKernel calls a function without a body.

@@ -1,1 +1,1 @@
-"""Calls and links external code, which this compiler did not generate."""
+"""Calls and links foreign code, which this compiler did not generate."""

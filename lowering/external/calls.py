@@ -1,7 +1,7 @@
-"""Emits external rKernels as functions of the LLVM dialect that call external code.
+"""Emits external rKernels as functions of the LLVM dialect that call foreign code.
 
 Each function is a stub with the same interface as any other rKernel: its arguments are the rTask's
-id and pointers to buffers. If the external code returns a nonzero status, the stub stores this
+id and pointers to buffers. If the foreign code returns a nonzero status, the stub stores this
 status and the rKernel's number in the global ``STATUS``, and the run continues to its end. A
 function with a state is called via a table, in which the runtime fills in the function to call and
 the state.
@@ -58,7 +58,7 @@ class ExternalKernel:
         name: name of the rKernel.
         external: its code module and symbol, and whether it has a state or is exclusive.
         num_arguments: count of the buffers that are passed to the rKernel.
-        form: form of the external code module that defines the rKernel, such as ``c`` or ``graph``.
+        form: form of the foreign code module that defines the rKernel, such as ``c`` or ``graph``.
     """
 
     name: str

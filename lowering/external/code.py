@@ -1,4 +1,4 @@
-"""Reads external code modules, as data, from the ``rtask.module`` operations of a module."""
+"""Reads foreign code modules, as data, from the ``rtask.module`` operations of a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.programs.modules import NATIVE, CodeModule, Requirement
 
 @dataclass(frozen=True)
 class ForeignCode:
-    """An external code module.
+    """A foreign code module.
 
     Attributes:
         name: the symbol of its ``rtask.module``.
@@ -57,7 +57,7 @@ class ForeignCode:
 
 
 def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
-    """Return the external code modules of the ``rtask.module`` operations in a module."""
+    """Return the foreign code modules of the ``rtask.module`` operations in a module."""
     called: dict[str, dict[str, None]] = {}
     for description in described_kernels(module).values():
         external = read_external(description.operation)

@@ -1,4 +1,4 @@
-"""Checks external code for a GPU: its form, and the functions that its LLVM IR calls."""
+"""Checks foreign code for a GPU: its form, and the functions that its LLVM IR calls."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ LLVM's code generators abort the process on them.
 
 
 def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
-    """Check that external code can be compiled for a GPU.
+    """Check that foreign code can be compiled for a GPU.
 
     Args:
-        code: external code.
+        code: foreign code.
         target: the GPU as ``--target`` names it, or the emulator.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Selects the external code to link as LLVM IR and the code to link as objects.
+"""Selects the foreign code to link as LLVM IR and the code to link as objects.
 
 Code in LLVM IR is optimized together with the program; all other code is linked as objects.
 """
@@ -17,7 +17,7 @@ from rammer_mlir.programs.modules import CPU_FORMS
 
 
 def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
-    """Return the modules of external code that are in LLVM IR, to be optimized with the program."""
+    """Return the modules of foreign code that are in LLVM IR, to be optimized with the program."""
     return tuple(
         LinkedIr(each.name, each.text, each.symbols) for each in code if each.form == "llvm"
     )

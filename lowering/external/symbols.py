@@ -1,4 +1,4 @@
-"""Checks that each symbol that external code uses is defined by the code itself, libc or libm."""
+"""Checks that each symbol that foreign code uses is defined by the code itself, libc or libm."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OF_THE_LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__dso_handle", "atexit", "
 
 @dataclass(frozen=True)
 class Symbols:
-    """The names of the global symbols of external code.
+    """The names of the global symbols of foreign code.
 
     Attributes:
         defined: the symbols that the code defines.
@@ -70,10 +70,10 @@ class Symbols:
 
 
 def check_symbols(code: ForeignCode, own: bytes | None) -> None:
-    """Check that external code for this machine can be linked.
+    """Check that foreign code for this machine can be linked.
 
     Args:
-        code: external code that is linked.
+        code: foreign code that is linked.
         own: the relocatable object of the code; None for LLVM IR.
 
     Raises:

@@ -44,9 +44,11 @@ def adjacent_operands(generic: Structured, along: int | None, width: int) -> lis
 
 
 def contiguous_loop(indices: Sequence[ir.AffineExpr]) -> int | None:
-    """Return the loop along which a memref with these indices is contiguous; None without one.
+    """Return the index of the loop along which accesses to a memref are contiguous, or None.
 
-    The last index must be the loop's induction variable, and no other index may depend on the loop.
+    ``indices`` are the memref's indices as expressions of the loops. The last index must be the
+    loop's induction variable, and no other index may depend on the loop. Return None if there is no
+    such loop.
     """
     last = plain_dim(indices[-1]) if len(indices) else None
     others = set[int]().union(*(loops_in(expr) for expr in list(indices)[:-1]))

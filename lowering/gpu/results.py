@@ -61,14 +61,19 @@ class Results:
 
     @property
     def last_loop(self) -> int | None:
-        """The reduction's loop along which stored results are adjacent; None without one."""
+        """The index of the reduction's loop along which stored results are adjacent in memory.
+
+        It is the parallel loop that indexes the last dimension of ``buffer``. The result is None if
+        no loop indexes this dimension alone and no other dimension.
+        """
         _, places = self._targets[0]
         return contiguous_loop(places)
 
     def width(self, most: int) -> int:
         """Return the largest number of results, at most ``most``, that one aligned store writes.
 
-        The first index along ``last_loop`` must be a multiple of ``most``, which is a power of two.
+        The results are adjacent along the loop ``last_loop``. The index of the first result along
+        this loop must be a multiple of ``most``, which is a power of two.
         """
         if not is_vector_element(self.buffer.type.element_type):
             return 1

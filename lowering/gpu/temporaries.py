@@ -154,9 +154,9 @@ def erase_unused_allocations(kernel: ir.Operation) -> None:
 
 
 def _size(allocation: ir.Operation, dim: ir.Operation) -> ir.Value:
-    """Return the size of an allocation that a ``memref.dim`` reads.
+    """Return the size that ``dim``, a ``memref.dim`` of the result of ``allocation``, reads.
 
-    A static size is emitted as a constant.
+    The size is an operand of ``allocation`` if it is dynamic, else an emitted constant.
     """
     kind, number = _type(allocation), constant_integer(dim.operands[1])
     assert number is not None, "bounds of loops are sizes of constant dimensions"

@@ -93,7 +93,7 @@ def _optimized(
 
 
 def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
-    """Return the error that external code ``module`` does not define the function ``symbol``.
+    """Return the error that foreign code ``module`` does not define the function ``symbol``.
 
     ``details`` is inserted in the message after "found".
     """
@@ -104,10 +104,10 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
 
 
 def parse_linked(name: str, text: str) -> llvm.ModuleRef:
-    """Parse the LLVM IR ``text`` of external code ``name``; the caller must hold ``LLVM_LOCK``.
+    """Parse the LLVM IR ``text`` of foreign code ``name``; the caller must hold ``LLVM_LOCK``.
 
     Raises:
-        TargetError: if LLVM does not parse the text; the message names the external code.
+        TargetError: if LLVM does not parse the text; the message names the foreign code.
     """
     initialize_llvm()
     try:

@@ -37,7 +37,7 @@ class KernelSource:
         num_rtasks: number of rTasks of the rKernel.
         external: the external function that the rKernel calls; None for the compiler's own
             rKernels.
-        code: the external code module that defines the external function; empty if there is none.
+        code: the foreign code module that defines the external function; empty if there is none.
         weights: indices of the rKernel's buffers that are weights; only for an external function
             with a state, because the state may depend on the weights.
         num_veus: number of threads that the rKernel may use; more than 1 only for an exclusive

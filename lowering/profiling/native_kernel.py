@@ -31,7 +31,7 @@ class NativeKernel:
 
     Attributes:
         library: the loaded code.
-        source: the module that contains only this rKernel, and its external code if it has any.
+        source: the module that contains only this rKernel, and its foreign code if it has any.
     """
 
     library: Library
@@ -111,7 +111,7 @@ def _llvm_ir(source: KernelSource) -> str:
 
 
 def define_if_external(module: ir.Module, source: KernelSource) -> None:
-    """Replace the declaration of an external rKernel by a function that calls the external code.
+    """Replace the declaration of an external rKernel by a function that calls the foreign code.
 
     Do nothing if the rKernel is the compiler's own.
     """

@@ -1,4 +1,4 @@
-"""Sets two fields of a module of external code: the rKernels that call it, and its operations."""
+"""Sets two fields of a module of foreign code: the rKernels that call it, and its operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rammer_mlir.programs.records import Program
 
 
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a copy of an external code module with its ``kernels`` and ``operations`` set.
+    """Return a copy of a foreign code module with its ``kernels`` and ``operations`` set.
 
     ``kernels`` lists the rKernels that call this code, by their numbers in ``program``.
     ``operations`` is the number of scalar operations that all rTasks of these rKernels execute in

@@ -219,10 +219,11 @@ class _Padding:
         return True
 
     def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
-        """Whether a ``linalg.generic`` multiplies by a weight that all ``reductions`` index.
+        """Whether a ``linalg.generic`` multiplies the padding channels that it reduces by zeros.
 
-        ``reductions`` are the padded reduction loops. Zeros in the weight cancel the padding
-        channels.
+        ``reductions`` are the indices of the reduction loops that run over padding channels. The
+        operation has to sum products in which one factor is a weight, and all these loops have to
+        index the weight. The weight is then padded with zeros.
         """
         if not sums_products(op) or op.num_outputs != 1 or op.captures:
             return False

@@ -54,10 +54,10 @@ class UnitCosts:
 
     @property
     def num_patterns(self) -> int:
-        """The number of different units that were estimated.
+        """The count of different units whose time was estimated.
 
-        Units with equal loops, types and bodies, between which values flow in the same way, count
-        once.
+        Two units are equal if corresponding operations have equal loops, types and bodies, read the
+        results of corresponding operations, and write the same results to memory.
         """
         return len(self._of_pattern)
 

@@ -1,6 +1,7 @@
-"""Describes element types that are stored in a byte: 8-bit floats, and types below 8 bits.
+"""Describes narrow element types, which are stored in whole bytes and not computed with.
 
-Each element takes a byte, as in arrays of ml_dtypes; no arithmetic is done in these types.
+These are floats of 4, 6 or 8 bits and integers of 2 or 4 bits. Each element takes a byte, as in
+arrays of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ BYTE_INTEGERS: Mapping[DType, int] = {
 
 
 def in_bytes(dtype: DType) -> bool:
-    """Whether each element of a type is stored in a byte, as for 8-bit floats and int4.
+    """Whether a type is a float of at most 8 bits or an integer of 2 or 4 bits.
 
-    This holds for floats of at most 8 bits and integers of fewer than 8 bits. Such elements are
-    only moved and converted to other types.
+    Each element of such a type takes a whole byte, and is only moved and converted to other types.
+    The result is False for int8, uint8 and bool.
     """
     return dtype in BYTE_FLOATS or dtype in BYTE_INTEGERS or dtype == EXPONENTS
 

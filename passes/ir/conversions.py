@@ -1,4 +1,4 @@
-"""Emits conversions to and from element types that are stored as bytes."""
+"""Emits conversions to and from floats of at most 8 bits and integers of 2 or 4 bits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def convert(x: Scalar, dtype: DType, saturate: bool = True, rounding: str = "up"
 
 
 def _decoded(x: Scalar) -> Scalar:
-    """Emit the value of an element stored in a byte: an i8 for a narrow integer, else an f32."""
+    """Emit the value of ``x``, a float of at most 8 bits or an integer of 2 or 4 bits; return it.
+
+    The result is an i8 for an integer, else an f32.
+    """
     code = Scalar(x.value, UINT8)
     if x.dtype in BYTE_INTEGERS:
         free = 8 - BYTE_INTEGERS[x.dtype]
@@ -128,10 +131,9 @@ def _normal(size: Scalar, form: FloatFormat) -> Scalar:
 def _subnormal(size: Scalar, form: FloatFormat) -> Scalar:
     """Emit the bits of a number that is subnormal in the float format ``form``, without its sign.
 
-    The bits are the number's magnitude divided by the format's smallest positive number. ``size``
-    has the f32 bits of the magnitude. The code also runs for larger numbers, for which its result
-    is not used; ``size`` is clamped so that the quotient of such a number does not overflow an
-    integer.
+    ``size`` has the f32 bits of the number's magnitude. The result is the magnitude divided by the
+    format's smallest positive number, rounded to an integer. The emitted code is also executed for
+    larger numbers; their results are not used, and ``size`` is clamped to avoid an overflow.
     """
     small = size.minimum((128 - form.bias) << 23).bitcast(F32)
     count = (small * 2.0 ** (form.bias - 1 + form.mantissa)).apply(math.RoundEvenOp)

@@ -82,18 +82,19 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CachedChains:
-    """The search for chains with at least two contractions of run-time values, as in attention.
+    """Searches for chains of rOperators to compute in chunks, such as the products of attention.
 
-    Both factors of these contractions are known only at run time. Two kinds of chains are not cut:
-    chains with large weights, because each chunk would read the weights again, and chains of which
-    two chunks would compute the same element.
+    A chain needs at least two contractions of run-time values: both factors are known only at run
+    time. A chain is not cut into chunks in these cases:
+
+    - It reads large weights, which each chunk would read again.
+    - Two chunks would compute the same element.
 
     Attributes:
         functions: creates the functions that compute a chunk's part of an rOperator's results.
         constants: the SSA values that are known at compile time.
         cache: maximum bytes of the intermediates of a chunk.
-        settled: rOperators that a previous search has excluded: no chain that ends at one of them
-            is to be cut.
+        settled: rOperators at which no chain ends that should be cut, as found by earlier searches.
     """
 
     functions: CutFunctions

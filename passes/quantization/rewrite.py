@@ -120,9 +120,11 @@ class RegionRewrite:
     ) -> _Activation:
         """Emit the quantization of a factor to i8; return its i8 tensor, scale and zero point.
 
-        If the precision is dynamic, the scale and the zero point are computed at run time.
-        Otherwise, ``found`` is the factor's value range and must not be None; the factor's source
-        is then quantized before its pads and reshapes. If ``is_symmetric``, the zero point is 0.
+        If the precision is dynamic, ``factor.operand`` is quantized, with a scale and a zero point
+        that are computed at run time. Otherwise, ``factor.source`` is quantized, with a scale and a
+        zero point that follow from ``found``, the factor's value range; the pads and reshapes that
+        make the operand from the source are then applied to the i8 tensor. Factors with the same
+        source share the quantized source. If ``is_symmetric``, the zero point is 0.
         """
         if self.precision.is_dynamic:
             value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)

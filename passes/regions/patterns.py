@@ -34,18 +34,18 @@ class Pattern:
 
         Args:
             step: function from the pattern of the operation's operand to the pattern of the
-                operation. The result prefers a match with the operation.
+                operation. A match with the operation is preferred.
         """
         return Alternatives((step(self), self))
 
     def any_number_of(self, step: Step) -> Pattern:
-        """Return a pattern of the result of a chain of operations on this pattern's value.
+        """Return a pattern of the last result of a chain of operations that starts at this pattern.
 
         The chain has zero or more operations; longer chains are preferred.
 
         Args:
-            step: function from the pattern of an operation's operand to the pattern of the
-                operation; it describes each operation of the chain.
+            step: function that describes each operation of the chain: it returns the pattern of the
+                operation, given the pattern of the operand that the operation reads from the chain.
 
         Raises:
             OptionError: if ``step`` does not return an ``op(...)`` pattern.
@@ -107,9 +107,12 @@ class Typed(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Repeated(Pattern):
-    """A pattern of the result of a chain of zero or more operations on a value of ``pattern``.
+    """A pattern of the last result of a chain of zero or more operations on a value.
 
-    ``step`` returns the pattern of an operation of the chain, given the pattern of its operand.
+    The value matches ``pattern``. The first operation of the chain reads the value, each later
+    operation reads the result of the previous operation. ``step`` returns the pattern of an
+    operation, given the pattern of the operand that the operation reads from the chain. Without
+    operations, the value itself matches.
     """
 
     pattern: Pattern

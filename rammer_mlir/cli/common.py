@@ -166,7 +166,7 @@ def _ending_in_order() -> Generator[None]:
 def _ending_native_code() -> Generator[None]:
     """Return a context in which a signal ends the process even if native code does not return.
 
-    Python runs signal handlers only between bytecodes, but external code may never return. Then the
+    Python runs signal handlers only between bytecodes, but foreign code may never return. Then the
     process is killed some seconds after the signal.
     """
     reader, writer = os.pipe()

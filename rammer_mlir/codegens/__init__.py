@@ -1,4 +1,4 @@
-"""Defines the interface of external code generators; has a folder for each built-in code generator.
+"""Defines the interface of foreign code generators; has a folder for each built-in code generator.
 
 A code generator is a class that implements ``Codegen``, registered by ``register_codegen`` or by an
 entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. A folder is

@@ -89,8 +89,8 @@ class TableCode:
     def ask(self, table: Sequence[int]) -> Needs:
         """Return the memory that an rTask of a region needs; ``table`` describes the region.
 
-        The C function ``ask_region`` computes the answer. The C files are compiled for this machine
-        once per process.
+        The answer is that of the C function ``ask_region`` in the C files, which are compiled for
+        this machine once per process.
 
         Raises:
             RammerError: if a package or a library is missing.
@@ -109,9 +109,11 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return C source of the C files and of the function ``rammer_ask``, which ``ask`` calls.
+        """Return C source that defines the function ``rammer_ask``, for ``ask`` to call.
 
-        ``rammer_ask`` calls ``ask_region`` of the C files.
+        ``rammer_ask(host, table, answers)`` computes the fields of ``Needs`` for the region that
+        ``table`` describes: it returns the status, and stores the two counts of bytes in
+        ``answers``. For this, it calls ``ask_region`` of the C files, which the source contains.
         """
         return (self._runtime() + _ASK).encode()
 

@@ -324,10 +324,10 @@ class Compilation:
         return loaded
 
     def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
-        """Compile the model again without external code, as the fallback of ``loaded``.
+        """Compile the model again without foreign code, as the fallback of ``loaded``.
 
         Do nothing if the user requests no fallback, or if ``loaded``, the compiled program, runs
-        without external code anyway.
+        without foreign code anyway.
         """
         wanted = self._options.given["fallback"] == "host"
         if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:

@@ -1,4 +1,4 @@
-"""Chooses the regions that external code generators compile, by simulated or measured times.
+"""Chooses the regions that foreign code generators compile, by simulated or measured times.
 
 A trial is a variant of the program in which the host computes some of the regions. The trial runs
 the passes up to rKernels on buffers, on a copy of the program from before any change of layouts.
@@ -222,7 +222,7 @@ class _Trials:
         self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:
-        """Return a module in which only the regions of ``choice`` have external code.
+        """Return a module in which only the regions of ``choice`` have foreign code.
 
         The host computes all other regions. The module is at the stage `regions`.
         """

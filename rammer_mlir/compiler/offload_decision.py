@@ -1,4 +1,4 @@
-"""Records the regions chosen for external code generators, with predicted and measured times."""
+"""Records the regions chosen for foreign code generators, with predicted and measured times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class OffloadDecision:
-    """The selected regions of external code generators, with predicted and measured times.
+    """The selected regions of foreign code generators, with predicted and measured times.
 
     Attributes:
         found: number of regions if every possible region is kept, in the user's order of code

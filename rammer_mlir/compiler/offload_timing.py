@@ -130,9 +130,11 @@ class Finals:
         self._programs[choice] = self._stack.enter_context(loaded)
 
     def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
-        """Run the program of a choice of regions; return the seconds of each part of the program.
+        """Run the program of a choice of regions; return the seconds of its regions and operations.
 
-        The keys are names of regions or of numbered operations, as for ``seconds_of_runs``.
+        The seconds of a region, or of an operation that the host computes, are the sum over its
+        rTasks, as in ``seconds_of_runs``. The key is the name of the region, or the name that
+        ``number_operations`` gave the operation, such as ``rtask.unit 7 conv1``.
         """
         program = self._programs[choice]
         program.run(self._feeds)

@@ -49,9 +49,10 @@ def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
 
 
 def seconds_of_runs(lines: Iterable[Timeline]) -> dict[str, float]:
-    """Return the run time of each region or numbered operation, in seconds, by its name.
+    """Return the run time of each region, and of each operation that the host computes, in seconds.
 
-    A run time is the sum over all rTasks on all vEUs, and the minimum over the recorded runs.
+    The keys are the names of regions, and the names that ``number_operations`` gave operations. A
+    run time is the sum over all rTasks on all vEUs, and the minimum over the recorded runs.
 
     Args:
         lines: recorded runs of a single program.

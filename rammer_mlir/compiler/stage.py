@@ -53,8 +53,8 @@ class Work:
         text: LLVM IR, later assembly, from the stage `llvm` on.
         binary: an object or code for a device, from the first stage that produces one.
         kernel: the emulator's description of the kernel, if the target is emulated.
-        foreign: external code that is linked with generated code, from the stage `target` on.
-        objects: objects besides the binary: rKernels, and external code.
+        foreign: foreign code that is linked with generated code, from the stage `target` on.
+        objects: objects besides the binary: rKernels, and foreign code.
         is_separate: whether each rKernel is compiled to a separate object; else all rKernels are in
             a single, readable module.
         kernels: the objects of separate rKernels, from the stage `target` on.
@@ -66,7 +66,7 @@ class Work:
         registers: most vector registers of a micro tile on a CPU, 0 for all; fewer registers mean
             less compile time and more run time.
         executor: runs measurements of rKernels; None to measure sequentially in this process.
-        decision: the regions that external code generators compile; None unless chosen by cost.
+        decision: the regions that foreign code generators compile; None unless chosen by cost.
         recipes: the recipe that packs each weight, by the index of the entry function's argument,
             from the stage `target` on.
         quantized: decisions about quantized regions; None without quantization.

@@ -104,8 +104,9 @@ class Lane(_Place):
         VALID: 1 if a shuffle's source lane was in range, else 0.
         ARRIVED: in a subgroup's first lane, the count of the subgroup's lanes that wait at a
             shuffle.
-        POLL_ADDRESS: the last address that the lane polled.
-        LOOKS: the count of polls since the lane last yielded.
+        POLL_ADDRESS: the address of the lane's last atomic read; 0 if the lane has executed a
+            barrier or an atomic write since then.
+        LOOKS: the count of the lane's atomic reads since it last yielded before such a read.
         RELEASES: the count of releases since the last barrier.
         HAS_ACQUIRED: 1 if the lane has acquired a clock since the last barrier.
         FENCED: 1 if the lane has executed a release fence since the last barrier.

@@ -1,1 +1,1 @@
-"""Runs external code: checks the packages that it requires, and creates its functions' states."""
+"""Runs foreign code: checks the packages that it requires, and creates its functions' states."""

@@ -1,4 +1,4 @@
-"""Defines the interface of engines, which run graphs and binaries of external code."""
+"""Defines the interface of engines, which run graphs and binaries of foreign code."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def python_entry(run: Callable[[int, Sequence[int]], None], num_buffers: int) ->
 
     Args:
         run: computes an rTask, given the rTask's id and the addresses of all buffers: inputs,
-            outputs, and scratch memory if the external code requires scratch memory.
+            outputs, and scratch memory if the foreign code requires scratch memory.
         num_buffers: count of buffers.
     """
     failures: list[str] = []

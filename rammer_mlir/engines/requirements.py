@@ -1,4 +1,4 @@
-"""Checks the packages that external code requires at run time, and opens their libraries."""
+"""Checks the packages that foreign code requires at run time, and opens their libraries."""
 
 from __future__ import annotations
 

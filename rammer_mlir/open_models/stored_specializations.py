@@ -122,17 +122,17 @@ class HeldModels:
 
     @property
     def target(self) -> str:
-        """The target of all programs."""
+        """The target for which all specializations are compiled, such as ``cpu``."""
         return self.made.target
 
     @property
     def policy(self) -> str | None:
-        """The policy of all programs; None if the file does not record it."""
+        """The policy of all specializations; None if the file does not record it."""
         return self.made.policy
 
     @property
     def num_veus(self) -> int:
-        """Number of vEUs of each program."""
+        """Number of vEUs of each specialization."""
         return self.made.num_veus
 
     @property

@@ -65,7 +65,7 @@ class ComposedModel(RunnableModel):
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
     """Return the compile statistics of several models: the seconds of each stage, summed.
 
-    If a module of external code cannot be used, the compiler's own rKernels replace the module. The
+    If a module of foreign code cannot be used, the compiler's own rKernels replace the module. The
     key ``replaced`` then has the reasons, by module name.
     """
     seconds: dict[str, float] = {}

@@ -29,7 +29,7 @@ class CpuImage:
         machine: the processor family, as ``platform.machine()`` names it.
         summary: the schedule as text for users.
         target: the value of ``--target``; ``cpu`` is the machine that compiled the program.
-        modules: external code that rKernels call.
+        modules: foreign code that rKernels call.
         entries: stateful functions of these modules. Native code has a table ``rammer_modules`` of
             the functions' addresses and states; row ``i`` belongs to ``entries[i]``.
     """
@@ -54,7 +54,7 @@ class CpuImage:
 
     @property
     def may_lack(self) -> bool:
-        """Whether external code needs packages or an engine that another machine may lack."""
+        """Whether foreign code needs packages or an engine that another machine may lack."""
         return bool(self.entries) or any(module.needs for module in self.modules)
 
     @cached_property

@@ -58,7 +58,7 @@ class GpuImage:
             the driver determines them.
         summary: the schedule as text for users.
         inouts: names (``inputN``) of the inputs that the kernel updates in place.
-        modules: external code that rKernels call; it is linked into the kernel.
+        modules: foreign code that rKernels call; it is linked into the kernel.
     """
 
     target: str

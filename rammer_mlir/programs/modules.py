@@ -1,4 +1,4 @@
-"""Represents, as data, the external code that a program calls."""
+"""Represents, as data, the foreign code that a program calls."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NATIVE: frozenset[str] = frozenset({"c", "llvm", "object", "ptx", "cuda"})
-"""Forms of external code that are linked with generated code; engines run all other forms."""
+"""Forms of foreign code that are linked with generated code; engines run all other forms."""
 
 GPU_FORMS: Mapping[str, tuple[str, ...]] = {
     "nvvm": ("llvm", "ptx", "cuda"),
     "rocdl": ("llvm",),
     "emulator": ("llvm",),
 }
-"""Forms of external code that a GPU target accepts, by the first part of ``--target``.
+"""Forms of foreign code that a GPU target accepts, by the first part of ``--target``.
 
 Targets that are not listed are CPUs.
 """
 
 CPU_FORMS = ("c", "llvm", "object", "graph", "binary")
-"""Forms of external code that CPU targets accept."""
+"""Forms of foreign code that CPU targets accept."""
 
 
 def forms_for(target: str) -> tuple[str, ...]:
-    """Return the forms of external code that a target accepts; ``target`` is as in ``--target``."""
+    """Return the forms of foreign code that a target accepts; ``target`` is as in ``--target``."""
     return GPU_FORMS.get(target.partition(":")[0], CPU_FORMS)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that external code requires at run time.
+    """A package that foreign code requires at run time.
 
     Attributes:
         package: name of the distribution for ``pip install``.
         version: the only suitable version; empty if any version is suitable.
         library: pattern for the end of a file's path in the package, where ``*`` matches any text.
-            The file is the library that the external code calls; empty if the code calls no library
+            The file is the library that the foreign code calls; empty if the code calls no library
             of the package.
         extra: the extra of this project that installs the package; empty if no extra does.
     """
@@ -48,7 +48,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class CodeModule:
-    """External code that is part of a program.
+    """Foreign code that is part of a program.
 
     Attributes:
         name: name in messages.
@@ -56,7 +56,7 @@ class CodeModule:
             generated code; ``graph`` or ``binary`` for content that an engine runs.
         engine: name of the engine; empty for linked code.
         content: the graph or binary for the engine; empty for linked code.
-        needs: packages that the external code requires at run time.
+        needs: packages that the foreign code requires at run time.
         kernels: indices of the rKernels that this module implements.
         operations: number of arithmetic operations of the module in one run of the program.
         options: values that users gave for the engine's options, as (name, text).

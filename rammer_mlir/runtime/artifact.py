@@ -38,7 +38,7 @@ from rammer_mlir.support.atomic_file import open_atomically
 FORMAT, VERSION = "rammer-mlir", 5
 
 FALLBACK_VERSION = 8
-"""Format version of a file of one program and its fallback without external code."""
+"""Format version of a file of one program and its fallback without foreign code."""
 
 Image = CpuImage | GpuImage
 
@@ -82,7 +82,7 @@ class Artifact:
         image: the program's data, with its weights.
         code: a shared library for a CPU; a cubin, PTX or a code object for a GPU.
         stats: compiler statistics by name.
-        fallback: the same model without external code; None if the file has none.
+        fallback: the same model without foreign code; None if the file has none.
     """
 
     image: Image

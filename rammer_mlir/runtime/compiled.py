@@ -162,9 +162,9 @@ class CompiledModel(RunnableModel):
 
     @property
     def fallback(self) -> CompiledModel | None:
-        """The same model compiled without external code; None if there is none.
+        """The same model compiled without foreign code; None if there is none.
 
-        It replaces this model on machines that lack the external code.
+        It replaces this model on machines that lack the foreign code.
         """
         return None
 
@@ -199,7 +199,7 @@ class CompiledModel(RunnableModel):
 
     @abstractmethod
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other memory.
+        """Take the weights from ``constants``, which have the same values in other memory.
 
         Call this only before the first run, because runs keep addresses of the weights.
         """

@@ -77,14 +77,14 @@ class Executable(CompiledModel):
 
     @property
     def fallback(self) -> Executable | None:
-        """The same model compiled without external code; None if there is none.
+        """The same model compiled without foreign code; None if there is none.
 
-        It replaces this model on machines that lack the external code.
+        It replaces this model on machines that lack the foreign code.
         """
         return self._fallback
 
     def keep_fallback(self, fallback: Executable) -> None:
-        """Set the executable that replaces this executable if external code cannot run.
+        """Set the executable that replaces this executable if foreign code cannot run.
 
         ``fallback`` has the same signature as this executable.
         """
@@ -94,7 +94,7 @@ class Executable(CompiledModel):
         """Run the fallback from now on, and warn.
 
         Args:
-            problem: the reason why external code cannot run.
+            problem: the reason why foreign code cannot run.
 
         Raises:
             Exception: the problem, if there is no fallback.
@@ -156,11 +156,11 @@ class Executable(CompiledModel):
         return found if out is None else found | {n: a for n, a in out.items() if a is not None}
 
     def prepare(self) -> None:
-        """Create the threads and open external code, instead of in the first run.
+        """Create the threads and open foreign code, instead of in the first run.
 
         Raises:
             TargetError: if the executable is closed, the system refuses to create threads, or
-                external code cannot be opened.
+                foreign code cannot be opened.
             MissingPackageError: if a required package is not installed.
         """
         with self._lock:
@@ -320,7 +320,7 @@ class Executable(CompiledModel):
         return _saved(self._image, self._link, self.stats, self._fallback)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other memory.
+        """Take the weights from ``constants``, which have the same values in other memory.
 
         Call this only before the first run, because runs keep addresses of the weights.
         """

@@ -1,4 +1,4 @@
-"""Opens the external code of a program, and reports failures of external rKernels."""
+"""Opens the foreign code of a program, and reports failures of external rKernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes and reads external code in artifacts: descriptions, requirements and content."""
+"""Writes and reads foreign code in artifacts: descriptions, requirements and content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
-    """Return the manifest entries and archive members for external code modules.
+    """Return the manifest entries and archive members for foreign code modules.
 
     ``entries`` are the stateful functions of these modules. A module whose code is linked into
     ``code.so``, the program's shared library, has no member.
@@ -36,7 +36,7 @@ def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] 
 
 
 def read_modules(members: Members) -> tuple[CodeModule, ...]:
-    """Return the external code modules of an artifact."""
+    """Return the foreign code modules of an artifact."""
     found: list[CodeModule] = []
     for number, module in enumerate(members.manifest.get(_MODULES, ())):
         content = members.read(_member(number)) if module["engine"] else b""

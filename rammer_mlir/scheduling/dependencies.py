@@ -292,10 +292,12 @@ class Dependencies:
     def _overlap(
         self, read: Access, write: Access, read_origin: int, write_origin: int
     ) -> TaskPairs:
-        """Return the pairs of rTasks whose boxes in a read and in a write overlap.
+        """Return the pairs of rTasks whose boxes in the accesses ``read`` and ``write`` overlap.
 
-        The origins are the elements of the buffer at which the two arguments start. The result is
-        memoized for equal accesses and origins that differ by a common shift.
+        Both accesses are to arguments in the same buffer. ``read_origin`` and ``write_origin`` are
+        the indices of the buffer's elements at which these arguments start. The result is memoized:
+        calls with the same accesses share a result if both origins differ by the same multiple of
+        the largest stride of the boxes.
         """
         if (read, write) not in self._units:
             self._units[read, write] = radix_basis(read.boxes, write.boxes)[0]

@@ -102,7 +102,7 @@ class RKernel:
         measured: seconds of an rTask; None if not measured.
         reuse: reuse distances of the memory that the rKernel touches, in a program that runs
             repeatedly; empty if unknown.
-        module: name of the external code that implements the rKernel; empty for code of the
+        module: name of the foreign code that implements the rKernel; empty for code of the
             compiler.
         is_exclusive: whether the rKernel has a single rTask, which uses the whole device: no other
             rTask may run at the same time.

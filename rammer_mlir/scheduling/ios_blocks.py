@@ -20,16 +20,22 @@ Block = tuple[int, int]
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
-    """Return the units: each is an operator, together with the fill operators that join it.
+    """Return the units of a graph: each has one operator, and the fill operators that join it.
 
-    A fill operator only initializes a buffer, such as the padding of an image, and reads nothing.
-    It joins the last operator, other than a fill, that all readers of the fill read from. If there
-    is none and the fill has a single reader, it joins this reader. The unit then depends on no more
-    operators than the joined operator does. Any other fill is a separate unit.
+    A fill operator only initializes a buffer, such as the padding of an image, and reads nothing. A
+    fill operator joins the first of these operators that exists:
+
+    - an operator, other than a fill operator, from which all readers of the fill operator read too;
+      if there are several, the latest in topological order
+    - the reader of the fill operator, if there is only one reader
+
+    Otherwise, the fill operator is a separate unit. A unit depends on no other operators than those
+    from which its operator that is not a fill reads.
 
     Args:
-        sources: for each operator, the operators that it reads from.
-        fills: the fill operators.
+        sources: for each operator, in topological order, the numbers of the operators whose results
+            it reads.
+        fills: the numbers of the fill operators.
     """
     readers = _readers(sources)
     units = {number: [number] for number in range(len(sources))}

@@ -29,7 +29,7 @@ class TaskPairs:
     """Producer rTasks that each consumer rTask reads from, as a sparse matrix (CSR).
 
     Attributes:
-        row: for each consumer rTask its row; rTasks that read the same box share a row.
+        row: for each consumer rTask its row; rTasks with the same producers may share a row.
         indptr: producers of row r are ``indices[indptr[r]:indptr[r + 1]]``.
         indices: producer rTasks, ascending in each row.
     """
@@ -45,7 +45,7 @@ class TaskPairs:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows: one for each distinct box that consumer rTasks read."""
+        """The count of rows of the matrix; rTasks with the same producers may share a row."""
         return len(self.indptr) - 1
 
     def of(self, consumer: int) -> Int64Array:
@@ -57,7 +57,8 @@ class TaskPairs:
 def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int = 0) -> TaskPairs:
     """Return, for each rTask that reads a box, the rTasks that write an overlapping box.
 
-    The origins are the elements of the common buffer at which the two arguments start.
+    The boxes are in arguments of rTasks, in the same buffer. ``read_origin`` and ``write_origin``
+    are the indices of the buffer's elements at which the read and the written argument start.
     """
     distinct, row = _distinct(reads)
     basis = radix_basis(reads, writes)

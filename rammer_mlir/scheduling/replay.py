@@ -178,9 +178,10 @@ class _Memory:
         self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
 
     def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
-        """Return a ``_Part`` for each operand that rTasks ``first .. first + count - 1`` touch.
+        """Return the ranges of memory that rTasks touch: a ``_Part`` for each operand.
 
-        The rTasks are those of operator ``operator``; ``kernel`` is its rKernel.
+        The rTasks are ``first .. first + count - 1`` of operator ``operator``, whose rKernel is
+        ``kernel``. Operands that the rTasks do not touch are left out.
         """
         key = kernel, first, count
         if key not in self._ranges:

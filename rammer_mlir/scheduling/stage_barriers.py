@@ -1,4 +1,8 @@
-"""Replaces a plan's barriers by barriers of all vEUs between stages of operators."""
+"""Replaces a plan's barriers so that each rTask waits for all rTasks of earlier stages.
+
+A stage is a set of operators. Within a stage, an rTask waits only for the rTasks that it reads
+from.
+"""
 
 from __future__ import annotations
 

@@ -33,10 +33,11 @@ _ONE_REGISTER = 4
 
 
 class ByteProductBody(Body):
-    """The body of a product of 8-bit integers, on 32-bit words of four adjacent terms.
+    """The body of a sum of products of 8-bit integers, computed by dot-product instructions.
 
-    ``emit`` takes each factor as 32-bit words of four bytes, instead of as bytes. ``instruction``
-    is the dot-product instruction, as ``Machine.byte_products`` names it.
+    ``emit`` takes four adjacent integers of each factor as one 32-bit word. A dot-product
+    instruction multiplies the four pairs of integers in two words, and adds the products to an i32.
+    ``instruction`` is its name, as in ``Machine.byte_products``.
     """
 
     def __init__(self, generic: Structured, instruction: str) -> None:
@@ -157,7 +158,7 @@ def in_words(operand: Operand, terms: int) -> Operand | None:
     """Emit and return a view of an operand of bytes as 32-bit words of four bytes.
 
     Return None if the bytes of a word are not adjacent in memory, or if a stride is not a whole
-    number of words. ``terms`` is the index of the loop over the bytes of a word.
+    number of words. ``terms`` is the index of the loop of four iterations over the bytes of a word.
     """
     jumps = [_word(jump.distance) for jump in operand.jumps]
     strides = [0 if d == terms else _word(s) for d, s in enumerate(operand.strides)]

@@ -158,11 +158,13 @@ class Nest:
         return max(_bits(operand.element) for operand in self.operands)
 
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
-        """Return the nest as plain data for ``plan_tile``.
+        """Return the properties of the nest from which ``plan_tile`` plans the micro tile.
 
-        The returned description identifies a loop by its position in ``loops``. ``vector_bits`` is
-        the width of a vector register. ``known`` has an element for each output: whether the
-        output's content before the nest is a constant.
+        The result has no IR values. A loop is identified by its position in ``loops``.
+
+        Args:
+            vector_bits: the width of a vector register.
+            known: for each output, whether its content before the nest is a constant.
         """
         accesses = [operand.access(self.loops) for operand in self.operands]
         panels = self.panels

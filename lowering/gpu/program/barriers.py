@@ -63,8 +63,8 @@ def declare_pause() -> None:
 def define_await(layout: KernelLayout) -> None:
     """Define ``AWAIT(counters, table, at, n, run)``, by which a vEU waits for other vEUs.
 
-    The function waits for n pairs (vEU, steps), which are in the task table from position ``at``
-    on: until each vEU has completed that number of steps in the current run.
+    The task table has ``n`` pairs (vEU, steps) from position ``at`` on. The function returns when
+    the vEU of each pair has completed ``steps`` steps of the current run, which has index ``run``.
     """
     position = ir.IndexType.get()
     kinds = [layout.counters_type, layout.table_type, position, position, i64()]

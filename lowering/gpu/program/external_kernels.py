@@ -1,7 +1,7 @@
-"""Defines external rKernels on a GPU: functions for a block's threads that call external code.
+"""Defines external rKernels on a GPU: functions for a block's threads that call foreign code.
 
 The declaration of an external rKernel gets a body that calls ``void symbol(int64_t rtask, int32_t
-thread, int32_t threads, T *buffers...)``. This symbol remains undefined until the external code is
+thread, int32_t threads, T *buffers...)``. This symbol remains undefined until the foreign code is
 linked. The thread's index and the block size are arguments, so that the same LLVM IR works for
 every GPU and for the emulator, without intrinsics.
 """
@@ -28,20 +28,20 @@ from rammer_mlir.programs.modules import forms_for
 from rammer_mlir.programs.native_interface import GPU_ENTRY
 
 _OWN_SYMBOLS = (GPU_ENTRY, AWAIT, PUBLISH, PAUSE)
-"""Symbols of the persistent kernel, which external code must not define."""
+"""Symbols of the persistent kernel, which foreign code must not define."""
 
 
 def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[str]:
     """Define the bodies of a module's external rKernels, in place; return the rKernels' names.
 
-    Each body calls the rKernel's external code.
+    Each body calls the rKernel's foreign code.
 
     Args:
         module: at the `program` stage.
         target: the GPU, with the block size of the whole program.
 
     Raises:
-        TargetError: if external code has a form, state, grain or symbol that the target does not
+        TargetError: if foreign code has a form, state, grain or symbol that the target does not
             support.
         PassError: if two rKernels pass different counts of buffers to the same symbol.
     """

@@ -117,17 +117,17 @@ class KernelFrame:
         call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
 
     def wait(self, at: ir.Value, count: ir.Value) -> None:
-        """Emit a wait for other vEUs, listed as ``count`` pairs (vEU, steps) in the task table.
+        """Emit a wait until other vEUs have completed given counts of steps.
 
-        ``at`` is the position of the first pair in the task table.
+        The task table has ``count`` pairs (vEU, steps), whose first is at position ``at``.
         """
         call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
 
     def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
-        """Emit a wait for other vEUs that ends early if the watchdog stops the program.
+        """Emit a wait like ``wait`` that ends early if a thread times out (``watchdog``).
 
-        The task table has ``count`` pairs (vEU, steps) from position ``at`` on. Returns an i1 that
-        tells whether the watchdog stopped the program.
+        Return an i1: whether this vEU has to stop, because a thread timed out before the awaited
+        steps were completed.
         """
         arguments = [self._arguments[COUNTERS], self.table, at, count, self.run]
         arguments += [self._arguments[WATCH], self._veu_word]

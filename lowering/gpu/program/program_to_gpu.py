@@ -74,7 +74,7 @@ class GpuProgram:
         proof: the slots of values in memory and the accesses of rTasks, to check the schedule.
         shared_bytes: bytes of static shared memory of a block.
         inouts: names of the inputs (``inputN``) that the kernel updates in place.
-        modules: modules of external code that rKernels call.
+        modules: modules of foreign code that rKernels call.
     """
 
     target: GpuTarget
@@ -155,7 +155,7 @@ def lower_to_gpu(
         target: the GPU.
         straight_line_limit: a program of at most this number of records becomes straight-line code
             instead of a dispatch loop.
-        modules: modules of external code that the rKernels call.
+        modules: modules of foreign code that the rKernels call.
         watchdog: number of polls of a step counter after which a waiting vEU stops the program; 0
             for no watchdog.
         per_operator: launch the kernel once per rProgram instead of once in total; the module must
@@ -292,7 +292,7 @@ def _lower_kernels(
     """Distribute every rKernel over a block's threads, in place.
 
     Returns the types of the rKernels' buffers, and the sizes of shared and scratch memory.
-    ``external`` has the names of rKernels with external code. External code may use shared memory,
+    ``external`` has the names of rKernels with foreign code. Foreign code may use shared memory,
     so a block barrier follows each rTask of these rKernels.
     """
     kernels: list[ir.Operation] = list(find_kernels(module))

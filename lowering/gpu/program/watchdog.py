@@ -43,10 +43,11 @@ from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 def define_watched_await(layout: KernelLayout) -> None:
     """Define ``AWAIT(counters, table, at, n, run, watch, own vEU)``, a wait that can time out.
 
-    The function waits for n pairs (vEU, steps), which are in the task table from position ``at``
-    on: until each vEU has completed that number of steps in the current run. ``watch`` is the
-    watchdog's buffer, ``own vEU`` is the index of the waiting vEU. The function returns an i1 that
-    tells whether the watchdog stopped the program.
+    The task table has ``n`` pairs (vEU, steps) from position ``at`` on. The function returns when
+    the vEU of each pair has completed ``steps`` steps of the current run, which has index ``run``,
+    or when a thread of the launch has timed out. ``watch`` is the watchdog's buffer, ``own vEU`` is
+    the index of the waiting vEU. The function returns an i1: whether the waiting vEU has to stop,
+    because a thread timed out before the awaited steps were completed.
     """
     position = ir.IndexType.get()
     kinds = [

@@ -18,12 +18,12 @@ SAME = 0.02
 
 @dataclass(frozen=True)
 class BoundaryRequest:
-    """A model to measure, and the limits of its measurement.
+    """A model to measure with both fusion boundaries, and the time limits of the measurement.
 
     Attributes:
         model: name of the model.
-        scale: size of the model.
-        budget: seconds of timing.
+        scale: size of the model, "full" or "small".
+        budget: seconds for which runs are timed.
         timeout: time limit in seconds for the whole measurement, compilation included.
     """
 

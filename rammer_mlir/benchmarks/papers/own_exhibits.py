@@ -1,6 +1,11 @@
 """Define exhibits of our own, which are not in the papers.
 
-They show programs for several models, the simulator's error, and every policy beside a lower bound.
+The exhibits compare:
+
+- the predicted time of one program that runs several models together with the times of the models
+  one after another
+- the simulator's predicted times of programs with measured times
+- the predicted times of all policies with each other and with a lower bound on the time
 """
 
 from __future__ import annotations

@@ -56,9 +56,11 @@ class CaseResult:
     Attributes:
         case: the case.
         threads: the number of threads.
-        latencies: median and quartiles in seconds, keyed by the contender's name.
-        worst: our largest error against ONNX Runtime, divided by the tolerance.
-        missing: for each contender without a latency, the reason.
+        latencies: median and quartiles of the latency in seconds, by the contender's name. It is
+            empty if a contender fails while it is timed.
+        worst: the largest error of our outputs against those of ONNX Runtime, divided by the
+            tolerance; 0 if one of the two cannot run the case.
+        missing: the error messages of contenders that failed.
     """
 
     case: Case

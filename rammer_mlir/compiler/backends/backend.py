@@ -31,7 +31,7 @@ class Code:
             compiler's decisions.
         kernel: for an emulated GPU, the description of the kernel that the emulator runs; else
             None.
-        objects: objects of external code that are linked with the binary.
+        objects: objects of foreign code that are linked with the binary.
     """
 
     image: Image

@@ -124,7 +124,9 @@ def _known_to_current(block: Word) -> Word:
 def _before(stamp: Word) -> Word:
     """Emit the value 1 if an earlier access happens before the running lane's access, else 0.
 
-    ``stamp`` is the stamp of the earlier access: block, lane, phase and count of releases.
+    ``stamp`` is the stamp of the earlier access: its block, its lane, the block's phase (the count
+    of barriers that the block had passed, plus 1), and the count of the lane's releases (atomic
+    writes with release order) since the last barrier.
     """
     lane = current()
     block = (stamp >> BLOCK_SHIFT) - 1
@@ -147,10 +149,12 @@ def _before(stamp: Word) -> Word:
 
 
 def _unordered(stamp: Word) -> Truth:
-    """Emit and return whether an earlier access is unordered with the running lane's access.
+    """Emit and return a condition: an earlier access does not happen before the current access.
 
-    ``stamp`` is the stamp of the earlier access: block, lane, phase and count of releases. The
-    result is false for a stamp of 0, which stands for no access.
+    The current access is that of the running lane. The order happens-before results from barriers,
+    releases and acquires; two accesses without this order may be a race. ``stamp`` is the stamp of
+    the earlier access, as for ``_before``. For a stamp of 0, which stands for no access, the
+    condition is false.
     """
     result = Variable(0)
     with when(stamp.differs(0)):

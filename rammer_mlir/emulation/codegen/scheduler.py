@@ -194,12 +194,17 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Emit a yield to other lanes before an atomic read, if the lane polls.
+    """Emit a yield to other lanes before an atomic read, executed only if the lane seems to poll.
 
-    A lane polls if it reads the same address as in its last atomic read. A lane that reads
-    alternating addresses yields too, after ``_OTHER_LOOKS`` reads. Before the first read of an
-    address, other lanes do not run, so that a kernel that wrongly relies on an earlier write sees
-    as few writes as possible.
+    The lane yields in two cases:
+
+    - The lane's last atomic read had the same address, and the lane has executed no barrier and
+      no atomic write since then.
+    - The lane has executed ``_OTHER_LOOKS`` atomic reads since it last yielded before a read. This
+      covers lanes that poll several addresses by turns.
+
+    The lane does not yield before other reads. A kernel that reads a result of another lane
+    without waiting for this result is therefore likely to read too early, which reveals the error.
     """
     lane = current()
     again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)

@@ -26,8 +26,9 @@ class EmulatedDriver:
     """An emulated GPU with the interface of a driver.
 
     Device memory is CPU memory. A program's GPU code serves only as the key of a kernel; the
-    kernel's native code for the CPU runs instead. Streams execute work immediately unless they are
-    captured. Therefore ``order`` has no effect.
+    kernel's native code for the CPU runs instead. Work that is queued on a stream is executed
+    before the call returns, so no stream ever waits for another. Work that is queued on a captured
+    stream is only collected; ``replay`` executes it later.
     """
 
     def __init__(
@@ -204,7 +205,9 @@ class EmulatedDriver:
         return stream
 
     def order(self, before: object, after: object) -> None:
-        """Do nothing, because work of ``before`` is complete when the call that queues it returns.
+        """Check that neither or both streams are captured; there is nothing to wait for.
+
+        Work of a stream that is not captured is complete when the call that queues it returns.
 
         Raises:
             TargetError: if exactly one of the two streams is captured.

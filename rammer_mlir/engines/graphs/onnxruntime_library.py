@@ -77,7 +77,10 @@ class OrtLibrary:
         return self._table[function]
 
     def call(self, function: Function, *arguments: Argument) -> None:
-        """Call a function of the table that returns an ``OrtStatus``.
+        """Call a function that returns an ``OrtStatus``, and check this status.
+
+        ``function`` is the function's index in ONNX Runtime's function table; ``arguments`` are all
+        of the function's arguments.
 
         Raises:
             OrtError: if the status is an error.

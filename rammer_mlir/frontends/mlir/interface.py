@@ -157,9 +157,9 @@ def name_interface(function: ir.OpView) -> None:
 def marked_values(
     function: ir.OpView,
 ) -> Iterator[tuple[str, ir.Type, Mapping[str, ir.Attribute]]]:
-    """Yield the description, type and attributes of each argument and result of a function.
+    """Yield a triple for each argument, then for each result, of a function.
 
-    A description is a text for messages, such as ``argument 0``.
+    A triple has the text ``argument N`` or ``result N`` for messages, the type, and the attributes.
     """
     for what, values in (("argument", _arguments(function)), ("result", _results(function))):
         for number, value in enumerate(values):

@@ -49,7 +49,11 @@ class CanonicalGraph:
 
     @property
     def form(self) -> bytes:
-        """All sections as bytes, equal for graphs that differ only in names and node order."""
+        """All sections, joined to a single byte string.
+
+        The string does not depend on the elements of weights, on names outside of subgraphs, or on
+        the order of the nodes that the outputs depend on.
+        """
         return b"\n".join(self.sections.values())
 
 

@@ -218,10 +218,10 @@ class _Layer:
         return states
 
     def _functions(self, number: int) -> dict[str, object]:
-        """Return a dictionary with the attribute ``activations`` of an operator for one direction.
+        """Return the attribute ``activations`` of an operator for one direction, as a dictionary.
 
-        The attribute has the activation functions of direction ``number`` only. The dictionary is
-        empty if the layer omits the attribute.
+        The dictionary maps the attribute's name to the activation functions of direction
+        ``number``. The dictionary is empty if the layer omits the attribute.
         """
         given = self.attributes.get("activations")
         if not isinstance(given, list):

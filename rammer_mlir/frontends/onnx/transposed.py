@@ -71,11 +71,20 @@ class _Phase:
 
 
 def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
-    """Return the taps of phase ``number`` of a dimension; None if it has no taps.
+    """Return the taps of the kernel that the outputs of a phase read; None if they read no tap.
 
-    ``kernel`` is the number of taps of the dimension, and ``low`` the padding before the data.
-    Output ``o`` sums inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
-    this quotient is an integer.
+    The kernel, the outputs and the phase are those of a ConvTranspose along one dimension. Phase
+    ``number`` has the outputs ``number``, ``number + stride``, ``number + 2 * stride``, ... Output
+    ``o`` sums, over the taps ``k``, the products of tap ``k`` and input
+    ``(o + low - k * dilation) / stride``. Taps for which this quotient is not an integer are left
+    out; these are the same taps for all outputs of a phase.
+
+    Args:
+        number: index of the phase.
+        kernel: count of taps of the kernel.
+        stride: stride of the ConvTranspose.
+        dilation: dilation of the kernel.
+        low: count of outputs that the ConvTranspose cuts off at the low end (its padding).
     """
     used = [k for k in range(kernel) if (number + low - k * dilation) % stride == 0]
     if not used:

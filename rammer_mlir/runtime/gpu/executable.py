@@ -341,7 +341,7 @@ class GpuExecutable(CompiledModel):
         return Artifact(self._image, self._code, self.stats)
 
     def use_constants(self, constants: Constants) -> None:
-        """Replace the weights by equal weights in other host memory.
+        """Take the weights from ``constants``, which have the same values in other host memory.
 
         Call this only before the first run, because the first run uploads the weights.
         """

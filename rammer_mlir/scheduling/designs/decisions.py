@@ -102,9 +102,11 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the number of the reader's loop that replaces a loop of the producer.
+        """Return the number of the reader's loop that replaces loop ``loop`` of the producer.
 
-        Return None if no single loop replaces it.
+        This is the reader's loop that indexes the dimension of the value that ``loop`` indexes.
+        Return None if ``loop`` is None, if it indexes no dimension of the value, or if the reader's
+        index of this dimension is not a single loop.
         """
         dims = self.problem.values[self.read.value].dims
         return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None

@@ -25,15 +25,19 @@ _LENGTHS = (1, 2, 4, 8, 16, 64)
 
 @dataclass(frozen=True)
 class Recomputation:
-    """A choice of gaps in which values are freed and after which they are recomputed.
+    """A choice of gaps: values are freed at the beginning of a gap, and recomputed at its end.
+
+    A gap is an interval between two uses of a value.
 
     Attributes:
         gaps: the chosen gaps.
-        repeated: the sequence of operators with the recomputations.
-        cost: total cost of the recomputed steps.
+        repeated: the sequence of operators, including the operators that are executed again.
+        cost: total cost of the operators that are executed again, in the unit of ``Step.cost``.
         least_cost: lower bound on the cost of all choices within the memory limit; infinite if no
             choice is within the limit.
-        is_optimal: whether it is proven that no other choice is better.
+        is_optimal: True if no other choice is better, False if there may be a better choice.
+            Choices within the memory limit are better than all others, and are compared by cost.
+            The others are compared by memory peak.
     """
 
     gaps: tuple[Gap, ...]

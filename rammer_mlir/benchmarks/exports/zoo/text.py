@@ -1,4 +1,8 @@
-"""Define export entries (``table.Model``) of text encoders and decoders of ``transformers``."""
+"""Define text encoders and decoders of ``transformers``, to be exported to ONNX.
+
+Functions return export entries (``table.Model``). An entry describes how a model is made, its
+inputs, and the sizes at which the exported model is run.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +149,8 @@ def decoder(kind: str, model: str = "", **changes: Any) -> Model:
 def cached(kind: str, heads: int = 2, model: str = "", **changes: Any) -> Model:
     """Return the export entry of a causal language model of transformers with a key-value cache.
 
-    The model decodes one token per sequence. The cache has two layers and 8 features per head.
+    The cache has two layers and 8 features per head. In a run, the model gets one new token per
+    sequence, and a cache of the past tokens.
 
     Args:
         kind: prefix of transformers' classes, such as Llama.

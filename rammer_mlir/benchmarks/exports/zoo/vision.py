@@ -1,4 +1,8 @@
-"""Define export entries of ``transformers`` models for images, and for images with text."""
+"""Define ``transformers`` models for images, and for images with text, to be exported to ONNX.
+
+Functions return export entries (``table.Model``). An entry describes how a model is made, its
+inputs, and the sizes at which the exported model is run.
+"""
 
 from __future__ import annotations
 

@@ -81,10 +81,15 @@ _OFF_CENTRE, _CENTRED = 0.2, 0.02
 
 
 def resembling(array: Array, seed: int) -> Seeded | None:
-    """Return the description of a random array with the standard deviations of ``array``.
+    """Return the description of a random array with the standard deviation of ``array``.
+
+    The description has one standard deviation for the whole array. A four-dimensional array, such
+    as a filter, gets one for each row (index of the first dimension) instead, if there are several
+    rows, and each row has several elements that are not all equal.
 
     Return None in these cases: ``array`` is not of type float16 or float32; it has fewer than
-    ``_FEWEST`` elements, or only equal elements; its mean is not near 0.
+    ``_FEWEST`` elements, only equal elements, or an infinite or NaN element; its mean is not near
+    0.
     """
     if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
         return None

@@ -79,7 +79,7 @@ def slice_(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     stepped: list[tuple[int, range]] = []
     for axis, taken in _ranges(g, node):
         if taken.step == 1:
-            begins[axis], ends[axis] = taken.start, x.shape[axis] - taken.stop
+            begins[axis], ends[axis] = taken.start, x.shape[axis] - taken.start - len(taken)
         else:
             stepped.append((axis, taken))
     for axis, taken in stepped:
@@ -124,13 +124,17 @@ def gather(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 
 def add_rows(g: ExtendedGraph, dy: Value, indices: Value, axis: int, size: int) -> Value:
-    """Add slices of ``dy`` to a tensor of zeros at ``indices``, as the adjoint of Gather.
+    """Add the slices of ``dy`` to a tensor of zeros, each at its index; return the sum.
+
+    This is the adjoint of Gather: if Gather copied slice ``indices[i]`` of its data, the slice
+    ``i`` of ``dy`` is added to slice ``indices[i]`` of the returned tensor.
 
     Args:
         g: the graph, to which nodes are added.
-        dy: gradient of Gather's result. Its axes from ``axis`` on are the axes of ``indices``.
-        indices: position of each slice along ``axis`` of the returned tensor. Slices at equal
-            positions are summed.
+        dy: gradient of Gather's result. It has the axes of ``indices`` in place of axis ``axis``
+            of the returned tensor.
+        indices: index of each slice along ``axis`` of the returned tensor. Slices with equal
+            indices are summed.
         axis: the axis of the returned tensor that replaces the axes of ``indices``.
         size: size of the returned tensor along ``axis``.
     """

@@ -83,10 +83,11 @@ def _members(values: Array | None, modes: Integers) -> Array | None:
 def _forest_of_tables(
     call: Call, given: Mapping[str, Any], prefix: str, targets: int, dtype: np.dtype[np.generic]
 ) -> Forest:
-    """Return the trees of TreeEnsembleRegressor or TreeEnsembleClassifier.
+    """Return the trees of TreeEnsembleRegressor or TreeEnsembleClassifier as a ``Forest``.
 
-    The attributes of these operators are parallel lists, which identify a node by two integers: the
-    tree's ID, and the node's ID in the tree.
+    The attributes of these operators are lists. Lists with the prefix ``nodes`` have an element for
+    each node; lists with the prefix ``target`` or ``class`` have an element for each weight of a
+    leaf. All lists identify a node by a pair: the tree's ID, and the node's ID in the tree.
 
     Args:
         call: the operator's node.
