@@ -258,7 +258,7 @@ def refuse_misspelt(value: object, optional: Collection[str]) -> None:
 
 
 def load_plugin(name: str) -> None:
-    """Import the module ``name``, or execute the file ``name`` if the name ends in ``.py``.
+    """Import the module ``name``, or execute the file ``name`` if the name ends in .py.
 
     A file that was executed before is not executed again.
 

@@ -23,8 +23,7 @@ from rammer_mlir.scheduling.device_costs import Device
 class _Graphs:
     """Translates a region to a JSON graph that the engine ``name`` runs as a single rTask.
 
-    With the option ``threads=all``, the engine uses a thread per vEU, and no other rTask runs at
-    the same time.
+    With the option ``threads=all``, no other rTask runs at the same time.
     """
 
     name: ClassVar[str]
@@ -44,10 +43,7 @@ class _Graphs:
         return Limits()
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Return whether a region has multiply-accumulates.
-
-        The call of the engine would cost more than a region without multiply-accumulates.
-        """
+        """Return whether a region has multiply-accumulates; other regions cost less than a call."""
         return facts.macs > 0
 
     def generate(self, region: Region) -> RegionCode | None:

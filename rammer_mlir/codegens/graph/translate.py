@@ -78,8 +78,7 @@ def is_expressible(reading: Reading) -> bool:
 def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
     """Append to a graph the operators that compute the operation ``reading``.
 
-    ``name_of`` maps a tensor value of the IR, an operand or the result, to its tensor's name in the
-    graph.
+    ``name_of`` maps an operand or the result to its tensor's name in the graph.
 
     Raises:
         NotExpressibleError: if graphs cannot express the operation.
@@ -175,11 +174,7 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
 
 
 def _is_contraction(reading: Reading) -> bool:
-    """Return whether an operation is a contraction that widens its operands' type.
-
-    It is a matmul or convolution; the operands are i8 and the result is i32, or the operands are
-    f16 and the result is f32.
-    """
+    """Whether an operation is a matmul or convolution from i8 to i32, or from f16 to f32."""
     types = [operand.element_type for operand in (*reading.inputs, reading.output)]
     is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
     return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
@@ -191,9 +186,8 @@ def _multiply(
 ) -> str:  # fmt: skip
     """Append a matmul or convolution of the tensors ``factors``; return the result's name.
 
-    ``op`` is the ONNX operator for f32. For i8, the suffix ``Integer`` is added to ``op``; f16
-    tensors are first converted to f32. The result is named ``out``, or gets a generated name if
-    ``out`` is empty.
+    ``op`` is the operator for f32; for i8 it gets the suffix ``Integer``, and f16 is converted to
+    f32. The result is named ``out``, or gets a generated name if ``out`` is empty.
     """
     kind = reading.inputs[0].element_type
     if kind == "f16":

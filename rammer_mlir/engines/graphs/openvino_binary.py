@@ -1,8 +1,7 @@
-"""Writes and reads modules of the form ``binary``: JSON, then models that OpenVINO exported.
+"""Writes and reads modules of the form ``binary``: a line of JSON, then exported OpenVINO models.
 
-The JSON is a single line. It has the graph's inputs and outputs, and the size in bytes of each
-function's model. A model contains its function's weights in OpenVINO's packed layout. Only the
-version of OpenVINO that exported a model can import it.
+The JSON has the graph's inputs and outputs, and the size in bytes of each function's model. A model
+has its function's weights in OpenVINO's layout; only the version that exported it can import it.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ FORMAT, _VERSION = "rammer-openvino", 1
 
 
 def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
-    """Return the bytes to which OpenVINO exports a compiled model.
-
-    ``compiled`` is the address of the model's ``ov_compiled_model_t``.
+    """Return the bytes to which OpenVINO exports the ``ov_compiled_model_t`` at ``compiled``.
 
     Raises:
         OpenVinoError: if OpenVINO cannot export the model.
@@ -86,8 +83,7 @@ def read_blob(host: EntryHost) -> bytes:
 def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
     """Return a module's graph without operators, its models' sizes, and the first model's offset.
 
-    Sizes and offset are in bytes; the offset is relative to the module's content. Raises
-    TargetError if the content is not in the form ``binary``, or in another version of this form.
+    Sizes and offset are in bytes. Raises TargetError if the content is not in this form.
     """
     line, _, models = host.module.content.partition(b"\n")
     try:

@@ -131,11 +131,7 @@ def _properties_of(host: EntryHost) -> dict[str, str]:
 def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
     """Compile a module's graph; return the address of the ``ov_compiled_model_t``.
 
-    ``host`` describes the function with the graph, and has the module. Closing ``made`` frees the
-    model.
-
-    Raises:
-        OpenVinoError: if OpenVINO refuses the graph.
+    ``host`` has the module. Closing ``made`` frees the model.
     """
     content = onnx_model(*read_graph(host))
     core = make(library, made, "core_create", "core_free")
@@ -155,9 +151,6 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
     """Import a function's exported model; return the address of the ``ov_compiled_model_t``.
 
     ``host`` describes the function. Closing ``made`` frees the model.
-
-    Raises:
-        OpenVinoError: if OpenVINO refuses the model.
     """
     content = read_blob(host)
     made.callback(len, content)  # keeps the bytes: constants of the model may be views of them
@@ -172,8 +165,7 @@ def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int
 class Request:
     """An inference request of a compiled model.
 
-    ``model`` and ``request`` are the addresses of OpenVINO's objects. Closing the stack ``made``
-    frees them.
+    ``model`` and ``request`` are the addresses of OpenVINO's objects.
     """
 
     library: OpenVinoLibrary
@@ -183,9 +175,7 @@ class Request:
 
     @classmethod
     def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
-        """Create an inference request of the model at address ``compiled``.
-
-        Closing the stack ``made`` frees the request.
+        """Create a request of the compiled model at an address; closing ``made`` frees it.
 
         Raises:
             OpenVinoError: if OpenVINO cannot create the request.
@@ -198,10 +188,9 @@ class Request:
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
     def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
-        """Return the C calls that bind the buffer of an input, or of an output if ``is_output``.
+        """Return the C calls that make the buffer of an input or output a tensor of the request.
 
-        The calls make the buffer a tensor of the request. A buffer of at most ``_MOST_COPIED``
-        bytes is copied, instead of bound again, after its address has changed.
+        A buffer of at most ``_MOST_COPIED`` bytes is copied after its address has changed.
         """
         port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
@@ -226,10 +215,7 @@ class Request:
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:
-        """Return the address of the port of an input, or of an output if ``is_output``.
-
-        ``name`` is the name of the input or output.
-        """
+        """Return the address of the port of an input, or of an output if ``is_output``."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
         return make(self.library, self.made, function, free, self.model, name.encode())

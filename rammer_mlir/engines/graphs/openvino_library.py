@@ -44,8 +44,7 @@ class OpenVinoLibrary:
     def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
         """Call ``ov_{function}``, which creates an object; return the object's address.
 
-        ``arguments`` are the function's arguments before the pointer to the result, ``behind`` its
-        arguments after this pointer.
+        ``arguments`` precede the pointer to the result, ``behind`` follow it.
 
         Raises:
             OpenVinoError: if the function fails.
@@ -74,8 +73,8 @@ def make(
 ) -> int:
     """Create an object by the function ``ov_{create}``, and return the object's address.
 
-    Closing the stack ``made`` frees the object by ``ov_{free}``. ``given`` are the arguments of
-    ``ov_{create}`` before the pointer to the result, ``behind`` its arguments after this pointer.
+    Closing ``made`` frees the object by ``ov_{free}``. Of the arguments of ``ov_{create}``,
+    ``given`` precede the pointer to the result, and ``behind`` follow it.
 
     Raises:
         OpenVinoError: if the function fails.
