@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.structured import (
-    Body,
-    pointwise,
-)
+from rammer_mlir.frontends.onnx.builders.structured import pointwise
 from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
     full,
@@ -19,8 +17,11 @@ from rammer_mlir.frontends.onnx.builders.views import (
 )
 from rammer_mlir.passes.ir.scalar import Scalar
 
+Combine = Callable[[Scalar, Scalar], Scalar]
+"""An associative function of two elements."""
+
 _SHIFTS = 8
-"""The elements that a step combines; the sum of 8 is within the error of a sequential sum."""
+"""The number of elements that a step combines."""
 
 
 def _sum(x: Scalar, y: Scalar) -> Scalar:
@@ -31,7 +32,7 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
     return x * y
 
 
-def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
+def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     """Emit the prefix scan of a node's input by ``combine``, a binary function.
 
     The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``. The
@@ -55,7 +56,7 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 
 def _combined(
-    x: Tensor, axis: int, distance: int, backward: bool, combine: Body, neutral: float
+    x: Tensor, axis: int, distance: int, backward: bool, combine: Combine, neutral: float
 ) -> Tensor:
     """Emit ``x`` combined with copies of it that are shifted along an axis.
 
@@ -72,7 +73,11 @@ def _combined(
         starts = list(none)
         starts[axis] = number * distance if backward else border[axis] - number * distance
         views.append(part(padded, starts, x.shape))
-    return pointwise(lambda *parts: functools.reduce(combine, parts), *views)
+
+    def body(*elements: Scalar) -> Scalar:
+        return functools.reduce(combine, elements)
+
+    return pointwise(body, *views)
 
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
