@@ -59,6 +59,7 @@ class Interpreter:
                     values.update(zip(results, self._call(branch, values), strict=True))
                 case Repeat():
                     self._repeat(step, values)
+            values[""] = None  # a result without a name is no operand
             for name in dead:
                 del values[name]
         return [values[name] for name in program.outputs]

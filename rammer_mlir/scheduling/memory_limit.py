@@ -25,11 +25,15 @@ class MemoryLimitError(ScheduleError):
 
     def __init__(self, limit: int, needed: int) -> None:
         """Make the error's message from the limit and the needed memory, both in bytes."""
-        self.needed = needed
+        self.limit, self.needed = limit, needed
         super().__init__(
             f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
             "order of the graph; recompute values, cut operators into chunks, or give more"
         )
+
+    def __reduce__(self) -> tuple[type[MemoryLimitError], tuple[int, int]]:
+        """Pickle the error by its arguments, since other processes may raise it."""
+        return type(self), (self.limit, self.needed)
 
 
 Span = tuple[int, int]

@@ -41,10 +41,11 @@ def pack(
         sorted(sizes, key=lambda block: (-degree[block], -sizes[block], block)),
     ]
     blocks = _Blocks(sizes, conflicts)
-    least = max(least, clique_bytes(sizes, conflicts))
     best = blocks.placed(orders[0])
     cost = len(sizes) + sum(degree.values())
     attempts = work // max(cost, 1)
+    if attempts and best.top > least:
+        least = max(least, clique_bytes(sizes, conflicts, work))
     for order in orders[1 : 1 + attempts]:
         if best.top <= least:
             return blocks.offsets(best)
@@ -52,23 +53,34 @@ def pack(
     return blocks.offsets(_climb(blocks, best, attempts - len(orders) + 1, least))
 
 
-def clique_bytes(sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]) -> int:
+def clique_bytes(
+    sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]], work: int = WORK
+) -> int:
     """Return the bytes of a large clique: a set of blocks that all conflict with each other.
 
     The memory cannot be smaller than a clique. From each block a clique is grown: the largest block
     that conflicts with all blocks of the clique is added repeatedly. The result is the size of the
     largest of these cliques; larger cliques may exist.
+
+    Args:
+        sizes: bytes of each block.
+        conflicts: the other blocks that each block conflicts with, a symmetric relation.
+        work: budget, in comparisons of two blocks, after which the search ends.
     """
     order = sorted(sizes, key=lambda block: (-sizes[block], block))
     rank = {block: index for index, block in enumerate(order)}
-    neighbors = {block: frozenset(others) for block, others in conflicts.items()}
     most = 0
     for block in order:
-        size, common = sizes[block], neighbors[block]
-        while common:
+        size, common = sizes[block], set(conflicts[block])
+        work -= len(common)
+        # Most blocks have too few and too small neighbors to be in a larger clique.
+        if work < 0 or size + sum(sizes[other] for other in common) <= most:
+            continue
+        while common and work >= 0:
             largest = min(common, key=rank.__getitem__)
+            work -= len(common) + len(conflicts[largest])
             size += sizes[largest]
-            common &= neighbors[largest]
+            common.intersection_update(conflicts[largest])
         most = max(most, size)
     return most
 

@@ -8,6 +8,7 @@ import onnx.parser
 import pytest
 from onnxscript.optimizer import _constant_folding
 
+import rammer_mlir
 from rammer_mlir.benchmarks.models import MODELS, build
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.folding.simplify import REWRITTEN, UNCHANGED, is_simple, simplify
@@ -67,6 +68,33 @@ def test_models_to_simplify_are_recognized(body: str) -> None:
     loaded = loaded.with_proto(infer_shapes(loaded.proto))
     assert not is_simple(loaded)
     assert [node.op_type for node in simplify(loaded).graph.node] == ["Relu"]
+
+
+@pytest.mark.parametrize("names", ['a, ""', '"", a'])
+def test_results_without_a_name(names: str) -> None:
+    """The optimizer names or drops them; Clip's omitted bound must not become such a result."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]> g (float[6, 4] x, bool[6] m) => (float[n, 2] y) '
+        f"<float top = {{3.0}}> {{ z = Compress <axis = 0> (x, m)  "
+        f'{names} = Split <axis = 1, num_outputs = 2> (z)  y = Clip(a, "", top) }}'
+    )
+    x, kept = np.arange(24, dtype=np.float32).reshape(6, 4) - 10, np.arange(6) % 2 == 0
+    half = x[kept][:, :2] if names[0] == "a" else x[kept][:, 2:]
+    with rammer_mlir.compile(model, cache=False) as compiled:
+        found = compiled.run({"x": x, "m": kept})["y"]
+    np.testing.assert_array_equal(found, np.minimum(half, 3))
+
+
+@pytest.mark.parametrize("names", ['"", y, ""', '"", "", y'])
+def test_splits_without_a_name_of_the_first_result(names: str) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21]> g (float[4, 6] x) => (float[4, 2] y) '
+        f"{{ {names} = Split <axis = 1, num_outputs = 3> (x) }}"
+    )
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    with rammer_mlir.compile(model, cache=False) as compiled:
+        found = compiled.run({"x": x})["y"]
+    np.testing.assert_array_equal(found, x[:, 4:] if names.endswith("y") else x[:, 2:4])
 
 
 def test_the_optimizers_operators_are_known() -> None:

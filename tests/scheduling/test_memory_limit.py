@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 
 import pytest
@@ -10,7 +11,7 @@ from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import aligned, plan_memory
-from rammer_mlir.scheduling.memory_limit import limited, live_spans
+from rammer_mlir.scheduling.memory_limit import MemoryLimitError, limited, live_spans
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
 from rammer_mlir.scheduling.verifier import verify
@@ -93,3 +94,9 @@ def test_live_spans_cover_every_use(seed: int) -> None:
         for view in operator.operands:
             first, last = spans[view.buffer]
             assert first <= number <= last
+
+
+def test_errors_pass_between_processes() -> None:
+    error = MemoryLimitError(limit=64, needed=128)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), copy.needed, str(copy)) == (MemoryLimitError, 128, str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -84,6 +85,15 @@ def test_cliques_bound_the_memory() -> None:
         bounds.append(clique_bytes(sizes, conflicts))
     assert all(bound <= load for bound, load in zip(bounds, loads, strict=True))
     assert sum(bound == load for bound, load in zip(bounds, loads, strict=True)) >= 80
+
+
+def test_many_blocks_that_all_conflict_take_no_long() -> None:
+    """The search for cliques has a budget too: without it, these blocks took a minute."""
+    sizes = {n: 64 * (1 + n % 7) for n in range(1000)}
+    conflicts = {a: [b for b in sizes if b != a] for a in sizes}
+    begin = time.process_time()
+    assert top(pack(sizes, conflicts, least=0), sizes) == sum(sizes.values())
+    assert time.process_time() - begin < 15
 
 
 def test_effort_is_limited() -> None:

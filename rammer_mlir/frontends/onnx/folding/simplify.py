@@ -36,10 +36,11 @@ UNCHANGED = frozenset({"Abs", "Add", "Gather", "Squeeze"})
 
 
 def is_simple(model: Model) -> bool:
-    """Whether quick checks show that ``simplify`` would return an equal model.
+    """Whether quick checks show that ``simplify`` would return the same nodes.
 
     False may also mean that only ``simplify`` itself can tell. The model has to have folded
-    constants and inferred shapes.
+    constants and inferred shapes. A model is not simple if a node leaves out a result:
+    ``simplify`` drops or names such results, which later steps rely on.
     """
     graph = model.graph
     names = {node.name for node in graph.node}
@@ -57,7 +58,7 @@ def is_simple(model: Model) -> bool:
         )
         or any(name not in used for name in model.weights)
         or any(_may_be_rewritten(node) for node in graph.node)
-        or any(name not in used for node in graph.node for name in node.output if name)
+        or any(not name or name not in used for node in graph.node for name in node.output)
         or _has_empty_values(graph)
     )
 
