@@ -191,3 +191,28 @@ def test_near_programs_are_timed_again() -> None:
     assert found.faster == {kept("a"), kept("b")}
     seconds = {HOST: 2.0}
     assert time_twice([HOST], timed) == Measured({HOST: 2.6})
+
+
+@pytest.mark.parametrize("wins", [True, False])
+def test_a_duel_decides_where_the_second_timing_is_not_significant(wins: bool) -> None:
+    """A region that wins 9 of 11 rounds of three programs is faster than the host, or lucky."""
+    a, b = kept("a"), kept("b")
+    asked: list[list[Choice]] = []
+
+    def timed(choices: Sequence[Choice], least: int) -> Rounds:
+        asked.append(list(choices))
+        if len(asked) == 3:
+            seconds = {HOST: 2.0, a: 1.9 if wins else 2.1}
+            return {choice: [[seconds[choice]]] * least for choice in choices}
+        lost = [n in (3, 7) for n in range(least)]
+        seconds = {HOST: 2.0, a: 1.9, b: 1.95}
+        return {
+            choice: [[seconds[choice] + (0.2 if bad and choice != HOST else 0.0)] for bad in lost]
+            for choice in choices
+        }
+
+    found = time_twice([HOST, a, b], timed)
+    assert asked == [[HOST, a, b], [HOST, a, b], [HOST, a]]
+    assert found.faster == ({a} if wins else set())
+    assert found.seconds[HOST] == pytest.approx(2.0)
+    assert fastest(found, b) == (a if wins else HOST)
