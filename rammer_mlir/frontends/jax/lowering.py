@@ -83,19 +83,23 @@ _NUM_DEVICES = {"mhlo.num_partitions": "a mesh", "mhlo.num_replicas": "'pmap'"}
 """Attributes of modules that count devices, and the parts of JAX that use several devices."""
 
 
-def _drop_shardings(module: Any) -> None:
-    """Remove the ``sdy`` operations and attributes, which distribute values over devices.
-
-    Raises:
-        UnsupportedError: if the module is for more than one device.
-    """
-    attributes = module.attributes
+def _check_devices(attributes: Any) -> None:
+    """Raise an UnsupportedError if a module, with these attributes, is for several devices."""
     for name, remedy in _NUM_DEVICES.items():
         if name in attributes and attributes[name].value != 1:
             raise UnsupportedError(
                 f"the function of JAX is for {attributes[name].value} devices: expected one; "
                 f"lower it without {remedy}"
             )
+
+
+def _drop_shardings(module: Any) -> None:
+    """Remove the ``sdy`` operations and attributes, which distribute values over devices.
+
+    Raises:
+        UnsupportedError: if the module is for more than one device.
+    """
+    _check_devices(module.attributes)
     for op in list(_walk(module)):
         if op.name.startswith(_SHARDING):
             for result, operand in zip(op.results, op.operands, strict=False):

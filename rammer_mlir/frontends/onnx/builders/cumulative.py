@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import pointwise
@@ -52,14 +52,14 @@ def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     shifts = _SHIFTS if x.dtype.itemsize >= 4 else 2
     distance = 1
     while distance < x.shape[axis]:
-        count = min(shifts, -(-x.shape[axis] // distance))
-        x = _combined(x, axis, [n * distance for n in range(count)], backward, combine, neutral)
+        taken = range(0, min(shifts * distance, x.shape[axis]), distance)
+        x = _combined(x, axis, taken, backward, combine, neutral)
         distance *= shifts
     return x
 
 
 def _combined(
-    x: Tensor, axis: int, shifts: list[int], backward: bool, combine: Combine, neutral: float
+    x: Tensor, axis: int, shifts: Sequence[int], backward: bool, combine: Combine, neutral: float
 ) -> Tensor:
     """Emit the combination of copies of ``x`` that are shifted along an axis.
 
