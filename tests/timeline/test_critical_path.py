@@ -79,7 +79,8 @@ def test_programs_follow_each_other() -> None:
     (whole,) = plan.programs
     twice = predicted_timeline(graph, Plan((whole, whole), plan.kernels), DEVICE, "twice")
     once = predicted_timeline(graph, plan, DEVICE, "once")
-    assert twice.seconds == pytest.approx(2 * once.seconds)
+    # Which data the second one finds in the caches depends on the intermediates' places in memory.
+    assert twice.seconds == pytest.approx(2 * once.seconds, rel=1e-3)
     totals = tuple(sum(span.count for span in veu) for veu in once.veus)
     for first, both in zip(once.veus, twice.veus, strict=True):
         again = both[len(first) :]
