@@ -17,7 +17,7 @@ from rammer_mlir.lowering.kernels.affine import Index
 from rammer_mlir.passes.ir.structured import Structured
 
 _MOST_ALONG_A_LOOP = 8
-_NEIGHBOURS = 16
+_NEIGHBORS = 16
 """Smallest number of tiles along the innermost loop.
 
 Tiles along this loop belong to adjacent lanes of a warp, which then access adjacent elements.
@@ -59,7 +59,7 @@ def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
 
 def _leaves_neighbors(loops: Loops, position: int, width: int) -> bool:
     inner = position == len(loops.parallel) - 1
-    return not inner or _size(loops, position) // width >= _NEIGHBOURS
+    return not inner or _size(loops, position) // width >= _NEIGHBORS
 
 
 def _size(loops: Loops, position: int) -> int:

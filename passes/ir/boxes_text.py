@@ -14,9 +14,9 @@ The offset is a number, or an expression of the rTask's id ``d0``.
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield a pair for each error in user-written boxes: what is expected, and what was found.
+    """Yield a pair of texts for the message of each error in user-written boxes.
 
-    Both are texts for an error message.
+    The first text describes the expected boxes, numbers or offsets; the second is the value found.
 
     Args:
         kinds: types of the inputs, or of the outputs.

@@ -71,11 +71,14 @@ def clique_bytes(
     rank = {block: index for index, block in enumerate(order)}
     most = 0
     for block in order:
-        size, common = sizes[block], set(conflicts[block])
-        work -= len(common)
+        work -= len(conflicts[block])
+        if work < 0:
+            break
+        size = sizes[block]
         # Most blocks have too few and too small neighbors to be in a larger clique.
-        if work < 0 or size + sum(sizes[other] for other in common) <= most:
+        if size + sum(sizes[other] for other in conflicts[block]) <= most:
             continue
+        common = set(conflicts[block])
         while common and work >= 0:
             largest = min(common, key=rank.__getitem__)
             work -= len(common) + len(conflicts[largest])

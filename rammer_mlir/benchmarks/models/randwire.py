@@ -17,7 +17,7 @@ import onnx
 from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
-NEIGHBOURS, REWIRED = 4, 0.75
+NEIGHBORS, REWIRED = 4, 0.75
 LAST_CHANNELS = 1280
 
 
@@ -67,7 +67,7 @@ def watts_strogatz(rng: np.random.Generator, nodes: int) -> list[list[int]]:
 
     Edges are directed from the lower to the higher node index.
     """
-    ring = [(i, (i + step) % nodes) for step in range(1, NEIGHBOURS // 2 + 1) for i in range(nodes)]
+    ring = [(i, (i + step) % nodes) for step in range(1, NEIGHBORS // 2 + 1) for i in range(nodes)]
     edges = {frozenset(edge) for edge in ring}
     for start, end in ring:
         free = [n for n in range(nodes) if n != start and frozenset((start, n)) not in edges]

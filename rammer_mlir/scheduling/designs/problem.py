@@ -19,7 +19,7 @@ from rammer_mlir.errors import ScheduleError
 
 
 class LoopKind(Enum):
-    """The kind of a loop, by what it iterates over.
+    """The kind of a loop: the items that it iterates over.
 
     ``ASSIGNMENT``: elements of a result; ``REDUCTION``: terms of a reduction; ``GATHER``: gathered
     elements.

@@ -76,7 +76,7 @@ class Seeded:
 _FEWEST = 4096
 """Smallest number of elements of a weight that is replaced by a seed."""
 
-_OFF_CENTRE, _CENTRED = 0.2, 0.02
+_OFF_CENTER, _CENTERED = 0.2, 0.02
 """Largest ratios of mean to standard deviation: of a replaced weight, and of a centered row."""
 
 
@@ -95,14 +95,14 @@ def resembling(array: Array, seed: int) -> Seeded | None:
         return None
     values = array.astype(np.float64)
     spread = float(values.std())
-    if not np.isfinite(spread) or spread == 0 or abs(values.mean()) > _OFF_CENTRE * spread:
+    if not np.isfinite(spread) or spread == 0 or abs(values.mean()) > _OFF_CENTER * spread:
         return None
     name = array.dtype.name
     if array.ndim != 4:
         return Seeded(seed, array.shape, name, _rounded([spread]))
     rows = values.reshape(array.shape[0], -1)
     spreads = rows.std(axis=1)
-    centered = bool((np.abs(rows.mean(axis=1)) <= _CENTRED * spreads).all()) and rows.shape[1] > 1
+    centered = bool((np.abs(rows.mean(axis=1)) <= _CENTERED * spreads).all()) and rows.shape[1] > 1
     if rows.shape[1] == 1 or array.shape[0] == 1 or not spreads.all():
         return Seeded(seed, array.shape, name, _rounded([spread]))
     return Seeded(seed, array.shape, name, _rounded(spreads.tolist()), centered)

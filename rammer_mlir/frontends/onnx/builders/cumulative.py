@@ -7,10 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import pointwise
-from rammer_mlir.frontends.onnx.builders.values import (
-    Tensor,
-    full,
-)
+from rammer_mlir.frontends.onnx.builders.values import Tensor
 from rammer_mlir.frontends.onnx.builders.views import (
     pad,
     part,
@@ -47,55 +44,38 @@ def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     axis = axes[0] % x.rank
     backward = bool(node.attribute("reverse", 0))
     if node.attribute("exclusive", 0):
-        x = shifted(x, axis, 1, backward, neutral)
+        (x,) = _shifted(x, axis, [1], backward, neutral)
+
+    def combine_all(*elements: Scalar) -> Scalar:
+        return functools.reduce(combine, elements)
+
     # LLVM takes several times longer to compile eight unaligned vectors of 16-bit floats.
     shifts = _SHIFTS if x.dtype.itemsize >= 4 else 2
     distance = 1
     while distance < x.shape[axis]:
         taken = range(0, min(shifts * distance, x.shape[axis]), distance)
-        x = _combined(x, axis, taken, backward, combine, neutral)
+        x = pointwise(combine_all, *_shifted(x, axis, taken, backward, neutral))
         distance *= shifts
     return x
 
 
-def _combined(
-    x: Tensor, axis: int, shifts: Sequence[int], backward: bool, combine: Combine, neutral: float
-) -> Tensor:
-    """Emit the combination of copies of ``x`` that are shifted along an axis.
+def _shifted(
+    x: Tensor, axis: int, shifts: Sequence[int], backward: bool, value: float
+) -> list[Tensor]:
+    """Emit a copy of ``x`` for each number of positions by which it is shifted along an axis.
 
-    The first copy is not shifted, and the last is shifted most. ``shifted`` describes the
-    direction of shifts; ``neutral`` fills the gaps.
+    Elements move to higher positions, or to lower positions if ``backward``; ``value`` fills the
+    gaps. The last of ``shifts`` is the largest. The copies are views of one padded tensor.
     """
     none, border = [0] * x.rank, [0] * x.rank
     border[axis] = shifts[-1]
-    padded = pad(x, none, border, neutral) if backward else pad(x, border, none, neutral)
+    padded = pad(x, none, border, value) if backward else pad(x, border, none, value)
     views: list[Tensor] = []
     for shift in shifts:
         starts = list(none)
         starts[axis] = shift if backward else shifts[-1] - shift
         views.append(part(padded, starts, x.shape))
-
-    def body(*elements: Scalar) -> Scalar:
-        return functools.reduce(combine, elements)
-
-    return pointwise(body, *views)
-
-
-def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
-    """Emit ``x`` shifted by ``distance`` positions along an axis; ``value`` fills the gap.
-
-    Elements move to higher positions, or to lower positions if ``backward``.
-    """
-    if distance >= x.shape[axis]:
-        return full(x.shape, value, x.dtype)
-    starts, sizes, border = [0] * x.rank, list(x.shape), [0] * x.rank
-    sizes[axis] -= distance
-    border[axis] = distance
-    none = [0] * x.rank
-    if backward:
-        starts[axis] = distance
-        return pad(part(x, starts, sizes), none, border, value)
-    return pad(part(x, starts, sizes), border, none, value)
+    return views
 
 
 def _cumulative_sum(node: Node) -> Tensor:

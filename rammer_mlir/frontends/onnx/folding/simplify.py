@@ -31,9 +31,6 @@ REWRITTEN = frozenset({
 })  # fmt: skip
 """Operators that the optimizer may rewrite in a graph whose constants are folded."""
 
-UNCHANGED = frozenset({"Abs", "Add", "Gather", "Squeeze"})
-"""Operators that the optimizer rewrites only where they compute with results of ``REWRITTEN``."""
-
 
 def is_simple(model: Model) -> bool:
     """Whether quick checks show that ``simplify`` would return the same nodes.
