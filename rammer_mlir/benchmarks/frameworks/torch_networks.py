@@ -1,4 +1,7 @@
-"""Define networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM."""
+"""Define networks in plain PyTorch, at any size: ResNet-18, BERT-like, GPT-like, LSTM.
+
+The network "lstm" has the sizes of RAMMER's LSTM-TC: ten layers, 256 features, 100 steps.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,7 @@ def _full() -> dict[str, Callable[[], tuple[nn.Module, Arguments]]]:
             Encoder(), (torch.randint(0, 30522, (1, 128)), torch.ones(1, 128, dtype=torch.bool)),
         ),
         "decoder": lambda: (Decoder(), (torch.randint(0, 50257, (1, 64)),)),
-        "lstm": lambda: (Lstm(), (torch.randn(1, 128, 256),)),
+        "lstm": lambda: (Lstm(256, 256, 10), (torch.randn(1, 100, 256),)),
         "short_lstm": lambda: (Lstm(), (torch.randn(1, 32, 256),)),
     }  # fmt: skip
 

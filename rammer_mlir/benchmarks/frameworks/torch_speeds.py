@@ -1,148 +1,145 @@
 """Compare the latencies of networks from ONNX, ``torch.export`` and ``torch.compile``.
 
-Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--small]
+Usage: python -m rammer_mlir.benchmarks.frameworks.torch_speeds [NAME ...] [--threads N] [--small]
 
 A line is printed for each network. For each of the three front ends, the line has
 - the median latency in milliseconds;
-- the latency divided by the latency of the model that was imported from ONNX;
+- the latency divided by the latency of the model that was imported from ONNX: the median over
+  rounds, each of which runs all three;
 - the largest difference from PyTorch's results, divided by the largest magnitude of these results.
 
-The measurement alternates between the front ends. A function that ``torch.compile`` returns spends
-time in PyTorch before it calls the back end (guards, collection of parameters). The line ends with
-the median of this time, and with the latency ratio of ``torch.compile`` without this time.
+Each front end runs in ``COPIES`` processes, of which only one runs at a time. The speed of a
+process depends on where its data are in memory, which differs between processes.
+
+A function that ``torch.compile`` returns spends time in PyTorch before it calls the back end
+(guards, collection of parameters). The line ends with the median of this time, and with the latency
+of ``torch.compile`` without this time, divided by the latency of the model from ONNX.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-import rammer_mlir
-import rammer_mlir.pytorch
+from rammer_mlir.benchmarks.command import one_line_errors
+from rammer_mlir.benchmarks.contender_process import Lane
+from rammer_mlir.benchmarks.frameworks.torch_contenders import (
+    COMPILE,
+    ONNX,
+    WAYS,
+    Opening,
+    error,
+    seconds,
+)  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
+from rammer_mlir.support.interleaved_timing import take_rounds
 
-ROUNDS, RUNS = 15, 5
+COPIES = 5
+"""Number of processes of each front end."""
 
-COMPILED = "torch.compile"
+SECONDS = 20.0
+"""Seconds after which no more rounds begin for a network."""
 
-
-class TimedBackend:
-    """The back end ``rammer`` of ``torch.compile`` with a timer.
-
-    The attribute ``seconds`` is the total run time of all graphs that the back end compiled.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self, graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-        """Compile a graph as ``rammer_mlir.pytorch.rammer`` does; return a function that runs it.
-
-        Each call of the returned function adds its run time to ``seconds``.
-        """
-        runs = rammer_mlir.pytorch.rammer(graph, inputs, **options)
-
-        def run(*arguments: Any) -> Any:
-            begin = time.perf_counter()
-            results = runs(*arguments)
-            self.seconds += time.perf_counter() - begin
-            return results
-
-        return run
+TIMEOUT = 1200.0
+"""Seconds in which a process must compile its network."""
 
 
-def ways(
-    module: torch.nn.Module, arguments: tuple[Any, ...], backend: TimedBackend
-) -> dict[str, Callable[[], Any]]:
-    """Compile a network with each front end; return functions that run it on ``arguments``.
-
-    The keys of the result are the front ends: "onnx", "torch.export" and "torch.compile". Only
-    "torch.compile" uses ``backend``.
-    """
-    with tempfile.TemporaryDirectory() as folder:
+def measure(name: str, threads: int, *, small: bool) -> str:
+    """Measure a network; return its line of text."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
-        torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)
-        by_onnx = rammer_mlir.compile(path)
-    arrays = {
-        name: value.numpy() for name, value in zip(by_onnx.input_names, arguments, strict=True)
-    }
-    by_export = rammer_mlir.pytorch.compile(module, arguments)
-    torch._dynamo.config.allow_rnn = True
-    by_compile = torch.compile(module, backend=backend, options={"strict": True}, fullgraph=True)
+        with torch.no_grad():
+            module, arguments = network(name, small=small)
+            torch.onnx.export(module, arguments, path, dynamo=True, verbose=False)
+        lanes: dict[tuple[str, int], Lane] = {}
+        for copy in range(COPIES):
+            for way in WAYS:
+                lane = Lane(f"{name} by {way}", Opening(way, name, small), path, threads, {})
+                lanes[way, copy] = stack.enter_context(lane)
+                lane.open(TIMEOUT)
+        errors = {way: lanes[way, 0].call(error) for way in WAYS}
+        outside: list[float] = []
+
+        def turn(key: tuple[str, int]) -> list[float]:
+            found = lanes[key].call(seconds)
+            if key[0] == COMPILE:
+                outside.extend(around for _, around in found)
+            return [spent for spent, _ in found]
+
+        rounds = take_rounds({key: partial(turn, key) for key in lanes}, SECONDS)
+    return line(name, joined_copies(rounds), errors, statistics.median(outside))
+
+
+def joined_copies(
+    rounds: Mapping[tuple[str, int], Sequence[Sequence[float]]],
+) -> dict[str, list[float]]:
+    """Return a front end's median seconds in each round, over the runs of all its processes.
+
+    ``rounds`` has the seconds of each run, by front end and number of the process, then by round.
+    """
     return {
-        "onnx": lambda: list(by_onnx.run(arrays).values()),
-        "torch.export": lambda: by_export(*arguments),
-        COMPILED: lambda: by_compile(*arguments),
+        way: [
+            statistics.median(run for runs in of_copies for run in runs)
+            for of_copies in zip(*(rounds[key] for key in rounds if key[0] == way), strict=True)
+        ]
+        for way in WAYS
     }
 
 
-def medians(
-    runs: Mapping[str, Callable[[], Any]], backend: TimedBackend
-) -> tuple[dict[str, float], float]:
-    """Time functions alternately, and return median seconds.
+def line(
+    name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, float], outside: float
+) -> str:
+    """Return a network's line of text.
 
-    Returns:
-        The median seconds of a call of each function, by the function's name; and the median
-        seconds that a call of the ``torch.compile`` function spends outside of ``backend``.
+    Args:
+        name: the network.
+        rounds: seconds in each round, by front end.
+        errors: relative errors, by front end.
+        outside: seconds that ``torch.compile`` spends outside of the back end.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    outside: list[float] = []
-    for _ in range(ROUNDS):
-        for name, run in runs.items():
-            backend.seconds, begin = 0.0, time.perf_counter()
-            for _ in range(RUNS):
-                run()
-            spent = time.perf_counter() - begin
-            seconds[name].append(spent / RUNS)
-            if name == COMPILED:
-                outside.append((spent - backend.seconds) / RUNS)
-    found = {name: statistics.median(each) for name, each in seconds.items()}
-    return found, statistics.median(outside)
 
+    def ratio(way: str, without: float = 0.0) -> float:
+        pairs = zip(rounds[way], rounds[ONNX], strict=True)
+        return statistics.median((one - without) / base for one, base in pairs)
 
-def difference(found: object, expected: object) -> float:
-    """Return the largest relative error of the tensors in ``found`` against ``expected``.
-
-    Both arguments are nested structures with the same number of tensors. The error of a tensor is
-    its largest absolute difference, divided by the largest magnitude of the expected tensor.
-    """
-    leaves = torch.utils._pytree.tree_leaves
-    pairs = zip(leaves(found), leaves(expected), strict=True)
-    return max(
-        float((torch.as_tensor(one) - other).abs().max() / other.abs().max())
-        for one, other in pairs
+    parts = [
+        f"{way} {statistics.median(rounds[way]) * 1e3:.3f} ms "
+        f"({ratio(way):.2f}, error {errors[way]:.1e})"
+        for way in WAYS
+    ]
+    parts.append(
+        f"PyTorch before the back end {outside * 1e3:.3f} ms "
+        f"(without it {ratio(COMPILE, outside):.2f})"
     )
+    return f"{name}: {'; '.join(parts)}"
 
 
-def main() -> None:
-    """Measure the latencies of the networks, and print a line for each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(NAMES))
-    parser.add_argument("--small", action="store_true", help="small sizes, to try it")
+@one_line_errors
+def main() -> int:
+    """Measure the latencies of the networks, and print a line for each; return 0."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", default=list(NAMES), metavar="NAME")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
+    parser.add_argument("--small", action="store_true", help="reduced sizes")
     given = parser.parse_args()
     for name in given.names:
-        with torch.no_grad():
-            module, arguments = network(name, small=given.small)
-            expected = module(*arguments)
-            backend = TimedBackend()
-            runs = ways(module, arguments, backend)
-            errors = {way: difference(run(), expected) for way, run in runs.items()}
-            found, outside = medians(runs, backend)
-        parts = [
-            f"{way} {seconds * 1e3:.3f} ms ({seconds / found['onnx']:.2f}, error {errors[way]:.1e})"
-            for way, seconds in found.items()
-        ]
-        ratio = (found[COMPILED] - outside) / found["onnx"]
-        parts.append(f"PyTorch before the back end {outside * 1e3:.3f} ms (without it {ratio:.2f})")
-        print(f"{name}: {'; '.join(parts)}", flush=True)
+        if name not in NAMES:
+            parser.error(f"unknown network {name!r}; choose from {', '.join(NAMES)}")
+    for name in given.names:
+        print(measure(name, given.threads, small=given.small), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
