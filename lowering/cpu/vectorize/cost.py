@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.lowering.cpu.vectorize.tile import (
     Access,
+    Loop,
     LoopNest,
     TilePlan,
     loop_order,
@@ -59,7 +60,7 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     """
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
-    parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
+    parts = [_parts(nest.loops[loop], plan.points(loop)) for loop in tiled]
     return [
         (
             rest * math.prod(count for _, count in choice),
@@ -69,14 +70,18 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     ]
 
 
-def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
-    """Return pairs (size, count) of the tiles that cut a loop of ``trips`` iterations.
+def _parts(loop: Loop, tile: int) -> list[tuple[int, int]]:
+    """Return pairs (size, count) of the tiles that cut a loop.
 
-    ``tile`` is the size of full tiles; a smaller remainder comes last. For 10 trips and tiles of 4:
+    ``tile`` is the size of full tiles; smaller remainders come last. For 10 trips and tiles of 4:
     ``[(4, 2), (2, 1)]``.
     """
-    full, rest = divmod(trips, tile)
-    return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
+    found: Counter[int] = Counter()
+    for size, count in loop.pieces(tile):
+        full, rest = divmod(size, tile)
+        found[tile] += count * full
+        found[rest] += count
+    return [(size, found[size]) for size in sorted(found, reverse=True) if size and found[size]]
 
 
 Integers, Floats, Booleans = NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]

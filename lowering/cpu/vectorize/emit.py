@@ -15,7 +15,7 @@ from rammer_mlir.lowering.cpu.vectorize.nest import Finish, Nest
 from rammer_mlir.lowering.cpu.vectorize.prefetch import find_prefetches
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Span, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
-from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 _REST = 3
@@ -93,15 +93,35 @@ class NestEmitter:
         size = self.nest.sizes[loop]
         if not isinstance(size, int):
             return self._dynamic_loop(loop, size, carried, inside)
-        tile = 1 if loop in self.full else self._points(loop)
-        full, remainder = divmod(size, tile)
-        if loop in self.full or full <= 1:
-            for number in range(full):
-                carried = inside(Span(number * tile, tile), carried)
-        else:
-            carried = self._for(0, full * tile, tile, carried, inside, Span(0, tile))
+        if loop in self.full:
+            for number in range(size):
+                carried = inside(Span(number, 1), carried)
+            return carried
+        tile, panel = self._points(loop), self.nest.panels.get(loop, 0)
+        if not panel or panel % tile == 0:
+            return self._tiles(0, size, tile, carried, inside)
+
+        def tiles_of_panel(span: Span, values: list[ir.Value]) -> list[ir.Value]:
+            return self._tiles(span.base, span.points, tile, values, inside)
+
+        return self._tiles(0, size, panel, carried, tiles_of_panel)
+
+    def _tiles(
+        self, begin: Index, points: int, tile: int, carried: list[ir.Value], inside: Inside
+    ) -> list[ir.Value]:
+        """Emit a loop over tiles of ``tile`` points, and a smaller last tile if one remains.
+
+        The tiles are the ``points`` points from ``begin``. ``inside`` emits the body. Returns the
+        final loop-carried values.
+        """
+        full, remainder = divmod(points, tile)
+        end = add(begin, full * tile)
+        if full > 1:
+            carried = self._for(begin, end, tile, carried, inside, Span(0, tile))
+        elif full:
+            carried = inside(Span(begin, tile), carried)
         if remainder:
-            carried = inside(Span(full * tile, remainder), carried)
+            carried = inside(Span(end, remainder), carried)
         return carried
 
     def _dynamic_loop(

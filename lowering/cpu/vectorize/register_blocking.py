@@ -148,18 +148,27 @@ class _Candidates:
         Along a loop with fewer trips than a tile has points, the tile is cut to those trips.
         """
         nest, points = self.nest, self._points
-        trips = np.array([1 if loop.reduction else loop.trips for loop in nest.loops], np.int64)
         sizes = points
         size = 1 if self.vector is None else self.lanes * self.vectors
         if self.vector is not None and not nest.loops[self.vector].reduction:
             sizes = points.copy()
             sizes[:, self.vector] = size
-            size = min(size, int(trips[self.vector]))
-        count = np.prod(np.maximum(1, trips // sizes), axis=1)
+            size = min(size, nest.loops[self.vector].trips)
+        count = np.prod([self._full_along(loop, sizes[:, loop]) for loop in nest.parallels], axis=0)
         return TileArrays(
             self.vector, self.lanes, self.vectors, count, np.full(len(points), size, np.int64),
             points > 1, points, self._full,
         )  # fmt: skip
+
+    def _full_along(self, loop: int, sizes: Integers) -> Integers:
+        """Return the count of full micro tiles along a loop for each size in points, at least 1."""
+        kinds, places = np.unique(sizes, return_inverse=True)
+        pieces = [self.nest.loops[loop].pieces(int(size)) for size in kinds]
+        counts = [
+            max(1, sum(count * (length // int(size)) for length, count in each))
+            for size, each in zip(kinds, pieces, strict=True)
+        ]
+        return np.array(counts, np.int64)[places]
 
     @cached_property
     def _full(self) -> Integers:
@@ -190,7 +199,7 @@ def _candidates(nest: LoopNest) -> list[_Candidates]:
         loop: [
             factor
             for factor in sorted({min(f, nest.loops[loop].trips) for f in _FACTORS} - {1})
-            if nest.loops[loop].allows(factor)
+            if nest.loops[loop].allows_in_pieces(factor)
         ]
         for loop in nest.parallels
     }

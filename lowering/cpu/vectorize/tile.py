@@ -34,8 +34,25 @@ class Loop:
     shared: float = 0.0
 
     def allows(self, points: int) -> bool:
-        """Return whether micro tiles of ``points`` points stay within a panel."""
+        """Return whether adjacent micro tiles of ``points`` points all stay within a panel."""
         return not self.panel or self.panel % points == 0
+
+    def allows_in_pieces(self, points: int) -> bool:
+        """Return whether the loop can be cut into micro tiles of at most ``points`` points.
+
+        If such tiles do not fill a panel, the last tile of each panel is smaller.
+        """
+        return self.allows(points) or (self.static and points < self.panel)
+
+    def pieces(self, points: int) -> list[tuple[int, int]]:
+        """Return pairs (size, count) of the pieces that are cut into tiles of ``points`` points.
+
+        The pieces are the whole loop if its tiles do not cross panels, else the panels. The last
+        panel may be smaller.
+        """
+        whole = self.trips if self.allows(points) else self.panel
+        found = ((whole, self.trips // max(whole, 1)), (self.trips % max(whole, 1), 1))
+        return [(size, count) for size, count in found if size and count]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
-"""Decomposes ConvTranspose into convolutions of stride 1, one for each phase.
+"""Decomposes ConvTranspose into convolutions of stride 1, without multiplications by zeros.
 
 A phase consists of the outputs whose positions are equal modulo the strides; they depend on the
-same taps of the kernel. The convolution of a phase reads only these taps, and the results of all
-phases are interleaved. This avoids multiplications by the zeros that a transposed convolution
-inserts between inputs. Constant kernels are sliced at compile time.
+same taps of the kernel. There are two decompositions, which both interleave the phases:
+
+- A convolution for each phase reads the taps of the phase. Constant kernels are sliced at compile
+  time.
+- A convolution of size 1 multiplies the input by all taps, which are its output channels. A phase
+  is the sum of the results of its taps, shifted by their positions. This is for few output
+  channels, which would leave lanes of the vector registers empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
@@ -22,6 +26,14 @@ from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of, label
 from rammer_mlir.frontends.onnx.well_formed import naming
+
+MOST_CHANNELS, LEAST_INPUTS, MOST_TAPS = 15, 32, 64
+"""Limits of the decomposition by products: output channels, input channels, and taps.
+
+With 16 output channels, the convolutions of the phases fill vector registers of 64 bytes. With few
+input channels, storing and adding the products takes longer than the multiplications. Each tap is a
+node.
+"""
 
 
 def decompose_transposed(model: Model) -> bool:
@@ -37,7 +49,7 @@ def decompose_transposed(model: Model) -> bool:
         if node.op_type == "ConvTranspose":
             with naming(node):
                 transposed = _Transposed(node, model, table)
-                require_few_nodes(label(node), len(nodes) + transposed.num_phases)
+                require_few_nodes(label(node), len(nodes) + transposed.num_parts)
                 nodes.extend(transposed.decompose())
         else:
             nodes.append(node)
@@ -68,6 +80,16 @@ class _Phase:
     def reach(self, count: int) -> int:
         """Return the extent of the inputs that ``count`` consecutive outputs read."""
         return (self.taps - 1) * self.spacing + count
+
+
+Phases = Sequence[Sequence[_Phase | None]]
+"""The taps of each phase of each spatial dimension; None for a phase without taps."""
+
+
+def _combinations(phases: Phases) -> Iterator[tuple[tuple[int, ...], list[_Phase | None]]]:
+    """Yield each combination of a phase per spatial dimension: the phases' indices, and taps."""
+    for number in product(*(range(len(line)) for line in phases)):
+        yield number, [line[n] for line, n in zip(phases, number, strict=True)]
 
 
 def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
@@ -118,9 +140,9 @@ class _Transposed:
         ]
 
     @property
-    def num_phases(self) -> int:
-        """Number of phases, the upper bound of the number of convolutions in the decomposition."""
-        return prod(self._strides)
+    def num_parts(self) -> int:
+        """Number of phases and of taps that are added separately."""
+        return prod(self._strides) + (2 * prod(self._w[2:]) if self._suits_products else 0)
 
     def decompose(self) -> list[onnx.NodeProto]:
         if not self._w[0]:
@@ -139,16 +161,97 @@ class _Transposed:
             for line, count in zip(phases, self._counts, strict=True)
         ]
         high = [max(0, end - size) for end, size in zip(ends, self._x[2:], strict=True)]
+        add_phases = self._sums if self._suits_products else self._convolutions
+        self._finish(self._interleave(add_phases(phases, low, high)))
+        return self._write.nodes
+
+    @property
+    def _suits_products(self) -> bool:
+        """Whether all taps are multiplied at once, instead of those of each phase.
+
+        Elements of 16 bits are excluded: each product would be rounded before the addition.
+        """
+        return (
+            self._groups == 1
+            and self._w[1] <= MOST_CHANNELS
+            and self._w[0] >= LEAST_INPUTS
+            and 1 < prod(self._w[2:]) <= MOST_TAPS
+            and self._dtype.itemsize >= 4
+        )
+
+    def _convolutions(
+        self, phases: Phases, low: Sequence[int], high: Sequence[int]
+    ) -> dict[tuple[int, ...], str]:
+        """Emit a convolution for each phase; return the name of each phase's outputs.
+
+        Args:
+            phases: the taps of each phase of each spatial dimension.
+            low: widths of the padding before the inputs that the phases read.
+            high: widths of the padding after the inputs that the phases read.
+        """
         padded = self._pad(self._node.input[0], low, high)
         kernel = self._flipped()
-        results = {
-            number: self._convolve(
-                padded, kernel, low, [p[n] for p, n in zip(phases, number, strict=True)]
-            )
-            for number in product(*map(range, self._strides))
+        return {
+            number: self._convolve(padded, kernel, low, found)
+            for number, found in _combinations(phases)
         }
-        self._finish(self._interleave(results))
-        return self._write.nodes
+
+    def _sums(
+        self, phases: Phases, low: Sequence[int], high: Sequence[int]
+    ) -> dict[tuple[int, ...], str]:
+        """Emit the products with all taps and a sum for each phase; return the sums' names.
+
+        The arguments are those of ``_convolutions``.
+        """
+        write, rank = self._write, self._rank
+        (channels, features, *kernel), space = self._w, self._x[2:]
+        taps_first = [*range(2, 2 + rank), 1, 0]
+        turned = write.node("Transpose", [self._node.input[1]], perm=taps_first)
+        shape = write.integers(prod(kernel) * features, channels, *[1] * rank)
+        weights = write.node("Reshape", [turned, shape])
+        products = write.node("Conv", [self._node.input[0], weights])
+        # [N, M * taps, *space] to [N, *taps, M, *space]
+        split = write.integers(self._out[0], *kernel, features, *space)
+        outer = [0] * (2 + rank)
+        padding = write.integers(*outer, *low, *outer, *high)
+        padded = write.node("Pad", [write.node("Reshape", [products, split]), padding])
+        return {number: self._sum(padded, low, found) for number, found in _combinations(phases)}
+
+    def _sum(self, products: str, low: Sequence[int], phases: Sequence[_Phase | None]) -> str:
+        """Emit the outputs of one phase, [N, M, *counts], including the bias; return their name.
+
+        Args:
+            products: name of the padded products, [N, *taps, M, *space].
+            low: widths of the padding before the products of each spatial dimension.
+            phases: the taps of the phase along each spatial dimension; None if there are no taps.
+        """
+        used = [phase for phase in phases if phase is not None]
+        if len(used) < len(phases):
+            return self._without_taps(self._counts)
+        write, rank, kernel = self._write, self._rank, self._w[2:]
+        axes = write.integers(*range(1, 1 + rank), *range(2 + rank, 2 + 2 * rank))
+        shape = write.integers(*self._out[:2], *self._counts)
+        terms: list[str] = []
+        for tap in product(*(range(phase.taps) for phase in used)):
+            places = [
+                size - 1 - phase.start - phase.step * at
+                for at, phase, size in zip(tap, used, kernel, strict=True)
+            ]
+            begins = [
+                phase.offset + phase.spacing * at + more
+                for at, phase, more in zip(tap, used, low, strict=True)
+            ]
+            ends = [
+                *(place + 1 for place in places),
+                *(begin + count for begin, count in zip(begins, self._counts, strict=True)),
+            ]
+            bounds = [write.integers(*places, *begins), write.integers(*ends)]
+            read = write.node("Slice", [products, *bounds, axes])
+            terms.append(write.node("Reshape", [read, shape]))
+        if len(self._node.input) > 2 and self._node.input[2]:
+            column = write.integers(1, self._out[1], *[1] * rank)
+            terms.append(write.node("Reshape", [self._node.input[2], column]))
+        return terms[0] if len(terms) == 1 else write.node("Sum", terms)
 
     def _each(self, name: str, default: int) -> list[int]:
         return list(self._attributes.get(name) or [default] * self._rank)
