@@ -151,7 +151,47 @@ def test_top_k(axis: int, largest: int) -> None:
     check_node("TopK", [x, k], constants=[1], outputs=2, axis=axis, largest=largest)
 
 
-def test_top_k_of_a_long_row_searches_one_after_the_other() -> None:
+def _first(x: np.ndarray, count: int, largest: int) -> np.ndarray:
+    """Return the positions of the first elements of each row; NaN exceeds all numbers."""
+    if x.dtype.kind == "f":
+        numbers = np.where(np.isnan(x), np.inf, x).astype(np.float64)
+        return np.lexsort([-numbers, ~np.isnan(x)] if largest else [numbers, np.isnan(x)])[
+            :, :count
+        ]
+    exact = x.astype(object)
+    ranks = np.searchsorted(np.unique(exact), exact)
+    return np.argsort(-ranks if largest else ranks, axis=-1, kind="stable")[:, :count]
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("rows", "length", "count"), [(2, 300, 7), (3, 400, 400), (1, 5000, 1)])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "float64", "float16", "int64", "int8", "int16", "uint8", "uint32", "uint64"],
+)
+def test_top_k_of_long_rows_selects_by_bits(
+    dtype: str, rows: int, length: int, count: int, largest: int
+) -> None:
+    """With many equal elements, extreme values, NaN, infinities and zeros of both signs."""
+    rng = np.random.default_rng(length)
+    x = rng.integers(0, 60, (rows, length)).astype(dtype)
+    if x.dtype.kind == "f":
+        x -= 30
+        x[rng.random(x.shape) < 0.1] *= -1  # zeros of both signs
+        for value in (np.nan, -np.nan, np.inf, -np.inf):
+            x.flat[rng.integers(0, x.size, 3)] = value
+    else:
+        limits = np.iinfo(x.dtype)
+        for value in (limits.min, limits.max):
+            x.flat[rng.integers(0, x.size, 3)] = value
+    feeds = [x, np.array([count], np.int64)]
+    found = run_node("TopK", feeds, constants=[1], outputs=2, largest=largest)
+    expected = _first(x, count, largest)
+    np.testing.assert_array_equal(found["out1"], expected)
+    np.testing.assert_array_equal(found["out0"], np.take_along_axis(x, expected, -1))
+
+
+def test_top_k_of_a_long_row_compares_no_pairs() -> None:
     x = np.round(floats(2, 5000) * 50)
     text = check_node("TopK", [x, np.array([3], np.int64)], constants=[1], outputs=2)
     assert "5000x5000" not in text

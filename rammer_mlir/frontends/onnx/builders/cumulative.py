@@ -32,10 +32,7 @@ def _product(x: Scalar, y: Scalar) -> Scalar:
 def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     """Emit the prefix scan of a node's input by ``combine``, a binary function.
 
-    The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``. The
-    parallel scan takes a logarithmic number of elementwise steps instead of a sequential loop
-    (Hillis and Steele, "Data parallel algorithms", 1986); each step combines ``_SHIFTS`` elements
-    instead of two, so that fewer steps read and write the tensor.
+    The scan is along the node's axis. ``neutral`` is the neutral element of ``combine``.
     """
     x = node.tensor(0)
     axes = node.integers(1)
@@ -45,6 +42,25 @@ def _cumulative(node: Node, combine: Combine, neutral: float) -> Tensor:
     backward = bool(node.attribute("reverse", 0))
     if node.attribute("exclusive", 0):
         (x,) = _shifted(x, axis, [1], backward, neutral)
+    return scan(x, axis, combine, neutral, backward=backward)
+
+
+def scan(
+    x: Tensor, axis: int, combine: Combine, neutral: float, *, backward: bool = False
+) -> Tensor:
+    """Emit the inclusive prefix scan of a tensor along an axis.
+
+    The parallel scan takes a logarithmic number of elementwise steps instead of a sequential loop
+    (Hillis and Steele, "Data parallel algorithms", 1986); each step combines ``_SHIFTS`` elements
+    instead of two, so that fewer steps read and write the tensor.
+
+    Args:
+        x: the tensor.
+        axis: index of the dimension along which the scan goes.
+        combine: the function that combines two elements.
+        neutral: the neutral element of ``combine``.
+        backward: whether the scan begins at the last element.
+    """
 
     def combine_all(*elements: Scalar) -> Scalar:
         return functools.reduce(combine, elements)

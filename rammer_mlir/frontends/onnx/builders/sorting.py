@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.selection import largest_positions, sort_keys
 from rammer_mlir.frontends.onnx.builders.structured import (
     fetch,
+    pointwise,
     structured,
     transpose,
 )
@@ -15,12 +19,14 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
-from rammer_mlir.frontends.onnx.builders.views import (
-    concat,
-    reshape,
-)
-from rammer_mlir.frontends.onnx.limits import MOST_SEARCHED, RANK_BY_COUNTING
+from rammer_mlir.frontends.onnx.limits import MOST_RANKED
 from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
+
+_LEAST_SELECTED, _LEAST_COMPARED = 32, 1 << 16
+"""Lengths of rows, and numbers of compared pairs, above which elements are selected by their bits.
+
+Selection takes some 30 steps, of which each reads all elements.
+"""
 
 
 def top_k(node: Node) -> list[Tensor | None]:
@@ -50,15 +56,32 @@ def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
 
     The order is descending if ``largest``, else ascending.
     """
-    if rows.shape[-1] <= RANK_BY_COUNTING:
-        return _by_counting(rows, count, largest)
-    if count > MOST_SEARCHED:
-        raise node.unsupported(
-            f"k is {count} of {rows.shape[-1]} elements: expected at most {MOST_SEARCHED} of more "
-            f"than {RANK_BY_COUNTING} in one static program; rammer-compile or "
-            "rammer_mlir.compile let the host sort"
-        )
-    return _one_by_one(rows, count, largest)
+    length = rows.shape[-1]
+    if count and length > _LEAST_SELECTED and rows.size * length > _LEAST_COMPARED:
+        if count > MOST_RANKED:
+            raise node.unsupported(
+                f"k is {count} of {length} elements: expected at most {MOST_RANKED} in one static "
+                "program; rammer-compile or rammer_mlir.compile let the host sort"
+            )
+        return _of_selected(rows, count, largest)
+    return _by_counting(rows, count, largest)
+
+
+def _of_selected(rows: Tensor, count: int, largest: bool) -> Tensor:
+    """Emit the positions of the first ``count`` elements of each row in sorted order.
+
+    The elements are selected by their bits, and only they are sorted. The order is descending if
+    ``largest``, else ascending.
+    """
+    keys, bits = sort_keys(rows, largest)
+    positions = largest_positions(keys, bits, count)
+    batch = range(rows.rank - 1)
+
+    def at(source: Tensor) -> Callable[[Scalar], Scalar]:
+        return lambda index: fetch(source, [*(here(number) for number in batch), index])
+
+    selected = pointwise(at(keys), positions, dtype=keys.dtype)
+    return pointwise(at(positions), _by_counting(selected, count, largest=True))
 
 
 def _before(a: Scalar, b: Scalar, largest: bool) -> Scalar:
@@ -108,35 +131,6 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
     out = (full([*lead, count], 0, INT64), range(rows.rank))
     return structured([*lead, count, length], 1, [(places, [*batch, last + 1])], out, find)
-
-
-def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Emit the positions of the first ``count`` elements of each row in sorted order.
-
-    The order is descending if ``largest``, else ascending. Each of ``count`` steps reads the whole
-    row, and finds the element that follows the element of the previous step in this order.
-    """
-    *lead, _ = rows.shape
-    last = len(lead)
-    batch = list(range(last))
-    found: list[Tensor] = []
-    for _ in range(count):
-        previous = found[-1] if found else None
-
-        def search(x: Scalar, best: Scalar, previous: Tensor | None = previous) -> Scalar:
-            lead_place = [here(i) for i in batch]
-            place = here(last)
-            chosen = fetch(rows, [*lead_place, best.maximum(0)])
-            better = best.compare("lt", 0) | _precedes(x, place, chosen, best, largest)
-            if previous is not None:
-                before = fetch(previous, lead_place)
-                value = fetch(rows, [*lead_place, before])
-                better = better & _precedes(value, before, x, place, largest)
-            return better.select(place, best)
-
-        start = (full(lead, -1, INT64), batch)
-        found.append(structured(rows.shape, 1, [(rows, range(rows.rank))], start, search))
-    return concat([reshape(f, (*lead, 1)) for f in found], last)
 
 
 BUILDERS: dict[str, Builder] = {"TopK": top_k}
