@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from math import prod
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import pointwise
 from rammer_mlir.frontends.onnx.builders.values import Tensor
-from rammer_mlir.frontends.onnx.builders.views import (
-    pad,
-    part,
-)
+from rammer_mlir.frontends.onnx.builders.views import concat, pad, part, reshape
 from rammer_mlir.passes.ir.scalar import Scalar
 
 Combine = Callable[[Scalar, Scalar], Scalar]
@@ -19,6 +17,13 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 
 _SHIFTS = 8
 """The largest number of elements that a step combines."""
+
+
+_LEAST_ACROSS = 8
+"""Fewest adjacent elements of each position along an axis for vectors that lie across the axis."""
+
+_MOST_IN_BLOCK = 16
+"""The largest number of elements that one kernel scans sequentially."""
 
 
 def _sum(x: Scalar, y: Scalar) -> Scalar:
@@ -50,9 +55,10 @@ def scan(
 ) -> Tensor:
     """Emit the inclusive prefix scan of a tensor along an axis.
 
-    The parallel scan takes a logarithmic number of elementwise steps instead of a sequential loop
-    (Hillis and Steele, "Data parallel algorithms", 1986); each step combines ``_SHIFTS`` elements
-    instead of two, so that fewer steps read and write the tensor.
+    If elements along the axis are adjacent in memory, the scan takes a logarithmic number of
+    elementwise steps (Hillis and Steele, "Data parallel algorithms", 1986); each step combines
+    ``_SHIFTS`` elements instead of two, so that fewer steps read and write the tensor. Otherwise,
+    vectors lie across the axis, and the axis is cut into blocks that are scanned sequentially.
 
     Args:
         x: the tensor.
@@ -61,6 +67,8 @@ def scan(
         neutral: the neutral element of ``combine``.
         backward: whether the scan begins at the last element.
     """
+    if x.shape[axis] > 1 and prod(x.shape[axis + 1 :]) >= _LEAST_ACROSS:
+        return _blocked(x, axis, combine, neutral, backward)
 
     def combine_all(*elements: Scalar) -> Scalar:
         return functools.reduce(combine, elements)
@@ -73,6 +81,51 @@ def scan(
         x = pointwise(combine_all, *_shifted(x, axis, taken, backward, neutral))
         distance *= shifts
     return x
+
+
+def _blocked(x: Tensor, axis: int, combine: Combine, neutral: float, backward: bool) -> Tensor:
+    """Emit the scan of a tensor by sequential scans of blocks, all blocks in parallel.
+
+    The results of whole blocks are scanned in turn, and combined with each element of the next
+    block. The arguments are those of ``scan``.
+    """
+    length = x.shape[axis]
+    size = _block_size(length)
+    count = -(-length // size)
+    none, border = [0] * x.rank, [0] * x.rank
+    border[axis] = count * size - length
+    padded = x
+    if border[axis]:
+        padded = pad(x, border, none, neutral) if backward else pad(x, none, border, neutral)
+    lead, inner = x.shape[:axis], x.shape[axis + 1 :]
+    blocks = reshape(padded, (*lead, count, size, *inner))
+    starts, row = [0] * blocks.rank, (*lead, count, 1, *inner)
+    rows: list[Tensor] = []
+    for number in reversed(range(size)) if backward else range(size):
+        starts[axis + 1] = number
+        element = part(blocks, starts, row)
+        rows.append(pointwise(combine, rows[-1], element) if rows else element)
+    found = concat(rows[::-1] if backward else rows, axis + 1)
+    if count > 1:
+        whole = reshape(rows[-1], (*lead, count, *inner))
+        (before,) = _shifted(whole, axis, [1], backward, neutral)
+        before = scan(before, axis, combine, neutral, backward=backward)
+        found = pointwise(combine, reshape(before, row), found)
+    starts = list(none)
+    starts[axis] = border[axis] if backward else 0
+    return part(reshape(found, padded.shape), starts, x.shape)
+
+
+def _block_size(length: int) -> int:
+    """Return the length of a block for the scan of an axis.
+
+    A short axis is one block. The blocks of a longer axis have a size that divides its length, if
+    there is one, so that no block is padded.
+    """
+    if length <= _MOST_IN_BLOCK:
+        return length
+    sizes = range(_MOST_IN_BLOCK, _MOST_IN_BLOCK // 4, -1)
+    return next((size for size in sizes if length % size == 0), _MOST_IN_BLOCK // 2)
 
 
 def _shifted(
