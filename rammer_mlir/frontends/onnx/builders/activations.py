@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import pi, sqrt
 
-from rammer_mlir.bindings import math
+from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.passes.ir.scalar import Scalar, literal
 
 _SIXTH = 0.16666667163372
 """The slope of HardSwish, rounded to float32 as in ONNX's definition, also for float64."""
 
 
+def approximate_exp(x: ir.Value) -> ir.OpView:
+    """Emit an exponential that may be 0 where its exact value is subnormal."""
+    return math.ExpOp(x, fastmath=arith.FastMathFlags.afn)
+
+
 def sigmoid(x: Scalar) -> Scalar:
     """Emit the logistic function ``1 / (1 + exp(-x))``."""
-    return literal(1, x.dtype) / ((-x).apply(math.ExpOp) + 1)
+    # Adding 1 loses exponentials that are too small for normal numbers.
+    return literal(1, x.dtype) / ((-x).apply(approximate_exp) + 1)
 
 
 def softplus(x: Scalar) -> Scalar:

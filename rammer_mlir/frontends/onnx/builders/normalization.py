@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from rammer_mlir.bindings import arith, ir, math
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.activations import approximate_exp
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
@@ -87,12 +88,8 @@ def _shifted_powers(x: Tensor, top: Reduced, kind: DType) -> Tensor:
     ``exp(0)``.
     """
     return pointwise(
-        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(_approximate_exp), x, top, dtype=kind
+        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(approximate_exp), x, top, dtype=kind
     )
-
-
-def _approximate_exp(x: ir.Value) -> ir.OpView:
-    return math.ExpOp(x, fastmath=arith.FastMathFlags.afn)
 
 
 def mean_and_inverse_deviation(
