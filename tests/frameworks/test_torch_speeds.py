@@ -9,7 +9,13 @@ import torch
 
 from rammer_mlir.benchmarks.contender_process import Lane
 from rammer_mlir.benchmarks.frameworks.torch_contenders import (
-    COMPILE, EXPORT, ONNX, RUNS, Opening, error, seconds,
+    COMPILE,
+    EXPORT,
+    ONNX,
+    RUNS,
+    Opening,
+    error,
+    seconds,
 )  # fmt: skip
 from rammer_mlir.benchmarks.frameworks.torch_networks import network
 from rammer_mlir.benchmarks.frameworks.torch_speeds import joined_copies, line
