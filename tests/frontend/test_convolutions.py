@@ -108,9 +108,69 @@ def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
     Each has a 2x2 kernel, so that no inserted zeros are multiplied.
     """
     text = check_node("ConvTranspose", [floats(1, 3, 5, 5), floats(3, 2, 4, 4)], strides=[2, 2])
-    products = [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
-    assert len(products) == 4
+    assert len(_products(text)) == 4
     assert text.count("tensor<2x3x2x2xf32>") >= 4
+
+
+def _products(text: str) -> list[str]:
+    """Return the lines with a reduction in the IR."""
+    return [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 2]},
+        {"strides": [3, 2], "pads": [1, 0, 2, 1]},
+        {"strides": [2, 3], "dilations": [2, 1]},
+        {"strides": [4, 4]},  # phases without taps
+        {"strides": [2, 2], "output_padding": [1, 0]},
+        {"strides": [2, 2], "output_shape": [9, 11]},
+        {"strides": [2, 1], "auto_pad": "SAME_UPPER"},
+        {"pads": [2, 2, 2, 2], "dilations": [2, 2]},
+    ],
+)
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_output_channels_multiply_all_taps_at_once(
+    attributes: dict[str, Any], constants: tuple[int, ...], dtype: str
+) -> None:
+    inputs = [floats(2, 32, 4, 5), floats(32, 3, 3, 2, seed=1), floats(3, seed=2)]
+    inputs = [value.astype(dtype) for value in inputs]
+    text = check_node("ConvTranspose", inputs, constants=constants, **attributes)
+    assert len(_products(text)) == 1
+
+
+def test_few_output_channels_in_one_and_three_dimensions() -> None:
+    check_node("ConvTranspose", [floats(2, 33, 7), floats(33, 2, 4)], strides=[2])
+    check_node("ConvTranspose", [floats(1, 32, 2, 3, 2), floats(32, 1, 2, 3, 2)], strides=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "dtype"),
+    [
+        ((1, 32, 6, 6), (32, 16, 3, 3), "float32"),  # many output channels
+        ((1, 31, 6, 6), (31, 3, 3, 3), "float32"),  # few input channels
+        ((1, 32, 3, 3), (32, 1, 9, 9), "float32"),  # many taps
+        ((1, 32, 6, 6), (32, 3, 3, 3), "float16"),  # would be rounded too often
+    ],
+)
+def test_other_transposed_convolutions_have_one_for_each_phase(
+    shape: tuple[int, ...], kernel: tuple[int, ...], dtype: str
+) -> None:
+    inputs = [floats(*shape).astype(dtype), floats(*kernel, seed=1).astype(dtype)]
+    tolerance = 2e-2 if dtype == "float16" else 1e-4
+    text = check_node("ConvTranspose", inputs, tolerance=tolerance, strides=[2, 2])
+    assert len(_products(text)) == 4
+
+
+def test_small_inputs_are_not_padded_for_a_stride_of_one() -> None:
+    """6x6 inputs have 8x8 outputs, so that a convolution would multiply much padding."""
+    for size, channels, is_padded in ((6, 32, False), (6, 33, True), (30, 32, True)):
+        inputs = [floats(1, 32, size, size), floats(32, channels, 3, 3, seed=1)]
+        text = check_node("ConvTranspose", inputs)
+        assert (f"tensor<1x{9 * channels}x{size}x{size}xf32>" not in text) == is_padded
 
 
 def test_constant_kernels_are_cut_up_at_compile_time() -> None:

@@ -7,7 +7,8 @@ same taps of the kernel. There are two decompositions, which both interleave the
   time.
 - A convolution of size 1 multiplies the input by all taps, which are its output channels. A phase
   is the sum of the results of its taps, shifted by their positions. This is for few output
-  channels, which would leave lanes of the vector registers empty.
+  channels, which would leave lanes of the vector registers empty, and for small inputs, of which a
+  convolution would multiply much padding.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ With 16 output channels, the convolutions of the phases fill vector registers of
 input channels, storing and adding the products takes longer than the multiplications. Each tap is a
 node.
 """
+
+
+MUCH_PADDING, MOST_CHANNELS_PADDED = 1.25, 32
+"""Ratio of outputs to inputs of a channel from which a convolution of stride 1 multiplies much
+padding, and the output channels up to which the decomposition by products is then preferred."""
 
 
 def decompose_transposed(model: Model) -> bool:
@@ -173,11 +179,16 @@ class _Transposed:
         """
         return (
             self._groups == 1
-            and self._w[1] <= MOST_CHANNELS
+            and self._w[1] <= (MOST_CHANNELS_PADDED if self._has_much_padding else MOST_CHANNELS)
             and self._w[0] >= LEAST_INPUTS
             and 1 < prod(self._w[2:]) <= MOST_TAPS
             and self._dtype.itemsize >= 4
         )
+
+    @property
+    def _has_much_padding(self) -> bool:
+        outputs, inputs = prod(self._out[2:]), prod(self._x[2:])
+        return set(self._strides) == {1} and outputs >= MUCH_PADDING * inputs
 
     def _convolutions(
         self, phases: Phases, low: Sequence[int], high: Sequence[int]
