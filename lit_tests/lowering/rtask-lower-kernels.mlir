@@ -5,12 +5,12 @@
 // CHECK: memref.copy
 // CHECK: llvm.func @kernel(%{{.*}}: i64, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 // CHECK-NOT: llvm.call
-// CHECK: llvm.intr.masked.store
-func.func @main(%x: memref<3xf32>, %y: memref<3xf32>) {
-  memref.copy %x, %y : memref<3xf32> to memref<3xf32>
+// CHECK: llvm.store {{.*}} : vector<
+func.func @main(%x: memref<64xf32>, %y: memref<64xf32>) {
+  memref.copy %x, %y : memref<64xf32> to memref<64xf32>
   return
 }
-func.func private @kernel(%id: index, %x: memref<3xf32>, %y: memref<3xf32>) {
-  memref.copy %x, %y : memref<3xf32> to memref<3xf32>
+func.func private @kernel(%id: index, %x: memref<64xf32>, %y: memref<64xf32>) {
+  memref.copy %x, %y : memref<64xf32> to memref<64xf32>
   return
 }
