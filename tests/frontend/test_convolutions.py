@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from node_checks import check_node, floats
+from node_checks import check_node, floats, run_node
 
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
@@ -165,10 +165,19 @@ def test_other_transposed_convolutions_have_one_for_each_phase(
     assert len(_products(text)) == 4
 
 
+def test_transposed_convolutions_of_nothing() -> None:
+    for shape in ((1, 32, 0, 5), (1, 32, 5, 0)):
+        inputs = [np.empty(shape, np.float32), floats(32, 3, 4, 4)]
+        found = run_node("ConvTranspose", inputs, strides=[2, 2])["out0"]
+        expected = [1, 3, *(max(2 * (size - 1) + 4, 0) for size in shape[2:])]
+        assert list(found.shape) == expected
+        assert not found.any()
+
+
 def test_small_inputs_are_not_padded_for_a_stride_of_one() -> None:
     """6x6 inputs have 8x8 outputs, so that a convolution would multiply much padding."""
     for size, channels, is_padded in ((6, 32, False), (6, 33, True), (30, 32, True)):
-        inputs = [floats(1, 32, size, size), floats(32, channels, 3, 3, seed=1)]
+        inputs = [floats(1, 64, size, size), floats(64, channels, 3, 3, seed=1)]
         text = check_node("ConvTranspose", inputs)
         assert (f"tensor<1x{9 * channels}x{size}x{size}xf32>" not in text) == is_padded
 

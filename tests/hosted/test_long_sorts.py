@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rammer_mlir
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.evaluators.host_table import ALL_EVALUATORS
 from rammer_mlir.evaluators.operation import Operation
@@ -32,6 +33,21 @@ def test_along_an_axis_in_the_middle() -> None:
 def test_one_static_program_refuses_it() -> None:
     with pytest.raises(UnsupportedError, match=r"k is 1100 of 4500 elements.*let the host sort"):
         import_model(model_of(LONG))
+
+
+@pytest.mark.parametrize("length", [1100, 2000])
+def test_one_static_program_sorts_whole_rows(length: int) -> None:
+    model = model_of(LONG.replace("4500", str(length)).replace("1100", str(length)))
+    x = floats(2, length)
+    with rammer_mlir.compile(model, num_veus=1) as executable:
+        assert not isinstance(executable, rammer_mlir.HostedModel)
+        found = executable.run({"x": x})
+    order = np.argsort(-x * x, axis=1, kind="stable")
+    np.testing.assert_array_equal(found["i"], order)
+
+
+def test_the_host_sorts_whole_rows_that_are_longer() -> None:
+    hosted(model_of(LONG.replace("1100", "4500")), [{"x": floats(2, 4500)}])
 
 
 @pytest.mark.parametrize("largest", [0, 1])

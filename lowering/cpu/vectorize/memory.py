@@ -16,8 +16,8 @@ _PIECES_BITS = 256
 """Widest register of which a part is stored in several pieces instead of by a masked store.
 
 On AMD's processors, a masked store of AVX2 is slow: a copy of rows of 13 elements took 127
-microseconds with masked stores and 38 with pieces (AMD EPYC, 2026-11-29). A store with a mask
-register of AVX-512 is not slow.
+microseconds with masked stores and 38 with pieces (AMD EPYC, 2026-11-29). Wider registers are
+those of AVX-512, whose masked stores are fast.
 """
 
 _SHUFFLED_LANES = 8  # with fewer lanes, loads of single elements are cheaper than masked loads

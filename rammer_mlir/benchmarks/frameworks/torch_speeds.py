@@ -43,7 +43,7 @@ from rammer_mlir.benchmarks.frameworks.torch_contenders import (
 from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
 from rammer_mlir.support.interleaved_timing import take_rounds
 
-COPIES = 5
+COPIES = 3
 """Number of processes of each front end."""
 
 SECONDS = 20.0

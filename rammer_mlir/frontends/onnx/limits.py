@@ -24,8 +24,14 @@ MOST_DIMENSIONS = 64
 MOST_ELEMENTS = 2**31 - 1
 """Largest number of elements of a tensor; device code counts elements in 32 bits."""
 
-MOST_RANKED = 1024
-"""Largest number of elements of a long row that a compiled TopK sorts, by comparing all pairs."""
+RANK_BY_COUNTING = 4096
+"""Largest extent of an axis that a compiled TopK ranks by comparing all pairs of elements."""
+
+MOST_SELECTED = 1024
+"""Largest number of elements that a compiled TopK selects along longer axes.
+
+The selected elements are ranked by comparing all pairs of them.
+"""
 
 MOST_FOLDED = 1 << 26
 """Largest number of elements of a folded constant: half a gigabyte of shapes or indices."""

@@ -28,18 +28,11 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of, label
 from rammer_mlir.frontends.onnx.well_formed import naming
 
-MOST_CHANNELS, LEAST_INPUTS, MOST_TAPS = 15, 32, 64
-"""Limits of the decomposition by products: output channels, input channels, and taps.
+MOST_TAPS = 64
+"""Largest number of taps of the decomposition by products; each tap is a node."""
 
-With 16 output channels, the convolutions of the phases fill vector registers of 64 bytes. With few
-input channels, storing and adding the products takes longer than the multiplications. Each tap is a
-node.
-"""
-
-
-MUCH_PADDING, MOST_CHANNELS_PADDED = 1.25, 32
-"""Ratio of outputs to inputs of a channel from which a convolution of stride 1 multiplies much
-padding, and the output channels up to which the decomposition by products is then preferred."""
+MOST_PRODUCT_BYTES = 1 << 20
+"""Largest size of the products of all taps, which a second-level cache holds."""
 
 
 def decompose_transposed(model: Model) -> bool:
@@ -175,20 +168,24 @@ class _Transposed:
     def _suits_products(self) -> bool:
         """Whether all taps are multiplied at once, instead of those of each phase.
 
-        Elements of 16 bits are excluded: each product would be rounded before the addition.
+        Products are stored and added, which takes longer than it saves unless many input channels
+        are summed. Elements of 16 bits are excluded: each product would be rounded before the
+        addition. The numbers are from measurements on a processor with AVX2.
         """
-        return (
-            self._groups == 1
-            and self._w[1] <= (MOST_CHANNELS_PADDED if self._has_much_padding else MOST_CHANNELS)
-            and self._w[0] >= LEAST_INPUTS
-            and 1 < prod(self._w[2:]) <= MOST_TAPS
-            and self._dtype.itemsize >= 4
+        taps, (channels, features) = prod(self._w[2:]), self._w[:2]
+        inputs, outputs = prod(self._x[2:]), prod(self._out[2:])
+        size = self._out[0] * features * taps * inputs * self._dtype.itemsize
+        if self._groups > 1 or not outputs or not 1 < taps <= MOST_TAPS:
+            return False
+        if self._dtype.itemsize < 4 or not 0 < size <= MOST_PRODUCT_BYTES:
+            return False
+        is_short = self._x[-1] < 8  # rows that do not fill a register
+        few = features == 1 or (features <= 8 and channels >= 128) or (features <= 15 and is_short)
+        # Of small inputs, a convolution multiplies much padding.
+        is_padded = set(self._strides) == {1} and outputs >= 1.25 * inputs
+        return (few and channels >= 32) or (
+            is_padded and features <= 32 and channels >= 64 and taps <= 9
         )
-
-    @property
-    def _has_much_padding(self) -> bool:
-        outputs, inputs = prod(self._out[2:]), prod(self._x[2:])
-        return set(self._strides) == {1} and outputs >= MUCH_PADDING * inputs
 
     def _convolutions(
         self, phases: Phases, low: Sequence[int], high: Sequence[int]

@@ -18,7 +18,6 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 _SHIFTS = 8
 """The largest number of elements that a step combines."""
 
-
 _LEAST_ACROSS = 8
 """Fewest adjacent elements of each position along an axis for vectors that lie across the axis."""
 

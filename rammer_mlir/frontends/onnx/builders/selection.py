@@ -47,10 +47,9 @@ def sort_keys(rows: Tensor, largest: bool) -> tuple[Tensor, int]:
     dtype = rows.dtype
     if is_float(dtype):
         bits = 8 * dtype.itemsize
-        wide = INT64 if bits > 32 else INT32
     else:
         bits = min(integer_bits(dtype) + (0 if is_signed(dtype) else 1), 64)
-        wide = INT64 if bits > 32 else INT32
+    wide = INT64 if bits > 32 else INT32
 
     def key(x: Scalar) -> Scalar:
         found = _float_key(x) if is_float(dtype) else _integer_key(x, wide)
@@ -107,7 +106,7 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     selected = pointwise(
         is_selected, keys, (threshold, batch), (last, batch), dtype=INT32, shape=keys.shape
     )
-    selected_before = scan(selected, position, lambda x, y: x + y, 0)
+    selected_up_to = scan(selected, position, lambda x, y: x + y, 0)
 
     def find(place: list[Scalar]) -> Scalar:
         """Search for the first position with more selected keys up to it than ``place`` counts."""
@@ -116,7 +115,7 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
         for exponent in reversed(range(length.bit_length())):
             next_passed = passed + (1 << exponent)
             at = next_passed.minimum(length) - 1
-            few = fetch(selected_before, [*row, at]).cast(INT64).compare("le", number)
+            few = fetch(selected_up_to, [*row, at]).cast(INT64).compare("le", number)
             inside = next_passed.compare("le", length)
             passed = (few & inside).select(next_passed, passed)
         return passed.minimum(length - 1)
@@ -165,8 +164,8 @@ def _last_tie(keys: Tensor, threshold: Tensor, above: Tensor, count: int) -> Ten
     """
     lead, length = keys.shape[:-1], keys.shape[-1]
     batch = list(range(len(lead)))
-    found = full(lead, 0, INT32)
-    for low in reversed(range(0, (length - 1).bit_length(), _DIGIT_BITS)):
+    found, bits = full(lead, 0, INT32), (length - 1).bit_length()
+    for low in reversed(range(0, bits, _DIGIT_BITS)):
 
         def is_early_tie(
             key: Scalar, limit: Scalar, base: Scalar, total: Scalar, low: int = low
@@ -175,7 +174,7 @@ def _last_tie(keys: Tensor, threshold: Tensor, above: Tensor, count: int) -> Ten
             early = here(len(lead) + 1).cast(INT32).compare("lt", base + digit.shift_left(low))
             return total + (key.compare("eq", limit) & early).cast(INT32)
 
-        domain = [*lead, (1 << _DIGIT_BITS) - 1, length]
+        domain = [*lead, (1 << min(_DIGIT_BITS, bits - low)) - 1, length]
         inputs = [
             (keys, [*batch, len(lead) + 1]), (threshold, batch), (found, batch),
         ]  # fmt: skip

@@ -19,13 +19,13 @@ from rammer_mlir.frontends.onnx.builders.values import (
     empty,
     full,
 )
-from rammer_mlir.frontends.onnx.limits import MOST_RANKED
+from rammer_mlir.frontends.onnx.limits import MOST_SELECTED, RANK_BY_COUNTING
 from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
 
-_LEAST_SELECTED, _LEAST_COMPARED = 32, 1 << 16
-"""Lengths of rows, and numbers of compared pairs, above which elements are selected by their bits.
+_LEAST_COMPARED = 1 << 15
+"""Number of compared pairs above which elements of a byte are selected by their bits.
 
-Selection takes some 30 steps, of which each reads all elements.
+The steps of a selection are proportional to the width of an element.
 """
 
 
@@ -57,14 +57,22 @@ def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
     The order is descending if ``largest``, else ascending.
     """
     length = rows.shape[-1]
-    if count and length > _LEAST_SELECTED and rows.size * length > _LEAST_COMPARED:
-        if count > MOST_RANKED:
+    if count > MOST_SELECTED or not _is_worth_selecting(rows, count):
+        if length > RANK_BY_COUNTING:
             raise node.unsupported(
-                f"k is {count} of {length} elements: expected at most {MOST_RANKED} in one static "
-                "program; rammer-compile or rammer_mlir.compile let the host sort"
+                f"k is {count} of {length} elements: expected at most {MOST_SELECTED} of more than "
+                f"{RANK_BY_COUNTING} in one static program; rammer-compile or rammer_mlir.compile "
+                "let the host sort"
             )
-        return _of_selected(rows, count, largest)
-    return _by_counting(rows, count, largest)
+        return _by_counting(rows, count, largest)
+    return _of_selected(rows, count, largest)
+
+
+def _is_worth_selecting(rows: Tensor, count: int) -> bool:
+    """Return whether selecting ``count`` elements by bits is faster than comparing all pairs."""
+    length = rows.shape[-1]
+    compared = rows.size * length
+    return 0 < count < length and compared > _LEAST_COMPARED * rows.dtype.itemsize
 
 
 def _of_selected(rows: Tensor, count: int, largest: bool) -> Tensor:

@@ -9,7 +9,7 @@ import onnx
 from rammer_mlir.evaluators.host_table import HOST_EVALUATORS
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
-from rammer_mlir.frontends.onnx.limits import MOST_RANKED
+from rammer_mlir.frontends.onnx.limits import MOST_SELECTED, RANK_BY_COUNTING
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
@@ -47,7 +47,8 @@ def is_host_operator(node: onnx.NodeProto) -> bool:
 def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
     """Whether a node is a TopK that selects too many elements for a static program.
 
-    A static program cannot select more than MOST_RANKED elements of an axis with more elements.
+    A static program cannot select more than MOST_SELECTED elements along an axis of more than
+    RANK_BY_COUNTING elements.
 
     Args:
         node: any node.
@@ -58,7 +59,7 @@ def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto])
     axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), -1)
     found = next(filter(None, node.output), "")
     length, count = (_extent(types.get(name), axis) for name in (node.input[0], found))
-    return length > count > MOST_RANKED
+    return length > RANK_BY_COUNTING and count > MOST_SELECTED
 
 
 def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
