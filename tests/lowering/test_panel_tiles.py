@@ -61,7 +61,7 @@ def test_tiles_cover_the_nest_and_cost_at_least_their_bound(seed: int) -> None:
     output = Access(tuple(0 if loop.reduction else rng.choice([1, 16]) for loop in loops))
     nest = LoopNest(loops, inputs, (output,), lanes=8, registers=14, combinable=True)
     points = math.prod(loops[number].trips for number in nest.parallels)
-    for each in register_blocking._candidates(nest):
+    for each in register_blocking.candidates(nest):
         bounds = each.full_tiles.cycles_in_cache(nest)
         for number in rng.sample(range(len(each.unrolls)), min(20, len(each.unrolls))):
             plan = each.plan(number)

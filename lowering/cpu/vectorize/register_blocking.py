@@ -36,25 +36,25 @@ _UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the micro tile with the least estimated cost in cycles for ``nest``."""
-    candidates = _candidates(nest)
+    offered = candidates(nest)
     is_empty = any(loop.trips == 0 for loop in nest.loops)
-    best = candidates[0].plan(0) if is_empty else _cheapest(nest, candidates)
+    best = offered[0].plan(0) if is_empty else _cheapest(nest, offered)
     return replace(_in_instance_order(nest, best), order=loop_order(nest, best))
 
 
-def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
+def _cheapest(nest: LoopNest, offered: Sequence[Candidates]) -> TilePlan:
     """Return the first plan with the least cost in cycles.
 
     For most plans, the in-cache cost of the full micro tiles alone exceeds the total cost of the
     best plan. The costs of partial tiles at the edges and of cache misses are therefore computed
     for the remaining plans only.
     """
-    bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in candidates])
+    bounds = np.concatenate([each.full_tiles.cycles_in_cache(nest) for each in offered])
     order = np.argsort(bounds, kind="stable").tolist()
     best = math.inf, 0, TilePlan(None, 1)
     for begin in range(0, len(order), _TOGETHER):
         numbers = [n for n in order[begin : begin + _TOGETHER] if bounds[n] <= best[0]]
-        for number, plan, tiles, in_cache in _tiled(nest, candidates, numbers):
+        for number, plan, tiles, in_cache in _tiled(nest, offered, numbers):
             if bounds[number] > best[0]:
                 return best[2]
             if in_cache <= best[0]:
@@ -67,21 +67,21 @@ def _cheapest(nest: LoopNest, candidates: Sequence[_Candidates]) -> TilePlan:
 
 
 def _tiled(
-    nest: LoopNest, candidates: Sequence[_Candidates], numbers: Sequence[int]
+    nest: LoopNest, offered: Sequence[Candidates], numbers: Sequence[int]
 ) -> Iterator[tuple[int, TilePlan, Tiles, float]]:
     """Yield plans with their micro tiles and costs, in the order of ``numbers``.
 
-    A plan's number is its index in the concatenated plans of all ``candidates``. An element is
+    A plan's number is its index in the concatenated plans of all ``offered``. An element is
     (number, plan, micro tiles, cost in cycles if all data is in the first-level cache).
     """
-    starts = np.cumsum([0, *(len(each.unrolls) for each in candidates)])
+    starts = np.cumsum([0, *(len(each.unrolls) for each in offered)])
     groups = (np.searchsorted(starts, numbers, side="right") - 1).tolist()
     members: dict[int, list[int]] = {}
     for number, group in zip(numbers, groups, strict=True):
         members.setdefault(group, []).append(number)
     found: dict[int, tuple[TilePlan, Tiles, float]] = {}
     for group, chosen in members.items():
-        plans = [candidates[group].plan(number - int(starts[group])) for number in chosen]
+        plans = [offered[group].plan(number - int(starts[group])) for number in chosen]
         tiled = [(plan, tiles_of(nest, plan)) for plan in plans]
         costs = costs_in_cache(nest, tiled)
         for number, (plan, tiles), cost in zip(chosen, tiled, costs, strict=True):
@@ -106,7 +106,7 @@ def _in_instance_order(nest: LoopNest, plan: TilePlan) -> TilePlan:
 
 
 @dataclass(frozen=True)
-class _Candidates:
+class Candidates:
     """Plans that differ only in the unrolled loops.
 
     Attributes:
@@ -191,7 +191,8 @@ class _Candidates:
         return found
 
 
-def _candidates(nest: LoopNest) -> list[_Candidates]:
+def candidates(nest: LoopNest) -> list[Candidates]:
+    """Return the plans among which ``plan_tile`` chooses; the first is scalar code."""
     found = [_unrolled(nest, TilePlan(None, 1), {})]
     if not nest.vectorizable:
         return found
@@ -214,7 +215,7 @@ def _candidates(nest: LoopNest) -> list[_Candidates]:
     return found
 
 
-def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int]]) -> _Candidates:
+def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int]]) -> Candidates:
     """Return ``plan``, and plans that also unroll up to ``_MOST_UNROLLED`` loops.
 
     Plans that need more than ``nest.registers`` registers are left out, except for ``plan`` itself.
@@ -248,4 +249,4 @@ def _unrolled(nest: LoopNest, plan: TilePlan, factors: Mapping[int, Sequence[int
                 add((*unroll, (loop, factor)), results, wider, number + 1)
 
     add((), plan.accumulators, [registers_of(a, plan) for a in nest.inputs], 0)
-    return _Candidates(nest, plan.vector, plan.lanes, plan.vectors, unrolls, registers)
+    return Candidates(nest, plan.vector, plan.lanes, plan.vectors, unrolls, registers)
