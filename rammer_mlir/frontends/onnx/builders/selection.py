@@ -79,8 +79,9 @@ def _integer_key(x: Scalar, wide: DType) -> Scalar:
 def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     """Emit the positions of the ``count`` largest keys of each row, in ascending order, as int64.
 
-    Of equal keys, those at the lowest positions are taken. ``count`` is from 1 to the length of a
-    row.
+    Of the keys that equal the smallest selected one, those at the lowest positions are taken; they
+    are selected by their positions as all keys are by their bits. ``count`` is from 1 to the length
+    of a row.
 
     Args:
         keys: integers [*lead, length].
@@ -90,22 +91,29 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     lead, length = keys.shape[:-1], keys.shape[-1]
     batch = list(range(len(lead)))
     position = len(lead)
-    threshold = _threshold(keys, bits, count)
+    wanted = full(lead, count, INT32)
+    threshold = _threshold(keys, bits, wanted)
+
+    def without_larger(key: Scalar, limit: Scalar, left: Scalar) -> Scalar:
+        return left - key.compare("gt", limit).cast(INT32)
+
     inputs = [(keys, range(keys.rank)), (threshold, batch)]
+    ties_wanted = structured(keys.shape, 1, inputs, (wanted, batch), without_larger)
 
-    def is_above(key: Scalar, limit: Scalar, total: Scalar) -> Scalar:
-        return total + key.compare("gt", limit).cast(INT32)
+    def tie_key(key: Scalar, limit: Scalar) -> Scalar:
+        place = literal(0, INT32) - here(position).cast(INT32)
+        return key.compare("eq", limit).select(place, literal(-length, INT32))
 
-    above = structured(keys.shape, 1, inputs, (full(lead, 0, INT32), batch), is_above)
-    last = _last_tie(keys, threshold, above, count)
+    ties = pointwise(tie_key, keys, (threshold, batch), dtype=INT32, shape=keys.shape)
+    last_tie = _threshold(ties, length.bit_length() + 1, ties_wanted)
 
-    def is_selected(key: Scalar, limit: Scalar, end: Scalar) -> Scalar:
-        tie = key.compare("eq", limit) & here(position).cast(INT32).compare("le", end)
-        return (key.compare("gt", limit) | tie).cast(INT32)
+    def is_selected(key: Scalar, limit: Scalar, tie: Scalar, last: Scalar) -> Scalar:
+        return (key.compare("gt", limit) | tie.compare("ge", last)).cast(INT32)
 
     selected = pointwise(
-        is_selected, keys, (threshold, batch), (last, batch), dtype=INT32, shape=keys.shape
-    )
+        is_selected, keys, (threshold, batch), ties, (last_tie, batch),
+        dtype=INT32, shape=keys.shape,
+    )  # fmt: skip
     selected_up_to = scan(selected, position, lambda x, y: x + y, 0)
 
     def find(place: list[Scalar]) -> Scalar:
@@ -123,10 +131,13 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     return indexed([*lead, count], INT64, find)
 
 
-def _threshold(keys: Tensor, bits: int, count: int) -> Tensor:
-    """Emit the ``count``-th largest key of each row.
+def _threshold(keys: Tensor, bits: int, wanted: Tensor) -> Tensor:
+    """Emit the key of each row with a given rank: 1 stands for the largest key.
 
-    The arguments are those of ``largest_positions``.
+    Args:
+        keys: integers [*lead, length].
+        bits: number of bits that two's complement needs for the keys.
+        wanted: the rank of each row's result, at least 1, as int32.
     """
     lead, length = keys.shape[:-1], keys.shape[-1]
     batch = list(range(len(lead)))
@@ -144,46 +155,9 @@ def _threshold(keys: Tensor, bits: int, count: int) -> Tensor:
         out = (full(domain[:-1], 0, INT32), range(len(lead) + 1))
         counts = structured(domain, 1, reads, out, is_at_least)
 
-        def advance(number: Scalar, base: Scalar, low: int = low) -> Scalar:
-            return number.compare("ge", count).select(base + (1 << low), base)
+        def advance(number: Scalar, rank: Scalar, base: Scalar, low: int = low) -> Scalar:
+            return number.compare("ge", rank).select(base + (1 << low), base)
 
-        found = structured(counts.shape, 1, [(counts, range(counts.rank))], (found, batch), advance)
-    return found
-
-
-def _last_tie(keys: Tensor, threshold: Tensor, above: Tensor, count: int) -> Tensor:
-    """Emit the position of the last key in each row that equals the threshold and is selected.
-
-    The positions are int32.
-
-    Args:
-        keys: integers [*lead, length].
-        threshold: the ``count``-th largest key of each row.
-        above: how many keys of each row are larger than the threshold, as int32.
-        count: number of keys to select.
-    """
-    lead, length = keys.shape[:-1], keys.shape[-1]
-    batch = list(range(len(lead)))
-    found, bits = full(lead, 0, INT32), (length - 1).bit_length()
-    for low in reversed(range(0, bits, _DIGIT_BITS)):
-
-        def is_early_tie(
-            key: Scalar, limit: Scalar, base: Scalar, total: Scalar, low: int = low
-        ) -> Scalar:
-            digit = (here(len(lead)) + 1).cast(INT32)
-            early = here(len(lead) + 1).cast(INT32).compare("lt", base + digit.shift_left(low))
-            return total + (key.compare("eq", limit) & early).cast(INT32)
-
-        domain = [*lead, (1 << min(_DIGIT_BITS, bits - low)) - 1, length]
-        inputs = [
-            (keys, [*batch, len(lead) + 1]), (threshold, batch), (found, batch),
-        ]  # fmt: skip
-        out = full(domain[:-1], 0, INT32)
-        ties = structured(domain, 1, inputs, (out, range(len(lead) + 1)), is_early_tie)
-
-        def advance(number: Scalar, higher: Scalar, base: Scalar, low: int = low) -> Scalar:
-            return (number + higher).compare("lt", count).select(base + (1 << low), base)
-
-        reads = [(ties, range(ties.rank)), (above, batch)]
-        found = structured(ties.shape, 1, reads, (found, batch), advance)
+        reads = [(counts, range(counts.rank)), (wanted, batch)]
+        found = structured(counts.shape, 1, reads, (found, batch), advance)
     return found
