@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rammer_mlir.bindings import arith, ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE
-from rammer_mlir.lowering.cpu.vectorize.operands import Operand
+from rammer_mlir.lowering.cpu.vectorize.operands import Operand, element_bits
 from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 
@@ -180,9 +180,7 @@ def store(
 def _is_narrow(value: ir.Value) -> bool:
     """Return whether a register has at most ``_PIECES_BITS`` bits."""
     kind = ir.VectorType(value.type)
-    element = kind.element_type
-    bits = element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 64
-    return kind.shape[0] * bits <= _PIECES_BITS
+    return kind.shape[0] * element_bits(kind.element_type) <= _PIECES_BITS
 
 
 def _store_pieces(operand: Operand, address: Index, count: int, value: ir.Value) -> None:

@@ -14,7 +14,12 @@ from rammer_mlir.lowering.cpu.vectorize.body import Body
 from rammer_mlir.lowering.cpu.vectorize.byte_products import ByteProductBody, in_words
 from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
 from rammer_mlir.lowering.cpu.vectorize.gathers import varying_slots
-from rammer_mlir.lowering.cpu.vectorize.operands import Operand, metadata, read_operand
+from rammer_mlir.lowering.cpu.vectorize.operands import (
+    Operand,
+    element_bits,
+    metadata,
+    read_operand,
+)
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 from rammer_mlir.lowering.kernels.affine import Index, upper_bound
 from rammer_mlir.passes.contractions.byte_product import adds_adjacent_terms
@@ -155,7 +160,7 @@ class Nest:
     @property
     def lane_bits(self) -> int:
         """The width in bits of the widest element type among the operands."""
-        return max(_bits(operand.element) for operand in self.operands)
+        return max(element_bits(operand.element) for operand in self.operands)
 
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
         """Return the properties of the nest from which ``plan_tile`` plans the micro tile.
@@ -221,14 +226,7 @@ class Nest:
         return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
 
     def _has_vector_elements(self) -> bool:
-        return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
-
-
-def _bits(element: ir.Type) -> int:
-    """Return an element type's width in bits; types such as complex numbers count as 128."""
-    if isinstance(element, ir.IndexType):
-        return 64
-    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
+        return all(element_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:

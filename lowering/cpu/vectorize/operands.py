@@ -178,3 +178,10 @@ def _cast_metadata(
         for name in ("static_offsets", "static_sizes", "static_strides")
     )
     return cast.operands[0], offsets[0], sizes, strides
+
+
+def element_bits(element: ir.Type) -> int:
+    """Return an element type's width in bits; types such as complex numbers count as 128."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128

@@ -131,6 +131,7 @@ class _Transposed:
         self._out = table.shape(node.output[0])
         self._rank = len(self._out) - 2
         self._groups: int = self._attributes.get("group", 1)
+        self._bias = node.input[2] if len(node.input) > 2 else ""
         self._strides = self._each("strides", 1)
         self._dilations = self._each("dilations", 1)
         self._low = self._padding()
@@ -256,9 +257,8 @@ class _Transposed:
             bounds = [write.integers(*places, *begins), write.integers(*ends)]
             read = write.node("Slice", [products, *bounds, axes])
             terms.append(write.node("Reshape", [read, shape]))
-        if len(self._node.input) > 2 and self._node.input[2]:
-            column = write.integers(1, self._out[1], *[1] * rank)
-            terms.append(write.node("Reshape", [self._node.input[2], column]))
+        if self._bias:
+            terms.append(self._column(self._bias))
         return terms[0] if len(terms) == 1 else write.node("Sum", terms)
 
     def _each(self, name: str, default: int) -> list[int]:
@@ -357,13 +357,14 @@ class _Transposed:
         outputs.
         """
         write = self._write
-        ones = [1] * self._rank
-        bias = self._node.input[2] if len(self._node.input) > 2 else ""
-        if not bias:
-            bias = write.constant(np.zeros(self._out[1], self._dtype))
-        column = write.node("Reshape", [bias, write.integers(1, self._out[1], *ones)])
+        bias = self._bias or write.constant(np.zeros(self._out[1], self._dtype))
         shape = write.integers(self._out[0], self._out[1], *space)
-        return write.node("Expand", [column, shape])
+        return write.node("Expand", [self._column(bias), shape])
+
+    def _column(self, bias: str) -> str:
+        """Emit the bias with the shape [1, M, 1, ...] of rank ``2 + self._rank``."""
+        shape = self._write.integers(1, self._out[1], *[1] * self._rank)
+        return self._write.node("Reshape", [bias, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
         """Emit the interleaved results of all phases; return their name.
