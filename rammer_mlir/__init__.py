@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
+    from rammer_mlir.runtime.shared_pool import use_threads
     from rammer_mlir.runtime.signatures import PemKey
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "__version__",
     "compile",
     "load",
+    "use_threads",
 ]
 
 __version__: str
@@ -91,31 +93,32 @@ __version__: str
 _UNKNOWN_VERSION = "0+unknown"
 """Version of a package that is not installed but imported from its source."""
 
-_MODELS = {
+_LAZY = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
     "EntriesModel": "rammer_mlir.open_models.entries",
     "Executable": "rammer_mlir.runtime.executable",
     "GpuExecutable": "rammer_mlir.runtime.gpu.executable",
     "HostedModel": "rammer_mlir.hosted_models.model",
     "OpenModel": "rammer_mlir.open_models.model",
+    "use_threads": "rammer_mlir.runtime.shared_pool",
 }
-"""Module that defines each kind of compiled model, by class name; imported at first use."""
+"""Module that defines each public name that is imported at first use."""
 
 
 def __getattr__(name: str) -> object:
-    """Return the public class ``name``, or the package's version for ``__version__``.
+    """Return the public class or function ``name``, or the version for ``__version__``.
 
     Python calls this function for a name that is not an attribute of the module yet. The result is
-    stored as an attribute, so that the module of a class is imported at the first use of the class.
+    stored as an attribute, so that the module of a name is imported at the first use of the name.
 
     Raises:
-        AttributeError: if ``name`` is neither ``__version__`` nor a public class.
+        AttributeError: if ``name`` is neither ``__version__`` nor a public name.
     """
     found: object
     if name == "__version__":
         found = _installed_version()
-    elif name in _MODELS:
-        found = getattr(import_module(_MODELS[name]), name)
+    elif name in _LAZY:
+        found = getattr(import_module(_LAZY[name]), name)
     else:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     globals()[name] = found

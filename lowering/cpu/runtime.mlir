@@ -1,10 +1,11 @@
-// The CPU runtime: persistent threads, the first of which is the caller's. veus.mlir distributes
-// the vEUs over them.
+// The CPU runtime: persistent threads, which help the threads that launch programs. veus.mlir
+// distributes the vEUs of a launch over them.
 //
 // Names that begin with a dollar sign are symbols, offsets and sizes of the native interface
-// (rammer_mlir/programs/native_interface.py), filled in by runtime.py. A pool is memory that the
-// host owns, zeroed and aligned to cache lines; it begins with its epoch, a thread's part of it
-// with the address of the pool, and a vEU's part with its owner word.
+// (rammer_mlir/programs/native_interface.py), filled in by runtime.py. A pool and its jobs are
+// memory that the host owns, zeroed and aligned to cache lines; a pool begins with its bell, a job
+// with its epoch, a thread's part of the pool with the address of the pool, and a vEU's part of a
+// job with its owner word. A job's memory stays valid as long as the pool has threads.
 
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
@@ -32,7 +33,7 @@ llvm.func internal @rammer_nanoseconds() -> i64 {
   llvm.return %now : i64
 }
 
-// Sleep while the epoch has the given value (futex: wait, private).
+// Sleep while the bell has the given value (futex: wait, private).
 llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %minus_one = llvm.mlir.constant(-1 : i32) : i32
@@ -46,36 +47,69 @@ llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
   llvm.return
 }
 
-// Begin a new epoch and wake the sleeping threads (futex: wake, private).
-llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
+// Ring the bell: change it, and wake up to `count` sleeping threads (futex: wake, private).
+llvm.func internal @rammer_ring(%pool: !llvm.ptr, %count: i64) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
   %number = llvm.mlir.constant($futex_syscall : i64) : i64
   %wake_private = llvm.mlir.constant(129 : i64) : i64
-  %everyone = llvm.mlir.constant(2147483647 : i32) : i32
   %sleepers = llvm.getelementptr %pool[$pool_sleepers] : (!llvm.ptr) -> !llvm.ptr, i8
   %old = llvm.atomicrmw add %pool, %one seq_cst : !llvm.ptr, i32
-  %epoch = llvm.add %old, %one : i32
   %asleep = llvm.load %sleepers atomic seq_cst {alignment = 4 : i64} : !llvm.ptr -> i32
   %any = llvm.icmp "ne" %asleep, %zero : i32
   llvm.cond_br %any, ^wake, ^done
 ^wake:
-  %ignored = llvm.call @syscall(%number, %pool, %wake_private, %everyone) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32) -> i64
+  %ignored = llvm.call @syscall(%number, %pool, %wake_private, %count) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i64) -> i64
   llvm.br ^done
 ^done:
-  llvm.return %epoch : i32
+  llvm.return
 }
 
-// The loop of a pool's thread: wait for an epoch, take part in it, repeat. The thread sleeps while
-// a run continues without it.
+// The place of number p in the pool's table of jobs that threads may join.
+llvm.func internal @rammer_place(%pool: !llvm.ptr, %p: i64) -> !llvm.ptr {
+  %table_at = llvm.getelementptr %pool[$pool_places] : (!llvm.ptr) -> !llvm.ptr, i8
+  %table = llvm.load %table_at : !llvm.ptr -> !llvm.ptr
+  %place = llvm.getelementptr %table[%p] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.return %place : !llvm.ptr
+}
+
+// Join the jobs in the table, one after another. Returns whether all their vEUs have ended.
+llvm.func internal @rammer_join(%pool: !llvm.ptr, %me: i64, %polls: i64) -> i1 {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %true = llvm.mlir.constant(true) : i1
+  %limit_at = llvm.getelementptr %pool[$pool_limit] : (!llvm.ptr) -> !llvm.ptr, i8
+  %limit = llvm.load %limit_at : !llvm.ptr -> i64
+  llvm.br ^next(%zero, %true : i64, i1)
+^next(%p: i64, %all_ended: i1):
+  %more = llvm.icmp "slt" %p, %limit : i64
+  llvm.cond_br %more, ^ask, ^done
+^ask:
+  %following = llvm.add %p, %one : i64
+  %place = llvm.call @rammer_place(%pool, %p) : (!llvm.ptr, i64) -> !llvm.ptr
+  %job = llvm.load %place atomic acquire {alignment = 8 : i64} : !llvm.ptr -> !llvm.ptr
+  %has_job = llvm.icmp "ne" %job, %null : !llvm.ptr
+  llvm.cond_br %has_job, ^job, ^next(%following, %all_ended : i64, i1)
+^job:
+  %epoch = llvm.load %job atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
+  %has_ended = llvm.call @rammer_take_part(%pool, %job, %me, %epoch, %polls) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  %ended_next = llvm.and %all_ended, %has_ended : i1
+  llvm.br ^next(%following, %ended_next : i64, i1)
+^done:
+  llvm.return %all_ended : i1
+}
+
+// The loop of a pool's thread: wait for the bell, join jobs, repeat. The thread sleeps while jobs
+// continue without it.
 llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %pool = llvm.load %self : !llvm.ptr -> !llvm.ptr
-  %first_at = llvm.getelementptr %self[$thread_first] : (!llvm.ptr) -> !llvm.ptr, i8
-  %first = llvm.load %first_at : !llvm.ptr -> i64
+  %number_at = llvm.getelementptr %self[$thread_number] : (!llvm.ptr) -> !llvm.ptr, i8
+  %me = llvm.load %number_at : !llvm.ptr -> i64
   %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins_at = llvm.getelementptr %pool[$pool_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins = llvm.load %spins_at : !llvm.ptr -> i64
@@ -83,8 +117,8 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %polls = llvm.load %polls_at : !llvm.ptr -> i64
   llvm.br ^idle(%zero32, %zero : i32, i64)
 ^idle(%seen: i32, %n: i64):
-  %epoch = llvm.load %pool atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
-  %new = llvm.icmp "ne" %epoch, %seen : i32
+  %bell = llvm.load %pool atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
+  %new = llvm.icmp "ne" %bell, %seen : i32
   llvm.cond_br %new, ^go, ^none
 ^none:
   %next = llvm.add %n, %one : i64
@@ -101,49 +135,45 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   llvm.br ^idle(%seen, %next : i32, i64)
 ^sleep(%known: i32):
   llvm.call @rammer_sleep(%pool, %known) : (!llvm.ptr, i32) -> ()
-  llvm.br ^idle(%seen, %zero : i32, i64)
+  llvm.br ^idle(%known, %zero : i32, i64)
 ^go:
   %stop = llvm.load %stop_at : !llvm.ptr -> i32
   %stopped = llvm.icmp "ne" %stop, %zero32 : i32
-  llvm.cond_br %stopped, ^end, ^take_part
-^take_part:
-  %all_ended = llvm.call @rammer_take_part(%pool, %first, %epoch, %polls) : (!llvm.ptr, i64, i32, i64) -> i1
-  llvm.cond_br %all_ended, ^idle(%epoch, %zero : i32, i64), ^sleep(%epoch : i32)
+  llvm.cond_br %stopped, ^end, ^join
+// The bell was read before the table, so that a job that comes later rings once more.
+^join:
+  %all_ended = llvm.call @rammer_join(%pool, %me, %polls) : (!llvm.ptr, i64, i64) -> i1
+  llvm.cond_br %all_ended, ^idle(%bell, %zero : i32, i64), ^sleep(%bell : i32)
 ^end:
   llvm.return %null : !llvm.ptr
 }
 
-// Create the pool's threads. Returns 0, or the error of pthread_create and the threads made so far
-// in the low and high half.
-llvm.func @$start(%pool: !llvm.ptr) -> i64 {
+// Create the pool's threads of numbers `from` to `limit` - 1. Returns 0, or the error of
+// pthread_create and the number of the thread that was not made in the low and high half.
+llvm.func @$start(%pool: !llvm.ptr, %from: i64, %limit: i64) -> i64 {
   %one = llvm.mlir.constant(1 : i64) : i64
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %half = llvm.mlir.constant(32 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %worker = llvm.mlir.addressof @rammer_worker : !llvm.ptr
-  %count_at = llvm.getelementptr %pool[$pool_num_threads] : (!llvm.ptr) -> !llvm.ptr, i8
-  %count = llvm.load %count_at : !llvm.ptr -> i64
-  %veus_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
-  %veus = llvm.load %veus_at : !llvm.ptr -> i64
-  llvm.br ^next(%one : i64)
-^next(%v: i64):
-  %more = llvm.icmp "slt" %v, %count : i64
+  llvm.br ^next(%from : i64)
+^next(%t: i64):
+  %more = llvm.icmp "slt" %t, %limit : i64
   llvm.cond_br %more, ^create, ^done
 ^create:
-  %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  %self = llvm.call @rammer_thread(%pool, %t) : (!llvm.ptr, i64) -> !llvm.ptr
   llvm.store %pool, %self : !llvm.ptr, !llvm.ptr
-  %first = llvm.urem %v, %veus : i64
-  %first_at = llvm.getelementptr %self[$thread_first] : (!llvm.ptr) -> !llvm.ptr, i8
-  llvm.store %first, %first_at : i64, !llvm.ptr
+  %number_at = llvm.getelementptr %self[$thread_number] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %t, %number_at : i64, !llvm.ptr
   %handle = llvm.getelementptr %self[$thread_handle] : (!llvm.ptr) -> !llvm.ptr, i8
   %error = llvm.call @pthread_create(%handle, %null, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
   %failed = llvm.icmp "ne" %error, %zero32 : i32
-  %following = llvm.add %v, %one : i64
+  %following = llvm.add %t, %one : i64
   llvm.cond_br %failed, ^fail, ^next(%following : i64)
 ^fail:
   %wide = llvm.zext %error : i32 to i64
-  %high = llvm.shl %v, %half : i64
+  %high = llvm.shl %t, %half : i64
   %both = llvm.or %wide, %high : i64
   llvm.return %both : i64
 ^done:
@@ -160,30 +190,79 @@ llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
   llvm.return %self : !llvm.ptr
 }
 
-// Execute an entry function on all vEUs and return when all have ended. All threads compute in the
-// caller's floating-point mode.
-llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr) {
+// Execute an entry function on all vEUs of a job and return when all have ended. All threads
+// compute in the caller's floating-point mode. Several threads may launch at the same time, each
+// with a job of its own; each of them replaces a thread of the pool. Where they are as many as the
+// pool may use, each executes its job alone, and then it never polls.
+llvm.func @$launch(%job: !llvm.ptr, %entry: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %minus_one = llvm.mlir.constant(-1 : i64) : i64
+  %one32 = llvm.mlir.constant(1 : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
   %without_end = llvm.mlir.constant(9223372036854775807 : i64) : i64
-  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
-  %mode_at = llvm.getelementptr %pool[$pool_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry_at = llvm.getelementptr %job[$job_entry] : (!llvm.ptr) -> !llvm.ptr, i8
+  %mode_at = llvm.getelementptr %job[$job_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
+  %pool_at = llvm.getelementptr %job[$job_pool] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %job[$job_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %veus_at = llvm.getelementptr %job[$job_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %pool = llvm.load %pool_at : !llvm.ptr -> !llvm.ptr
+  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
+  %callers_at = llvm.getelementptr %pool[$pool_callers] : (!llvm.ptr) -> !llvm.ptr, i8
+  %limit_at = llvm.getelementptr %pool[$pool_limit] : (!llvm.ptr) -> !llvm.ptr, i8
+  %waits_at = llvm.getelementptr %pool[$pool_wait_polls] : (!llvm.ptr) -> !llvm.ptr, i8
+  %spins_at = llvm.getelementptr %context[$context_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %mode = llvm.call @rammer_float_mode() : () -> i64
   llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
-  llvm.store %context, %context_at : !llvm.ptr, !llvm.ptr
   llvm.store %mode, %mode_at : i64, !llvm.ptr
-  %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
-  %all_ended = llvm.call @rammer_take_part(%pool, %zero, %epoch, %without_end) : (!llvm.ptr, i64, i32, i64) -> i1
+  %limit = llvm.load %limit_at : !llvm.ptr -> i64
+  %wait_polls = llvm.load %waits_at : !llvm.ptr -> i64
+  %veus = llvm.load %veus_at : !llvm.ptr -> i64
+  %before = llvm.atomicrmw add %callers_at, %one monotonic : !llvm.ptr, i64
+  %callers = llvm.add %before, %one : i64
+  %has_others = llvm.icmp "slt" %callers, %limit : i64
+  %has_several = llvm.icmp "sgt" %veus, %one : i64
+  %has_help = llvm.and %has_others, %has_several : i1
+  %spins = llvm.select %has_help, %wait_polls, %zero : i1, i64
+  llvm.store %spins, %spins_at : i64, !llvm.ptr
+  %old = llvm.load %job : !llvm.ptr -> i32
+  %epoch = llvm.add %old, %one32 : i32
+  llvm.store %epoch, %job atomic release {alignment = 4 : i64} : i32, !llvm.ptr
+  llvm.cond_br %has_help, ^next(%zero : i64), ^alone
+^alone:
+  %alone_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  llvm.br ^done
+// Enter the job into the table, in the first place that is empty. Without such a place, as when
+// more threads launch than the host admits, nobody helps.
+^next(%p: i64):
+  %more = llvm.icmp "slt" %p, %limit : i64
+  llvm.cond_br %more, ^enter, ^alone
+^enter:
+  %place = llvm.call @rammer_place(%pool, %p) : (!llvm.ptr, i64) -> !llvm.ptr
+  %found = llvm.cmpxchg %place, %null, %job release monotonic {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
+  %entered = llvm.extractvalue %found[1] : !llvm.struct<(ptr, i1)>
+  %following = llvm.add %p, %one : i64
+  llvm.cond_br %entered, ^helped, ^next(%following : i64)
+^helped:
+  %helpers = llvm.sub %veus, %one : i64
+  llvm.call @rammer_ring(%pool, %helpers) : (!llvm.ptr, i64) -> ()
+  %all_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  llvm.store %null, %place atomic release {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
+  llvm.br ^done
+^done:
+  %after = llvm.atomicrmw add %callers_at, %minus_one monotonic : !llvm.ptr, i64
   llvm.return
 }
 
 // Launch repeatedly, advancing the pointers, until the steps are done or the condition's byte is
 // zero. Returns the number of launches.
-llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %repetition: !llvm.ptr) -> i64 {
+llvm.func @$repeat(%job: !llvm.ptr, %entry: !llvm.ptr, %repetition: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %zero8 = llvm.mlir.constant(0 : i8) : i8
   %one = llvm.mlir.constant(1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
+  %context_at = llvm.getelementptr %job[$job_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
   %pointers_at = llvm.getelementptr %context[$context_pointers] : (!llvm.ptr) -> !llvm.ptr, i8
   %pointers = llvm.load %pointers_at : !llvm.ptr -> !llvm.ptr
   %run_at = llvm.getelementptr %context[$context_run] : (!llvm.ptr) -> !llvm.ptr, i8
@@ -228,7 +307,7 @@ llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %re
   %before = llvm.load %run_at : !llvm.ptr -> i64
   %run = llvm.add %before, %one : i64
   llvm.store %run, %run_at : i64, !llvm.ptr
-  llvm.call @$launch(%pool, %entry, %context) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
+  llvm.call @$launch(%job, %entry) : (!llvm.ptr, !llvm.ptr) -> ()
   %taken = llvm.add %k, %one : i64
   llvm.cond_br %conditional, ^ask, ^step(%taken : i64)
 ^ask:
@@ -246,7 +325,8 @@ llvm.func @$stop(%pool: !llvm.ptr, %count: i64) {
   %null = llvm.mlir.zero : !llvm.ptr
   %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %one32, %stop_at : i32, !llvm.ptr
-  %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
+  %everyone = llvm.mlir.constant(2147483647 : i64) : i64
+  llvm.call @rammer_ring(%pool, %everyone) : (!llvm.ptr, i64) -> ()
   llvm.br ^next(%one : i64)
 ^next(%v: i64):
   %more = llvm.icmp "slt" %v, %count : i64

@@ -15,6 +15,7 @@ from rammer_mlir.programs.native_interface import (
     BEGIN_EXCLUSIVE,
     END_EXCLUSIVE,
     EPOCH_BITS,
+    JOB,
     LAUNCH,
     MOVE,
     POOL,
@@ -90,10 +91,12 @@ def _definitions(architecture: str) -> dict[str, str | int]:
         "end_exclusive": END_EXCLUSIVE,
         "context_pointers": 8 * ContextWord.POINTERS,
         "context_run": 8 * ContextWord.RUN,
+        "context_spins": 8 * ContextWord.SPINS,
         "held": 1 << EPOCH_BITS,
         "futex_syscall": _FUTEX_SYSCALL[architecture],
     }
     layouts = {
-        "pool": POOL, "thread": THREAD, "veu": VEU, "repetition": REPETITION, "move": MOVE
+        "pool": POOL, "thread": THREAD, "job": JOB, "veu": VEU, "repetition": REPETITION,
+        "move": MOVE,
     }  # fmt: skip
     return found | layout_names(layouts)

@@ -1,14 +1,14 @@
-// Virtual vEUs: any thread of a pool runs any vEU, from one unmet barrier to the next
+// Virtual vEUs: any thread of a pool runs any vEU of a job, from one unmet barrier to the next
 // (docs/program.md).
 //
 // The low half of a vEU's owner word is the last epoch that the vEU has ended; the high half is 1
 // while a thread owns the vEU. In epoch e, `free` is e - 1 and `ended` is e. A thread that is late
 // for an epoch finds other values, so that it cannot take a vEU any more.
 
-// The state of vEU v.
-llvm.func internal @rammer_veu_state(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
+// The state of a job's vEU v.
+llvm.func internal @rammer_veu_state(%job: !llvm.ptr, %v: i64) -> !llvm.ptr {
   %bytes = llvm.mlir.constant($veu_bytes : i64) : i64
-  %states_at = llvm.getelementptr %pool[$pool_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %states_at = llvm.getelementptr %job[$job_veus] : (!llvm.ptr) -> !llvm.ptr, i8
   %states = llvm.load %states_at : !llvm.ptr -> !llvm.ptr
   %offset = llvm.mul %v, %bytes : i64
   %state = llvm.getelementptr %states[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8
@@ -74,20 +74,20 @@ llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
 // Take a vEU if it is free, run it as far as its barriers allow, and release it. Returns whether it
 // was taken. Only the owner of a vEU that has not ended reads the entry function and the context:
 // until then the next launch cannot have begun.
-llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
+llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
   %held_bit = llvm.mlir.constant($held : i64) : i64
   %zero = llvm.mlir.constant(0 : i64) : i64
   %true = llvm.mlir.constant(true) : i1
   %false = llvm.mlir.constant(false) : i1
-  %state = llvm.call @rammer_veu_state(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  %state = llvm.call @rammer_veu_state(%job, %v) : (!llvm.ptr, i64) -> !llvm.ptr
   %held = llvm.or %free, %held_bit : i64
   %found = llvm.cmpxchg %state, %free, %held acquire monotonic {alignment = 8 : i64} : !llvm.ptr, i64
   %taken = llvm.extractvalue %found[1] : !llvm.struct<(i64, i1)>
   llvm.cond_br %taken, ^run, ^lost
 ^run:
-  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
-  %mode_at = llvm.getelementptr %pool[$pool_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry_at = llvm.getelementptr %job[$job_entry] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %job[$job_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %mode_at = llvm.getelementptr %job[$job_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
   %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
   %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
   %mode = llvm.load %mode_at : !llvm.ptr -> i64
@@ -108,44 +108,58 @@ llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i6
   llvm.return %false : i1
 }
 
-// Run vEUs until all have ended an epoch, beginning with the thread's own vEU, which it ran last.
-// Returns whether all have ended: a thread that has found every vEU ended or owned for `polls`
-// polls returns early, because the owners finish the rest. The own vEU of another thread is taken
-// only after it was found ready `patience` times, so that a thread that merely polls slowly keeps
-// its vEU.
-llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32, %polls: i64) -> i1 {
+// Run a job's vEUs until all have ended an epoch, beginning with the thread's own vEU, which it ran
+// last. Returns whether all have ended: a thread that has found every vEU ended or owned for
+// `polls` polls returns early, because the owners finish the rest. So does a thread of the pool
+// (`me` is not 0) while more threads launch jobs than leave a core for it. The own vEU of another
+// thread is taken only after it was found ready `patience` times, so that a thread that merely
+// polls slowly keeps its vEU.
+llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64, %epoch: i32, %polls: i64) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %none = llvm.mlir.constant(-1 : i64) : i64
   %one32 = llvm.mlir.constant(1 : i32) : i32
   %true = llvm.mlir.constant(true) : i1
   %false = llvm.mlir.constant(false) : i1
-  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
-  %threads_at = llvm.getelementptr %pool[$pool_num_threads] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count_at = llvm.getelementptr %job[$job_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %limit_at = llvm.getelementptr %pool[$pool_limit] : (!llvm.ptr) -> !llvm.ptr, i8
+  %callers_at = llvm.getelementptr %pool[$pool_callers] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins_at = llvm.getelementptr %pool[$pool_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %patience_at = llvm.getelementptr %pool[$pool_patience] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = llvm.load %count_at : !llvm.ptr -> i64
-  %threads = llvm.load %threads_at : !llvm.ptr -> i64
+  %limit = llvm.load %limit_at : !llvm.ptr -> i64
+  %limit_1 = llvm.add %limit, %one : i64
   %spins = llvm.load %spins_at : !llvm.ptr -> i64
   %patience = llvm.load %patience_at : !llvm.ptr -> i64
   %epoch_before = llvm.sub %epoch, %one32 : i32
   %free = llvm.zext %epoch_before : i32 to i64
   %ended = llvm.zext %epoch : i32 to i64
+  %first = llvm.urem %me, %count : i64
+  %is_helper = llvm.icmp "ne" %me, %zero : i64
   llvm.br ^own(%first, %zero, %none, %zero : i64, i64, i64, i64)
 // n counts polls since the thread ran a vEU; `candidate` was found ready `times` times.
+// `threads` is the number of threads that the other callers leave for this job.
 ^own(%mine: i64, %n: i64, %candidate: i64, %times: i64):
-  %state = llvm.call @rammer_veu_state(%pool, %mine) : (!llvm.ptr, i64) -> !llvm.ptr
+  %callers = llvm.load %callers_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %threads = llvm.sub %limit_1, %callers : i64
+  %is_surplus = llvm.icmp "sge" %me, %threads : i64
+  %withdraws = llvm.and %is_helper, %is_surplus : i1
+  llvm.cond_br %withdraws, ^go, ^begin
+^begin:
+  %state = llvm.call @rammer_veu_state(%job, %mine) : (!llvm.ptr, i64) -> !llvm.ptr
   %ready = llvm.call @rammer_is_ready(%state, %free) : (!llvm.ptr, i64) -> i1
   llvm.cond_br %ready, ^take(%mine : i64), ^poll
 ^take(%v: i64):
-  %taken = llvm.call @rammer_try(%pool, %v, %free, %ended) : (!llvm.ptr, i64, i64, i64) -> i1
+  %taken = llvm.call @rammer_try(%job, %v, %free, %ended) : (!llvm.ptr, i64, i64, i64) -> i1
   llvm.cond_br %taken, ^own(%v, %zero, %none, %zero : i64, i64, i64, i64), ^poll
 ^poll:
   %n_next = llvm.add %n, %one : i64
   %owner = llvm.load %state atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %mine_epoch = llvm.trunc %owner : i64 to i32
   %mine_ended = llvm.icmp "ne" %mine_epoch, %epoch_before : i32
-  %late = llvm.icmp "sge" %n, %spins : i64
+  %is_alone = llvm.icmp "sle" %threads, %one : i64
+  %is_late = llvm.icmp "sge" %n, %spins : i64
+  %late = llvm.or %is_late, %is_alone : i1
   %looks = llvm.or %mine_ended, %late : i1
   llvm.cond_br %looks, ^look(%mine, %zero, %true, %false, %none : i64, i64, i1, i1, i64), ^pause(%candidate, %times : i64, i64)
 // Look at all vEUs once, beginning with the one after the thread's own.
@@ -153,7 +167,7 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32,
   %at_next = llvm.add %at, %one : i64
   %wraps = llvm.icmp "eq" %at_next, %count : i64
   %other = llvm.select %wraps, %zero, %at_next : i1, i64
-  %other_state = llvm.call @rammer_veu_state(%pool, %other) : (!llvm.ptr, i64) -> !llvm.ptr
+  %other_state = llvm.call @rammer_veu_state(%job, %other) : (!llvm.ptr, i64) -> !llvm.ptr
   %other_owner = llvm.load %other_state atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %other_epoch = llvm.trunc %other_owner : i64 to i32
   %other_ended = llvm.icmp "ne" %other_epoch, %epoch_before : i32

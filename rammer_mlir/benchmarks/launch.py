@@ -28,7 +28,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.execution_context import Context
-from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_code
+from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
 
 SAMPLES = 200
 BATCH = 50
@@ -99,11 +99,13 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
     feeds = {"x": inputs[0]}
-    context = Context(image, WAIT_POLLS)
-    pool = ThreadPool(code, num_veus, context)
+    pool = ThreadPool(code, num_veus)
+    pool.need_threads(num_veus)
+    job = pool.take_job(num_veus)
+    context = Context(image, job)
     context.bind(inputs, outputs)
     clock = time.thread_time if num_veus == 1 else time.perf_counter
-    native = _median(lambda: pool.launch(code.entry, context.address), samples, clock)
+    native = _median(lambda: code.launch(job.address, code.entry), samples, clock)
     pool.close()
     with Executable(image, code, lambda: link_shared(object_file)) as executable:
         run = _median(lambda: executable.run(feeds), samples, clock)

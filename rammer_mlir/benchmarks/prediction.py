@@ -23,7 +23,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.execution_context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
-from rammer_mlir.runtime.pool import WAIT_POLLS, ThreadPool, native_code
+from rammer_mlir.runtime.pool import ThreadPool, native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.timeline.predicted import predicted_timeline
@@ -143,12 +143,15 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
     outputs = check_outputs(code.image.signature, {}, inputs)
     library = load_object(code.binary, *code.objects)
     native = native_code(library.address, library)
-    context = Context(code.image, WAIT_POLLS)
-    pool = ThreadPool(native, code.image.launch.busy_veus, context)
+    num_veus = code.image.launch.busy_veus
+    pool = ThreadPool(native, num_veus)
+    pool.need_threads(num_veus)
+    job = pool.take_job(num_veus)
+    context = Context(code.image, job)
 
     def run() -> None:
         context.bind(inputs, outputs)
-        pool.launch(native.entry, context.address)
+        native.launch(job.address, native.entry)
 
     try:
         yield run

@@ -27,14 +27,17 @@ position in the vEU's state (``VEU``) and return 1 at the end of the vEU's recor
 barrier is not met after ``SPINS`` polls; the state then has the position of the barrier.
 """
 
-START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
-REPEAT = "rammer_repeat"
+START, STOP = "rammer_start_threads", "rammer_stop_threads"
+LAUNCH, REPEAT = "rammer_launch_job", "rammer_repeat_job"
 """CPU: functions that manage a pool's threads and launch entry functions, once or repeatedly.
 
-``start(pool) -> i64`` creates the threads and returns 0, or the error of ``pthread_create`` in the
-low half and the number of threads created so far in the high half; ``launch(pool, entry, context)``
-returns after every vEU has ended; ``stop(pool, count)`` ends the first ``count`` threads except the
-caller's; ``repeat(pool, entry, context, repetition) -> i64`` returns the number of launches.
+``start(pool, from, limit) -> i64`` creates the threads of these numbers and returns 0, or the error
+of ``pthread_create`` in the low half and the number of the missing thread in the high half;
+``stop(pool, count)`` ends the threads of numbers 1 to ``count`` - 1. ``launch(job, entry)`` returns
+after every vEU has ended; several threads may launch at the same time, with different jobs.
+``repeat(job, entry, repetition) -> i64`` returns the number of launches. Programs that different
+compilers made share a pool, so these functions and the structures below may change only together
+with the symbols.
 """
 
 STATUS = "rammer_status"
@@ -102,7 +105,7 @@ class ContextWord(IntEnum):
     - STEPS: address of the vEUs' step counters, a cache line each.
     - RUN: the run's number, counted from 1.
     - TRACES: address of an array with the address of each vEU's trace buffer; 0 without tracing.
-    - SPINS: how often a waiting vEU polls a step counter before it yields.
+    - SPINS: how often a waiting vEU polls a step counter before it is released; ``launch`` sets it.
     - RECORDS, ARGUMENTS, STARTS, TOTALS: addresses of the arrays of ``CpuTable``.
     """
 
@@ -132,38 +135,62 @@ def _layout(num_bytes: int, fields: Mapping[str, tuple[int, str]]) -> np.dtype[n
 POOL = _layout(
     5 * CACHE_LINE,
     {
-        "epoch": (0, "<i4"),
+        "bell": (0, "<i4"),
         "stop": (CACHE_LINE, "<i4"),
-        "entry": (2 * CACHE_LINE, "<u8"),
-        "context": (2 * CACHE_LINE + 8, "<u8"),
-        "float_mode": (2 * CACHE_LINE + 16, "<u8"),
+        "callers": (2 * CACHE_LINE, "<i8"),
         "sleepers": (3 * CACHE_LINE, "<i4"),
-        "num_veus": (4 * CACHE_LINE, "<i8"),
-        "num_threads": (4 * CACHE_LINE + 8, "<i8"),
-        "veus": (4 * CACHE_LINE + 16, "<u8"),
-        "spins": (4 * CACHE_LINE + 24, "<i8"),
-        "patience": (4 * CACHE_LINE + 32, "<i8"),
-        "idle_polls": (4 * CACHE_LINE + 40, "<i8"),
+        "limit": (4 * CACHE_LINE, "<i8"),
+        "places": (4 * CACHE_LINE + 8, "<u8"),
+        "spins": (4 * CACHE_LINE + 16, "<i8"),
+        "patience": (4 * CACHE_LINE + 24, "<i8"),
+        "idle_polls": (4 * CACHE_LINE + 32, "<i8"),
+        "wait_polls": (4 * CACHE_LINE + 40, "<i8"),
     },
 )
 """CPU: the first part of a thread pool's memory, which the host zeroes and aligns to cache lines.
 
-- ``epoch`` grows by one with every launch; idle threads sleep on it.
+- ``bell`` grows by one with every launch that threads of the pool may join; idle threads sleep on
+  it.
 - ``stop`` is nonzero to end the threads.
-- ``entry`` and ``context``: the launched entry function and its context; ``float_mode``: the
-  floating-point control word of the launching thread.
-- ``sleepers``: number of threads that sleep on ``epoch``.
-- The host sets the other fields: ``num_veus``, ``num_threads`` including the caller's, ``veus``,
-  the address of the vEUs' states, the number of polls after which an idle thread yields the core
-  between polls (``spins``) and sleeps (``idle_polls``), and the number of times a thread finds
-  another thread's vEU ready before it takes that vEU over (``patience``).
+- ``callers``: number of launches in progress. As many of the pool's threads withdraw, those of the
+  highest numbers.
+- ``sleepers``: number of threads that sleep on ``bell``.
+- The host sets the other fields: ``limit``, the greatest number of threads that compute, including
+  the callers; ``places``, the address of ``limit`` addresses of jobs that threads may join, or
+  nulls; the number of polls after which an idle thread yields the core between polls (``spins``)
+  and sleeps (``idle_polls``); the number of times a thread finds another thread's vEU ready before
+  it takes that vEU over (``patience``); and the number of polls of a barrier before a vEU is
+  released (``wait_polls``).
 """
 
-THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "first": (8, "<i8"), "handle": (16, "<u8")})
-"""CPU: a thread's part of a pool's memory; these parts follow ``POOL``.
+THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "number": (8, "<i8"), "handle": (16, "<u8")})
+"""CPU: a thread's part of a pool's memory.
 
-``first`` is the vEU that the thread runs first, and ``handle`` the ``pthread_t``. The first thread
-is the caller's, and its part stays zero.
+``number`` is the thread's number; it begins a job with the vEU of that number, modulo the number of
+vEUs. ``handle`` is the ``pthread_t``. Number 0 stands for the callers; its part stays zero.
+"""
+
+JOB = _layout(
+    3 * CACHE_LINE,
+    {
+        "epoch": (0, "<i4"),
+        "entry": (CACHE_LINE, "<u8"),
+        "float_mode": (CACHE_LINE + 8, "<u8"),
+        "pool": (2 * CACHE_LINE, "<u8"),
+        "context": (2 * CACHE_LINE + 8, "<u8"),
+        "num_veus": (2 * CACHE_LINE + 16, "<i8"),
+        "veus": (2 * CACHE_LINE + 24, "<u8"),
+    },
+)
+"""CPU: the memory of launches that do not overlap in time: the first part of it.
+
+Threads may read it after a launch has ended, so it exists as long as the threads of its pool.
+
+- ``epoch`` grows by one with every launch.
+- ``entry``: the launched entry function; ``float_mode``: the floating-point control word of the
+  launching thread.
+- The host sets the other fields: ``pool``; ``context``, which entry functions read; ``num_veus``;
+  and ``veus``, the address of the vEUs' states. All but ``context`` stay unchanged.
 """
 
 VEU = _layout(
@@ -177,7 +204,7 @@ VEU = _layout(
 )
 """CPU: the state of a vEU, from which any thread can resume it.
 
-The states of all vEUs follow the threads' parts of the pool's memory.
+The states of all vEUs follow ``JOB``.
 
 - ``owner``: the last epoch in which the vEU has ended, plus the bit ``1 << EPOCH_BITS`` while a
   thread runs the vEU. Only that thread writes the other fields.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,14 +18,14 @@ from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import REPLACED, Array, CompiledModel
-from rammer_mlir.runtime.execution_context import Context
-from rammer_mlir.runtime.external import check_status, open_modules, warn_of_fallback
+from rammer_mlir.runtime.external import open_modules, warn_of_fallback
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
-from rammer_mlir.runtime.pinning import caller_on, check_cores, check_threads, pin_threads
-from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool
+from rammer_mlir.runtime.instance import Instance
+from rammer_mlir.runtime.pinning import check_cores, check_threads, pin_threads
+from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
-from rammer_mlir.runtime.repetition import Moving, described
-from rammer_mlir.support.aligned import address_of
+from rammer_mlir.runtime.repetition import Moving
+from rammer_mlir.runtime.shared_pool import SHARED
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
@@ -38,8 +37,11 @@ Linker = Callable[[], bytes]
 class Executable(CompiledModel):
     """A model compiled for a CPU.
 
-    ``run`` may be called from several Python threads: runs of the same executable are serialized.
-    After a fork, the child process creates a new thread pool.
+    ``run`` may be called from several Python threads. As many runs are in progress at the same time
+    as threads may compute (``rammer_mlir.use_threads``), each with intermediate results of its own;
+    further callers wait in order. Runs of programs with foreign code, or with pinned threads, are
+    serialized. All models of the process share a pool of threads, unless they are given threads of
+    their own. After a fork, the child process creates a new pool.
     """
 
     def __init__(
@@ -66,9 +68,7 @@ class Executable(CompiledModel):
         self._lacking = lacking
         self._link = link
         self._lock = threading.Lock()
-        self._pool: ThreadPool | None = None
-        self._context: Context | None = None
-        self._modules: OpenModules | None = None
+        self._instance: Instance | None = None
         self._cores: tuple[int, ...] | None = None
         self._threads: int | None = None
         self._fallback: Executable | None = None
@@ -103,7 +103,7 @@ class Executable(CompiledModel):
         if other is None:
             raise problem
         warn_of_fallback(problem, len(self._image.modules))
-        self._end_threads()
+        self._end_instance()
         replaced = {module.name: str(problem) for module in self._image.modules}
         # ``save`` must still write the original program, not the fallback.
         self._offloaded = partial(_saved, self._image, self._link, self._stats, other)
@@ -111,12 +111,11 @@ class Executable(CompiledModel):
         self._code = other._code
         self._stats = {**other._stats, REPLACED: replaced}
 
-    def _end_threads(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-        if self._modules is not None:
-            self._modules.close()
-        self._pool = self._context = self._modules = None
+    def _end_instance(self) -> None:
+        """Wait for the runs in progress; the next run creates another instance."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.close()
 
     @property
     def target(self) -> str:
@@ -163,20 +162,21 @@ class Executable(CompiledModel):
                 foreign code cannot be opened.
             MissingPackageError: if a required package is not installed.
         """
-        with self._lock:
-            self._prepare()
+        self._ready()
 
     @property
     def num_threads(self) -> int:
         """Greatest number of threads that run vEUs, including the thread that calls ``run``."""
-        return self.num_veus if self._threads is None else self._threads
+        limit = SHARED.count if self._threads is None and self._cores is None else self._threads
+        return self.num_veus if limit is None else min(limit, self.num_veus)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs on at most ``count`` threads from the next run on.
+        """Give the model threads of its own: run its vEUs on at most ``count`` threads.
 
-        ``count`` includes the thread that calls ``run``; None stands for one thread per vEU. Any
-        thread can run any vEU, so fewer threads than vEUs compute bitwise equal results. No more
-        threads than vEUs are created. A previous ``pin`` is undone.
+        The threads exist from the next run on. ``count`` includes the thread that calls ``run``;
+        None stands for the threads that all models share, one for each usable core. Any thread can
+        run any vEU, so fewer threads than vEUs compute bitwise equal results. No more threads than
+        vEUs are created. A previous ``pin`` is undone.
 
         Raises:
             OptionError: if ``count`` is not an integer of at least 1.
@@ -185,16 +185,13 @@ class Executable(CompiledModel):
             count = check_threads(count)
         with self._lock:
             self._threads, self._cores = count, None
-            if self._pool is not None:
-                self._pool.close()
-                # The pool keeps its context's memory, so both are replaced together.
-                self._pool = self._context = None
+            self._end_instance()
 
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin thread ``i`` to core ``cores[i]`` from the next run on; None removes the pinning.
 
-        Thread 0 is the thread that calls ``run``; it is pinned only during the run. Thread ``i``
-        begins each run with vEU ``i``. Threads may share a core.
+        The model gets threads of its own. Thread 0 is the thread that calls ``run``; it is pinned
+        only during the run. Thread ``i`` begins each run with vEU ``i``. Threads may share a core.
 
         Raises:
             OptionError: if the number of cores is not the number of threads, or the process may not
@@ -202,16 +199,12 @@ class Executable(CompiledModel):
             TargetError: if the system refuses to pin a thread.
         """
         with self._lock:
-            self._cores = None if cores is None else check_cores(cores, self.num_threads)
-            if self._pool is not None:
-                self._bind(self._pool)
-
-    def _bind(self, pool: ThreadPool) -> None:
-        handles = pool.handles
-        everywhere = [os.sched_getaffinity(0)] * self.num_threads
-        chosen = everywhere if self._cores is None else [{core} for core in self._cores]
-        # The caller's thread is pinned only during runs.
-        pin_threads(handles, chosen[1 : 1 + len(handles)])
+            if cores is None:
+                self._cores = None
+            else:
+                count = self.num_veus if self._threads is None else self._threads
+                self._cores = check_cores(cores, count)
+            self._end_instance()
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once, and write the begin and end times of each vEU's records to a file.
@@ -234,17 +227,10 @@ class Executable(CompiledModel):
     def _execute(
         self, inputs: list[Array], outputs: list[Array], recorder: Recorder | None
     ) -> None:
-        with self._lock:
-            code, pool, context = self._prepare()
-            context.bind(inputs, outputs, None if recorder is None else recorder.addresses)
-            entry = code.entry if recorder is None else code.traced_entry
-            if self._cores is None:
-                pool.launch(entry, context.address)
-            else:
-                with caller_on(self._cores[0]):
-                    pool.launch(entry, context.address)
-            if code.status is not None:
-                check_status(code.status, self._image, self._modules)
+        traces = None if recorder is None else recorder.addresses
+        instance = self._instance or self._ready()
+        while not instance.run(inputs, outputs, traces):
+            instance = self._ready_after(instance)
 
     def repeat(
         self,
@@ -267,18 +253,26 @@ class Executable(CompiledModel):
         Raises:
             TargetError: as for ``run``.
         """
-        with self._lock:
-            code, pool, context = self._prepare()
-            found, moves = described(steps, context.moving(inputs, outputs), condition)
-            bound = nullcontext() if self._cores is None else caller_on(self._cores[0])
-            with bound:
-                taken = pool.repeat(code.entry, context.address, address_of(found))
-            del moves  # native code has read them
-            if code.status is not None:
-                check_status(code.status, self._image, self._modules)
-            return taken
+        instance = self._instance or self._ready()
+        while (taken := instance.repeat(steps, inputs, outputs, condition)) is None:
+            instance = self._ready_after(instance)
+        return taken
 
-    def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:
+    def _ready_after(self, refusing: Instance) -> Instance:
+        """Return another instance than ``refusing``, which is closed or on a retired pool."""
+        with self._lock:
+            if self._instance is refusing:
+                self._end_instance()
+        return self._ready()
+
+    def _ready(self) -> Instance:
+        with self._lock:
+            if self._instance is None:
+                self._instance = self._prepared()
+            return self._instance
+
+    def _prepared(self) -> Instance:
+        """Return an instance, of this program or of the fallback."""
         if self._lacking:
             raise TargetError(
                 f"the program is compiled for {self.target}: expected {self._lacking}; save it, "
@@ -286,28 +280,36 @@ class Executable(CompiledModel):
             )
         if self._code is None:
             raise TargetError("the executable is closed: compile or load it again")
-        if self._pool is None or self._context is None:
-            context = Context(self._image, WAIT_POLLS)
-            # vEUs without records need no thread.
-            busy = self._image.launch.busy_veus
-            threads = min(busy, self.num_threads)
-            # Libraries that parallelize over the whole device keep a thread pool per calling
-            # thread, so a fixed thread has to call them.
-            is_bound = bool(self._image.proof.exclusive)
-            self._pool = ThreadPool(self._code, busy, context, threads, is_bound=is_bound)
-            if self._cores is not None:
-                self._bind(self._pool)
-            self._context = context
-        # Stateless code has requirements too.
-        if self._image.modules and self._modules is None:
-            try:
-                self._modules = open_modules(self._image, self._code.modules)
-            except (RammerError, ImportError, OSError) as problem:
-                self.fall_back(problem)
-                return self._prepare()
-            if self._image.entries:
-                self.stats["module_seconds"] = self._modules.seconds
-        return self._code, self._pool, self._context
+        # Stateless foreign code has requirements too.
+        if not self._image.modules:
+            return self._instance_with(self._code, None)
+        try:
+            modules = open_modules(self._image, self._code.modules)
+        except (RammerError, ImportError, OSError) as problem:
+            self.fall_back(problem)
+            return self._prepared()
+        if self._image.entries:
+            self.stats["module_seconds"] = modules.seconds
+        return self._instance_with(self._code, modules)
+
+    def _instance_with(self, code: NativeCode, modules: OpenModules | None) -> Instance:
+        """Return an instance on the shared pool, or on a pool of its own where it needs one."""
+        # Libraries that parallelize over the whole device keep a thread pool per calling thread, so
+        # a fixed thread has to call them.
+        is_bound = bool(self._image.proof.exclusive)
+        cores = self._cores
+        if self._threads is None and cores is None and not is_bound:
+            return Instance(self._image, code, SHARED.get(code), modules=modules)
+        # vEUs without records need no thread.
+        busy = self._image.launch.busy_veus
+        count = self.num_veus if self._threads is None else self._threads
+        callers = 1 if is_bound or cores is not None else None
+        pool = ThreadPool(code, min(busy, count), callers=callers, is_bound=is_bound)
+        core = None if cores is None else cores[0]
+        instance = Instance(self._image, code, pool, modules=modules, caller_core=core)
+        if cores is not None:
+            pin_threads(pool.handles, [{core} for core in cores[1 : 1 + len(pool.handles)]])
+        return instance
 
     def artifact(self) -> Artifact:
         """Return the program, its code as a shared library, and its statistics.
@@ -324,7 +326,7 @@ class Executable(CompiledModel):
 
         Call this only before the first run, because runs keep addresses of the weights.
         """
-        assert self._context is None, "a run has taken the addresses of the weights"
+        assert self._instance is None, "a run has taken the addresses of the weights"
         self._image = self._description = replace(self._image, constants=constants)
 
     def close(self) -> None:
@@ -333,7 +335,7 @@ class Executable(CompiledModel):
         A concurrent run finishes first.
         """
         with self._lock:
-            self._end_threads()
+            self._end_instance()
             self._code = None
         if self._fallback is not None:
             self._fallback.close()
@@ -345,7 +347,7 @@ class Executable(CompiledModel):
         lock.
         """
         self._lock = threading.Lock()
-        self._pool = self._context = self._modules = None
+        self._instance = None
 
 
 def _saved(

@@ -1,10 +1,11 @@
-"""Holds the memory of a program's runs: arena, step counters and pointer table.
+"""Holds the memory of a program's run: arena, step counters and pointer table.
 
 The pointer table has the addresses of the buffers that compiled code reads and writes.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
+from rammer_mlir.runtime.pool import Job
 from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
@@ -20,24 +22,26 @@ _RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
-    """The memory of a program's runs: arena, step counters and pointer table (buffer addresses).
+    """The memory of a program's run: arena, step counters and pointer table (buffer addresses).
 
-    All runs of the program use the same memory, so two runs must not overlap in time.
+    Runs that use the same context must not overlap in time.
+
+    Attributes:
+        job: the vEUs' states and step counters.
+        lock: the run that uses the context holds it.
     """
 
-    def __init__(self, image: CpuImage, spins: int) -> None:
-        """Allocate the arena, the step counters and the pointer table.
+    def __init__(self, image: CpuImage, job: Job) -> None:
+        """Allocate the arena and the pointer table, and let ``job`` execute the program.
 
-        The addresses of inputs and outputs in the pointer table are set later, by ``bind``. A
-        waiting vEU yields its thread after ``spins`` polls of a step counter.
+        The addresses of inputs and outputs in the pointer table are set later, by ``bind``.
         """
         self._image = image
+        self.job = job
+        self.lock = threading.Lock()
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
-        # A cache line per counter avoids false sharing between vEUs.
-        self._steps = aligned_bytes(CACHE_LINE * image.num_veus)
         self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(ContextWord), dtype=np.int64)
-        self._address = self._words.ctypes.data
         # Python writes single words through memory views in a third of NumPy's time.
         words = self._word_view = self._words.data
         self._pointer_view = self._pointers.data
@@ -56,17 +60,12 @@ class Context:
                 self._moving.append((number, first[slot.base] + slot.index, slot.offset))
         table = image.table
         words[ContextWord.POINTERS] = self._pointers.ctypes.data
-        words[ContextWord.STEPS] = self._steps.ctypes.data
-        words[ContextWord.SPINS] = spins
+        words[ContextWord.STEPS] = job.steps
         words[ContextWord.RECORDS] = table.records.ctypes.data
         words[ContextWord.ARGUMENTS] = table.arguments.ctypes.data
         words[ContextWord.STARTS] = table.starts.ctypes.data
         words[ContextWord.TOTALS] = table.totals.ctypes.data
-
-    @property
-    def address(self) -> int:
-        """Address of the int64 array, indexed by ``ContextWord``, that compiled code reads."""
-        return self._address
+        job.begin_program(self._words.ctypes.data)
 
     def moving(
         self, inputs: Sequence[Moving], outputs: Sequence[Moving]

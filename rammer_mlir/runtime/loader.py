@@ -61,8 +61,8 @@ def _executable(path: Path, image: CpuImage, found: Artifact) -> Executable:
             return library.address(symbol)
         except AttributeError as error:
             raise ArtifactError(
-                f"'{path}': its code lacks '{symbol}', so the file is damaged or foreign: compile "
-                "the model again"
+                f"'{path}': its code lacks '{symbol}', so the file is damaged, foreign, or of "
+                "another version: compile the model again"
             ) from error
 
     code = found.code  # do not keep the rest of the artifact alive

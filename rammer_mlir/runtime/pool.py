@@ -1,4 +1,4 @@
-"""Calls native code through a pool of persistent threads, including the caller's thread."""
+"""Calls native code through a pool of persistent threads, which help the calling threads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import ctypes
 import os
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,9 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import (
+    CACHE_LINE,
     ENTRY,
+    JOB,
     LAUNCH,
     MODULES,
     POOL,
@@ -27,6 +31,7 @@ from rammer_mlir.programs.native_interface import (
     TRACED_ENTRY,
     VEU,
 )
+from rammer_mlir.runtime.admission import Admission
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 WAIT_POLLS = 64
@@ -62,11 +67,11 @@ AddressOf = Callable[[str], int]
 class NativeCode:
     """Exported functions and variables of a compiled program.
 
-    The first argument of ``start``, ``launch``, ``stop`` and ``repeat`` is the address of the
-    memory of a thread pool.
+    The first argument of ``start`` and ``stop`` is the address of a thread pool, that of ``launch``
+    and ``repeat`` the address of a job.
 
     Attributes:
-        start: creates the threads of the pool.
+        start: creates threads of the pool.
         launch: executes an entry function on every vEU.
         stop: ends threads of the pool.
         repeat: executes an entry function on every vEU repeatedly.
@@ -77,10 +82,10 @@ class NativeCode:
         modules: the address of the table of stateful functions; 0 without such functions.
     """
 
-    start: Callable[[int], int]
-    launch: Callable[[int, int, int], None]
+    start: Callable[[int, int, int], int]
+    launch: Callable[[int, int], None]
     stop: Callable[[int, int], None]
-    repeat: Callable[[int, int, int, int], int]
+    repeat: Callable[[int, int, int], int]
     entry: int
     traced_entry: int
     owner: object
@@ -98,10 +103,10 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
     """
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
-        start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
-        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer)(address_of(LAUNCH)),
+        start=ctypes.CFUNCTYPE(word, pointer, word, word)(address_of(START)),
+        launch=ctypes.CFUNCTYPE(None, pointer, pointer)(address_of(LAUNCH)),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
-        repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer, pointer)(address_of(REPEAT)),
+        repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer)(address_of(REPEAT)),
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
@@ -110,111 +115,150 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
     )
 
 
-class ThreadPool:
-    """Threads that execute the vEUs of a program; idle threads sleep.
+class Job:
+    """The memory of launches that do not overlap in time: the vEUs' states and step counters.
 
-    A thread executes a vEU until a barrier has to wait; then it may continue another vEU. A pool
-    belongs to the process that created it: after a fork, the child creates another pool.
+    Attributes:
+        address: address of the ``JOB`` structure.
+        num_veus: number of vEUs of each launch.
+        steps: address of the vEUs' step counters, a cache line each.
+    """
+
+    def __init__(self, pool: int, num_veus: int) -> None:
+        """Allocate the memory of launches on ``num_veus`` vEUs; ``pool`` is the pool's address."""
+        first_step = JOB.itemsize + VEU.itemsize * num_veus
+        self._memory = aligned_bytes(first_step + CACHE_LINE * num_veus)
+        self._states = self._memory[JOB.itemsize : first_step].view(VEU)
+        self._steps = self._memory[first_step:]
+        self.num_veus = num_veus
+        self.address = address_of(self._memory)
+        self.steps = self.address + first_step
+        self._head = self._memory[: JOB.itemsize].view(JOB)
+        self._head["pool"], self._head["num_veus"] = pool, num_veus
+        self._head["veus"] = self.address + JOB.itemsize
+
+    def begin_program(self, context: int) -> None:
+        """Let further launches execute a program whose context is at the address ``context``."""
+        # The hints name values of step counters that another program has reached.
+        self._states["awaited"] = 0
+        self._steps[:] = 0
+        self._head["context"] = context
+
+
+class ThreadPool:
+    """Threads that help the threads that launch programs; idle threads sleep.
+
+    A thread executes a vEU until a barrier has to wait; then it may continue another vEU. Several
+    threads may launch programs at the same time, each with a job of its own. A pool belongs to the
+    process that created it: after a fork, the child creates another pool.
+
+    Attributes:
+        limit: the greatest number of threads that compute, including those that call ``launch``.
+        admission: limits the number of launches at the same time; callers enter and leave it.
+        is_retired: whether another pool replaces this pool; programs should leave it.
     """
 
     def __init__(
-        self,
-        code: NativeCode,
-        num_veus: int,
-        keeps: object,
-        num_threads: int | None = None,
-        *,
-        is_bound: bool = False,
+        self, code: NativeCode, limit: int, *, callers: int | None = None, is_bound: bool = False
     ) -> None:
-        """Create all threads of the pool except thread 0, which is the one that calls ``launch``.
+        """Create a pool without threads.
 
         Args:
-            code: functions of the program.
-            num_veus: the number of vEUs that each launch executes.
-            keeps: an object that owns the memory that launches use. The pool keeps it alive until
-                its threads have ended, because a thread may still poll step counters in this memory
-                after a launch has returned.
-            num_threads: the number of threads including thread 0; None for the number of vEUs.
+            code: functions of a program. The pool keeps them in memory as long as it has threads.
+            limit: the greatest number of threads that compute.
+            callers: the greatest number of launches at the same time; None for ``limit``.
             is_bound: whether vEU ``i`` runs only on thread ``i``.
+        """
+        self.limit = limit
+        self.is_retired = False
+        places = POOL.itemsize + THREAD.itemsize * limit
+        self._memory = aligned_bytes(places + 8 * limit)
+        self._address = address_of(self._memory)
+        self._code = code
+        head = self._memory[: POOL.itemsize].view(POOL)
+        head["limit"], head["places"] = limit, self._address + places
+        head["spins"], head["idle_polls"] = _SPINS, _IDLE_POLLS
+        head["wait_polls"] = WAIT_POLLS
+        # A bound vEU is never taken over.
+        head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
+        # A function of the memory, not of the pool: a reference cycle would delay the pool's end.
+        launches = partial(_launches, self._memory)
+        self.admission = Admission(limit if callers is None else callers, launches)
+        self._threads = 1
+        self._jobs: list[Job] = []
+        self._idle_jobs: defaultdict[int, list[Job]] = defaultdict(list)
+        self._changing = threading.Lock()
+        # Register the finalizer before starting threads: an interrupt in between must not free
+        # their memory.
+        self._finalizer = weakref.finalize(self, _stop, code, self._memory, self._jobs, os.getpid())
+
+    def need_threads(self, count: int) -> None:
+        """Create the pool's threads, so that ``count`` threads compute, or ``limit`` if it is less.
+
+        ``count`` includes the caller's thread, which is thread 0.
 
         Raises:
             TargetError: if the system refuses to create threads.
         """
-        num_threads = num_veus if num_threads is None else num_threads
-        first_state = POOL.itemsize + THREAD.itemsize * num_threads
-        self._memory = aligned_bytes(first_state + VEU.itemsize * num_veus)
-        self._address = address_of(self._memory)
-        self._code = code
-        head = self._memory[: POOL.itemsize].view(POOL)
-        head["num_veus"], head["num_threads"] = num_veus, num_threads
-        head["veus"] = self._address + first_state
-        head["spins"], head["idle_polls"] = _SPINS, _IDLE_POLLS
-        # A bound vEU is never taken over.
-        head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
-        self._launching = threading.Lock()
-        # Register the finalizer before starting threads: an interrupt in between must not free
-        # their memory.
-        self._finalizer = weakref.finalize(
-            self, _stop, code, self._memory, keeps, os.getpid(), self._launching
-        )
-        result = code.start(self._address)
-        if result:
-            # Detached, so that the threads are not stopped again later.
-            self._finalizer.detach()
-            code.stop(self._address, result >> 32)
-            raise TargetError(
-                f"cannot create {num_threads - 1} threads: the system made {(result >> 32) - 1} "
-                f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
-            )
+        wanted = min(count, self.limit)
+        with self._changing:
+            if wanted <= self._threads:
+                return
+            before, self._threads = self._threads, wanted
+            result = self._code.start(self._address, before, wanted)
+            if result:
+                made = self._threads = result >> 32
+                _threads(self._memory)["handle"][made:] = 0
+                raise TargetError(
+                    f"cannot create {wanted - 1} threads: the system made {made - 1} "
+                    f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
+                )
+
+    def take_job(self, num_veus: int) -> Job:
+        """Return the memory of launches on ``num_veus`` vEUs, which no other caller uses."""
+        with self._changing:
+            idle = self._idle_jobs[num_veus]
+            if idle:
+                return idle.pop()
+            job = Job(self._address, num_veus)
+            # Threads may read it after the last launch, so it exists as long as they.
+            self._jobs.append(job)
+            return job
+
+    def return_job(self, job: Job) -> None:
+        """Let other callers use the memory of a job; no launch uses it any more."""
+        with self._changing:
+            self._idle_jobs[job.num_veus].append(job)
 
     @property
     def handles(self) -> list[int]:
-        """The ``pthread_t`` of each thread except the caller's."""
-        return _threads(self._memory)["handle"][1:].tolist()
-
-    def launch(self, entry: int, context: int) -> None:
-        """Execute an entry function on every vEU; the calling thread begins with vEU 0.
-
-        ``entry`` is the address of the function, ``context`` the address of its argument, the array
-        of 64-bit words that compiled code reads.
-        """
-        with self._launching:
-            self._code.launch(self._address, entry, context)
-
-    def repeat(self, entry: int, context: int, repetition: int) -> int:
-        """Execute an entry function on every vEU repeatedly; return the number of repetitions.
-
-        ``entry`` and ``context`` are addresses as in ``launch``; ``repetition`` is the address of a
-        ``REPETITION`` structure, which describes how often to repeat, and which addresses change.
-        """
-        with self._launching:
-            return self._code.repeat(self._address, entry, context, repetition)
+        """The ``pthread_t`` of each thread that the pool has created."""
+        return _threads(self._memory)["handle"][1 : self._threads].tolist()
 
     def close(self) -> None:
         """End the pool's threads."""
         self._finalizer()
 
 
-def _stop(
-    code: NativeCode,
-    memory: NDArray[np.uint8],
-    _keeps: object,
-    process: int,
-    launching: threading.Lock,
-) -> None:
+def _stop(code: NativeCode, memory: NDArray[np.uint8], _jobs: list[Job], process: int) -> None:
     """End a pool's threads, unless this process did not create the pool or a launch is running.
 
     After a fork, the child has no threads of the pool. A launch is running if the interpreter exits
-    while a daemon thread runs the model. Waiting for that launch could block forever, and the
-    system ends the threads with the process anyway.
+    while a daemon thread runs a model. Waiting for that launch could block forever, and the system
+    ends the threads with the process anyway.
     """
-    # Try only: a running launch holds the lock, possibly forever.
-    if os.getpid() == process and launching.acquire(blocking=False):
+    if os.getpid() == process and not _launches(memory):
         created = int(np.count_nonzero(_threads(memory)["handle"]))
-        code.stop(memory.ctypes.data, 1 + created)
+        if created:
+            code.stop(memory.ctypes.data, 1 + created)
+
+
+def _launches(memory: NDArray[np.uint8]) -> int:
+    """Return the number of launches in progress, given a pool's memory."""
+    return int(memory[: POOL.itemsize].view(POOL)["callers"][0])
 
 
 def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
     """Return a view of the ``THREAD`` structures of all threads in a pool's memory."""
-    count = int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
+    count = int(memory[: POOL.itemsize].view(POOL)["limit"][0])
     return memory[POOL.itemsize :][: count * THREAD.itemsize].view(THREAD)

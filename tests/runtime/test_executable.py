@@ -57,13 +57,13 @@ def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def test_concurrent_runs_each_get_their_own_result(executable: Executable) -> None:
-    """Runs of an executable from several Python threads are serialized, with right results."""
+    """Runs of an executable from several Python threads have right results."""
     with ThreadPoolExecutor(5) as pool:
         assert all(pool.map(partial(check, executable), range(200)))
 
 
 def test_executables_run_beside_each_other() -> None:
-    """Two executables run at the same time, each with its own threads and memory."""
+    """Two executables run at the same time, each with its own memory."""
     with RING.build() as first, RING.build() as second, ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(check, exe, seed) for seed in range(100) for exe in (first, second)]
         assert all(run.result() for run in runs)
@@ -110,6 +110,7 @@ def test_closing_ends_the_threads() -> None:
     """Closing ends the threads; a closed executable refuses to run, and may be closed again."""
     before = threads_of_process()
     built = RING.build()
+    built.use_threads(RING.num_veus)
     assert check(built, 0)
     assert threads_of_process() == before + RING.num_veus - 1
     built.close()
@@ -228,6 +229,7 @@ from rammer_mlir.errors import TargetError
 from tests.runtime.ring import Ring
 ring = Ring(num_veus=400, layers=1, rows=400)
 exe = ring.build()
+exe.use_threads(400)
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, -1))
 try:

@@ -30,6 +30,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.native_interface import (
     COUNTER_WORDS,
+    JOB,
     MOVE,
     POOL,
     REPETITION,
@@ -39,6 +40,8 @@ from rammer_mlir.programs.native_interface import (
 )
 from rammer_mlir.runtime.execution_context import Context
 from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_code
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 RING = Ring(num_veus=3)
 
@@ -76,20 +79,25 @@ def width(kind: ir.Type) -> int:
 def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
     """Yield all loads and stores in ``scope``: base pointer, constant offset and size in bytes."""
     for operation in walk(scope):
-        if operation.name in ("llvm.load", "llvm.atomicrmw"):
-            address, kind = operation.operands[0], operation.results[0].type
-        elif operation.name == "llvm.cmpxchg":
-            address, kind = operation.operands[0], operation.operands[1].type
-        elif operation.name == "llvm.store":
-            address, kind = operation.operands[1], operation.operands[0].type
-        else:
-            continue
-        offset, owner = 0, address.owner
-        if not isinstance(owner, ir.Block) and owner.operation.name == "llvm.getelementptr":
-            (place,) = ir.DenseI32ArrayAttr(owner.attributes["rawConstantIndices"])
-            offset = place * width(ir.TypeAttr(owner.attributes["elem_type"]).value)
-            address = owner.operands[0]
-        yield address, offset, width(kind)
+        yield from accesses_of(operation)
+
+
+def accesses_of(operation: ir.Operation) -> Iterator[tuple[Any, int, int]]:
+    """Yield the access of a load or store, as in ``accesses``; nothing for other operations."""
+    if operation.name in ("llvm.load", "llvm.atomicrmw"):
+        address, kind = operation.operands[0], operation.results[0].type
+    elif operation.name == "llvm.cmpxchg":
+        address, kind = operation.operands[0], operation.operands[1].type
+    elif operation.name == "llvm.store":
+        address, kind = operation.operands[1], operation.operands[0].type
+    else:
+        return
+    offset, owner = 0, address.owner
+    if not isinstance(owner, ir.Block) and owner.operation.name == "llvm.getelementptr":
+        (place,) = ir.DenseI32ArrayAttr(owner.attributes["rawConstantIndices"])
+        offset = place * width(ir.TypeAttr(owner.attributes["elem_type"]).value)
+        address = owner.operands[0]
+    yield address, offset, width(kind)
 
 
 def fields(layout: np.dtype[np.void]) -> set[tuple[int, int]]:
@@ -115,22 +123,27 @@ def test_code_reads_the_words_of_the_context() -> None:
 
 
 POINTERS = {
-    interface.START: (0, "pool"),
-    interface.LAUNCH: (0, "pool"),
-    interface.STOP: (0, "pool"),
-    "rammer_sleep": (0, "pool"),
-    "rammer_announce": (0, "pool"),
-    "rammer_take_part": (0, "pool"),
-    "rammer_try": (0, "pool"),
-    "rammer_veu_state": (0, "pool"),
-    "rammer_worker": (0, "thread"),
-    "rammer_is_ready": (0, "veu"),
-    "rammer_wait": (3, "veu"),
+    interface.START: ["pool"],
+    interface.LAUNCH: ["job"],
+    interface.STOP: ["pool"],
+    "rammer_sleep": ["pool"],
+    "rammer_ring": ["pool"],
+    "rammer_place": ["pool"],
+    "rammer_join": ["pool"],
+    "rammer_take_part": ["pool", "job"],
+    "rammer_try": ["job"],
+    "rammer_veu_state": ["job"],
+    "rammer_worker": ["thread"],
+    "rammer_is_ready": ["veu"],
+    "rammer_wait": [None, None, None, "veu"],
 }
-"""Functions of the runtime: the number of an argument, and the structure that it points to."""
+"""Functions of the runtime: the structures that their first arguments point to."""
 
 RETURNED = {"rammer_thread": "thread", "rammer_veu_state": "veu"}
 """Structures that functions of the runtime return the addresses of."""
+
+LOADED = {("rammer_worker", 0): "pool", ("rammer_join", 0): "job", (interface.LAUNCH, 128): "pool"}
+"""Structures that functions load the addresses of, by the offset of the address in memory."""
 
 
 def structure_of(name: str, base: ir.Value) -> str | None:
@@ -140,16 +153,18 @@ def structure_of(name: str, base: ir.Value) -> str | None:
     """
     owner = base.owner
     if isinstance(owner, ir.Block):
-        number, structure = POINTERS[name]
-        return structure if ir.BlockArgument(base).arg_number == number else None
+        structures = dict(enumerate(POINTERS[name]))
+        return structures.get(ir.BlockArgument(base).arg_number)
     if owner.operation.name == "llvm.call" and "callee" in owner.operation.attributes:
         return RETURNED.get(ir.FlatSymbolRefAttr(owner.operation.attributes["callee"]).value)
-    return "pool" if name == "rammer_worker" else None
+    (offset,) = [offset for _, offset, _ in accesses_of(owner.operation)]
+    return LOADED.get((name, offset))
 
 
 def test_code_reads_the_fields_of_the_pool() -> None:
     """The runtime's code accesses exactly the fields of its structures, and each field is used."""
-    found: dict[str, set[tuple[int, int]]] = {"pool": set(), "thread": set(), "veu": set()}
+    layouts = {"pool": POOL, "thread": THREAD, "job": JOB, "veu": VEU}
+    found: dict[str, set[tuple[int, int]]] = {name: set() for name in layouts}
     with ir.Context(), ir.Location.unknown():
         module = runtime.runtime_module("x86_64")
         for name in POINTERS:
@@ -157,7 +172,7 @@ def test_code_reads_the_fields_of_the_pool() -> None:
                 structure = structure_of(name, base)
                 if structure is not None:
                     found[structure].add((offset, size))
-    assert found == {"pool": fields(POOL), "thread": fields(THREAD), "veu": fields(VEU)}
+    assert found == {name: fields(layout) for name, layout in layouts.items()}
 
 
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
@@ -165,12 +180,16 @@ def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many(architecture: s
     folder = Path(runtime.__file__).parent
     names = ("runtime.mlir", "veus.mlir", f"processor_{architecture}.mlir")
     text = "".join((folder / name).read_text() for name in names)
-    layouts = {"pool": POOL, "thread": THREAD, "veu": VEU, "repetition": REPETITION, "move": MOVE}
+    layouts = {
+        "pool": POOL, "thread": THREAD, "job": JOB, "veu": VEU, "repetition": REPETITION,
+        "move": MOVE,
+    }  # fmt: skip
     offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
-    first = {"pool_epoch", "thread_pool", "veu_owner"}  # at offset 0, which needs no name
+    # At offset 0, which needs no name.
+    first = {"pool_bell", "job_epoch", "thread_pool", "veu_owner"}
     others = {"start", "launch", "stop", "repeat", "give_way", "held", "futex_syscall"}
     others |= {"pool_bytes", "thread_bytes", "veu_bytes", "move_bytes"}
-    others |= {"context_pointers", "context_run"}
+    others |= {"context_pointers", "context_run", "context_spins"}
     assert set(Template(text).get_identifiers()) == (offsets - first) | others
 
 
@@ -185,25 +204,34 @@ def ring() -> tuple[CpuImage, NativeCode]:
 
 def test_threads_write_what_the_host_reads(ring: tuple[CpuImage, NativeCode]) -> None:
     image, code = ring
-    context = Context(image, WAIT_POLLS)
-    pool = ThreadPool(code, 3, context)
+    pool = ThreadPool(code, 3)
+    pool.need_threads(3)
+    job = pool.take_job(3)
+    context = Context(image, job)
     x = RING.input()
     y = np.full_like(x, np.nan)
     for _ in range(2):
         context.bind([x], [y])
-        pool.launch(code.entry, context.address)
-    memory: np.ndarray[Any, np.dtype[np.uint8]] = vars(pool)["_memory"]
-    states = POOL.itemsize + 3 * THREAD.itemsize
+        code.launch(job.address, code.entry)
+    memory: Bytes = vars(pool)["_memory"]
     head = memory[: POOL.itemsize].view(POOL)[0]
-    threads, veus = memory[POOL.itemsize : states].view(THREAD), memory[states:].view(VEU)
-    assert (head["epoch"], head["num_veus"], head["stop"]) == (2, 3, 0)
-    assert head["veus"] == memory.ctypes.data + states
-    assert (head["entry"], head["context"]) == (code.entry, context.address)
-    assert threads["first"].tolist() == [0, 1, 2]
+    places = POOL.itemsize + 3 * THREAD.itemsize
+    threads = memory[POOL.itemsize : places].view(THREAD)
+    assert (head["bell"], head["callers"], head["limit"], head["stop"]) == (2, 0, 3, 0)
+    assert (head["wait_polls"], head["places"]) == (WAIT_POLLS, memory.ctypes.data + places)
+    assert not memory[places:].any()
+    assert threads["number"].tolist() == [0, 1, 2]
     assert threads["pool"][1:].tolist() == [memory.ctypes.data] * 2
+    assert threads["handle"][1:].tolist() == pool.handles
+    launches: Bytes = vars(job)["_memory"]
+    launch = launches[: JOB.itemsize].view(JOB)[0]
+    veus = launches[JOB.itemsize :][: 3 * VEU.itemsize].view(VEU)
+    assert (launch["epoch"], launch["num_veus"]) == (2, 3)
+    assert launch["veus"] == job.address + JOB.itemsize
+    assert (launch["pool"], launch["entry"]) == (memory.ctypes.data, code.entry)
+    assert launch["context"] == vars(context)["_words"].ctypes.data
     assert veus["owner"].tolist() == [2, 2, 2]
     assert not veus["position"].any()
-    assert threads["handle"][1:].tolist() == pool.handles
     assert np.array_equal(y, RING.expected(x))
     pool.close()
     assert head["stop"] == 1

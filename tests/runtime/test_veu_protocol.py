@@ -12,6 +12,9 @@ from tests.runtime.veu_protocol import Mutation, Protocol, Violation, search
 VEUS = ((None, (1, 1), None), ((2, 1), None), (None,))
 """VEU 0 waits between two rTasks, vEU 1 from the beginning on."""
 
+TWO = ((None, (1, 1), None), ((0, 1), None))
+"""Two vEUs that wait for each other."""
+
 FOUND = {
     Mutation.RELEASE_BEFORE_POSITION: "once and in order",
     Mutation.TAKE_IN_TWO_STEPS: "once and in order",
@@ -24,6 +27,8 @@ FOUND = {
     Mutation.SLEEP_UNCONDITIONALLY: "wake-up is lost",
     Mutation.SLEEPERS_FIRST: "wake-up is lost",
     Mutation.NOBODY_WAKES: "wake-up is lost",
+    Mutation.RING_FIRST: "wake-up is lost",
+    Mutation.TABLE_FIRST: "wake-up is lost",
 }
 """What each error leads to."""
 
@@ -42,8 +47,20 @@ def test_three_threads_execute_three_veus_twice(is_guided: bool) -> None:
 def test_fewer_and_more_threads_than_veus(num_threads: int) -> None:
     """The protocol is correct for fewer and for more threads than vEUs."""
     assert search(Protocol(VEUS, num_threads, num_runs=3 if num_threads < 3 else 1)) > 50
-    two = ((None, (1, 1), None), ((0, 1), None))
-    assert search(Protocol(two, num_threads)) > 50
+    assert search(Protocol(TWO, num_threads)) > 50
+
+
+@pytest.mark.parametrize(("num_threads", "limit", "num_runs"), [(2, 2, 2), (3, 2, 1), (3, 3, 1)])
+def test_two_callers_execute_their_jobs(num_threads: int, limit: int, num_runs: int) -> None:
+    """Two callers, alone or with a thread of the pool, which withdraws where the limit is 2."""
+    protocol = Protocol(TWO, num_threads, num_callers=2, num_runs=num_runs, limit=limit)
+    assert search(protocol) > 20_000
+
+
+def test_a_thread_helps_two_callers_twice() -> None:
+    """A thread of the pool that is late finds the next runs of both jobs."""
+    short = ((None,), (None,))
+    assert search(Protocol(short, num_callers=2, num_runs=2, limit=3)) > 50_000
 
 
 def test_threads_that_wait_for_each_other_are_found() -> None:

@@ -1,4 +1,4 @@
-"""A model of the protocol by which threads share vEUs, small enough to search all its states.
+"""A model of the protocol by which threads share vEUs and jobs, to search all its states.
 
 A step of a thread is one access to shared memory in ``lowering/cpu/veus.mlir`` or ``runtime.mlir``.
 Accesses that only the holder of a vEU makes are merged with the next access that others can see. A
@@ -33,9 +33,11 @@ class Mutation(Enum):
     STEPS_FROM_BASE = "count the steps of a vEU that goes on from its base"
     HELD_IS_ENDED = "take a vEU that is held for one that has ended"
     LEFT_IS_ENDED = "give a vEU that was left back as ended"
-    SLEEP_UNCONDITIONALLY = "sleep without comparing the epoch again"
-    SLEEPERS_FIRST = "look for sleeping threads before the epoch begins"
-    NOBODY_WAKES = "begin an epoch without waking anybody"
+    SLEEP_UNCONDITIONALLY = "sleep without comparing the bell again"
+    SLEEPERS_FIRST = "look for sleeping threads before the bell rings"
+    NOBODY_WAKES = "ring the bell without waking anybody"
+    RING_FIRST = "ring the bell before the job is in the table"
+    TABLE_FIRST = "go through the table before the bell is read"
 
 
 class Violation(Exception):
@@ -46,30 +48,34 @@ class State(NamedTuple):
     """The state of the model: shared memory, threads, and ghost variables.
 
     Attributes:
-        epoch: number of launches that the pool has begun, including the last to stop it.
+        bell: number of times that the bell has rung.
         stop: whether the pool's threads shall end.
         sleepers: number of threads that sleep or are about to.
-        run: number of the current run, from 0.
+        callers: number of launches in progress.
+        table: for each job, whether the pool's threads may join it.
+        epochs: for each job, number of launches that have begun.
         owners: for each vEU, the last epoch that it has completed, and whether a thread holds it.
         positions: for each vEU, the stored index of its next record.
         hints: for each vEU, the index of the record at which it was left, or -1.
         counters: step counter of each vEU.
-        threads: the next action of each thread, with its variables; the first is the caller's.
-        executed: ghost: number of records that each vEU has executed in this run.
-        is_running: ghost: whether a launch has begun and has not returned.
+        threads: the next action of each thread, with its variables; the callers come first.
+        executed: ghost: number of records that each vEU has executed in the current run of its job.
+        running: ghost: for each job, whether a launch has begun and has not returned.
     """
 
-    epoch: int
+    bell: int
     stop: bool
     sleepers: int
-    run: int
+    callers: int
+    table: tuple[bool, ...]
+    epochs: tuple[int, ...]
     owners: tuple[tuple[int, bool], ...]
     positions: tuple[int, ...]
     hints: tuple[int, ...]
     counters: tuple[int, ...]
     threads: tuple[Thread, ...]
     executed: tuple[int, ...]
-    is_running: bool = False
+    running: tuple[bool, ...]
 
 
 def _put(values: tuple[object, ...], place: int, value: object) -> tuple[object, ...]:
@@ -80,10 +86,14 @@ def _put(values: tuple[object, ...], place: int, value: object) -> tuple[object,
 class Protocol:
     """The protocol for threads that execute the same records in several runs, and then end.
 
+    Each caller has a job of its own; all jobs execute the same program.
+
     Attributes:
-        veus: records of each vEU.
-        num_threads: number of threads, including the caller's.
-        num_runs: number of launches.
+        veus: records of each vEU of a job.
+        num_threads: number of threads, including the callers'.
+        num_callers: number of threads that launch.
+        num_runs: number of launches of each caller.
+        limit: the greatest number of threads that compute; None for ``num_threads``.
         is_guided: whether threads take only vEUs that seem ready, as the real code does. Otherwise
             they may take any vEU: that allows for any wrong hint, while the former shows that hints
             are enough to reach the end.
@@ -92,7 +102,9 @@ class Protocol:
 
     veus: tuple[Sequence[Record], ...]
     num_threads: int = 3
+    num_callers: int = 1
     num_runs: int = 2
+    limit: int | None = None
     is_guided: bool = True
     mutation: Mutation = Mutation.NONE
     totals: tuple[int, ...] = field(init=False)
@@ -104,11 +116,13 @@ class Protocol:
 
     def first(self) -> State:
         """Return the state before the first launch."""
-        none = (0,) * len(self.veus)
-        workers = (("idle", 0),) * (self.num_threads - 1)
+        jobs, veus = self.num_callers, self.num_callers * len(self.veus)
+        workers = (("idle", 0, self._none()),) * (self.num_threads - jobs)
         return State(
-            0, False, 0, -1, ((0, False),) * len(self.veus), none, (-1,) * len(self.veus), none,
-            (("bind",), *workers), none,
+            bell=0, stop=False, sleepers=0, callers=0, table=(False,) * jobs, epochs=(0,) * jobs,
+            owners=((0, False),) * veus, positions=(0,) * veus, hints=(-1,) * veus,
+            counters=(0,) * veus, threads=(*([("bind",)] * jobs), *workers), executed=(0,) * veus,
+            running=(False,) * jobs,
         )  # fmt: skip
 
     def is_last(self, state: State) -> bool:
@@ -128,54 +142,98 @@ class Protocol:
         """Check the condition that must hold in every state: no wake-up is lost.
 
         Raises:
-            Violation: if a thread sleeps although an epoch has begun and nothing will wake it.
+            Violation: if a thread sleeps although a job is in the table that it has not found, or
+                the pool shall end, and nothing will wake it.
         """
-        caller = state.threads[0][0]
-        for thread in state.threads[1:]:
-            is_late = thread[0] == "asleep" and thread[2] != state.epoch
-            if is_late and caller not in ("wake", "call"):
-                raise Violation("a wake-up is lost")
+        callers = [thread[0] for thread in state.threads[: self.num_callers]]
+        for thread in state.threads[self.num_callers :]:
+            if thread[0] != "asleep":
+                continue
+            found = thread[2]
+            assert isinstance(found, tuple)
+            for job in range(self.num_callers):
+                is_new = state.table[job] and state.epochs[job] != found[job]
+                is_stop = state.stop and job == 0
+                will_ring = ("ring", "look", "wake", "call", "stop")
+                if (is_new or is_stop) and callers[job] not in will_ring:
+                    raise Violation("a wake-up is lost")
+
+    def _none(self) -> tuple[int, ...]:
+        return (0,) * self.num_callers
+
+    def _limit(self) -> int:
+        return self.num_threads if self.limit is None else self.limit
 
     def _go(self, state: State, number: int, *thread: object, **changes: object) -> State:
         threads = _put(state.threads, number, thread)
         return state._replace(threads=threads, **changes)
 
-    # The caller.
+    def _veus(self, job: int) -> range:
+        """Return the vEUs of a job, among the vEUs of all jobs."""
+        count = len(self.veus)
+        return range(job * count, (job + 1) * count)
+
+    def _records(self, veu: int) -> Sequence[Record]:
+        return self.veus[veu % len(self.veus)]
+
+    # A caller: its number is that of its job.
 
     def _bind(self, state: State, number: int) -> Iterator[State]:
-        """Prepare the next run, or the end, in the caller's thread; no vEU may be held."""
-        if any(held for _, held in state.owners):
+        """Prepare the next run, or the end, in a caller's thread; no vEU of the job may be held."""
+        if any(state.owners[veu][1] for veu in self._veus(number)):
             raise Violation("a run begins while a vEU is held")
-        if state.run + 1 == self.num_runs:
+        if state.epochs[number] < self.num_runs:
+            yield self._go(state, number, "begin", callers=state.callers + 1)
+        elif number:
+            yield self._go(state, number, "gone")
+        elif all(thread == ("gone",) for thread in state.threads[1 : self.num_callers]):
             yield self._go(state, number, *self._announcing(), stop=True)
-        else:
-            none = (0,) * len(self.veus)
-            yield self._go(
-                state, number, *self._announcing(), run=state.run + 1, executed=none,
-                is_running=True,
-            )  # fmt: skip
+
+    def _begin(self, state: State, number: int) -> Iterator[State]:
+        """Begin an epoch, in a caller's thread; executing the job alone needs no other steps."""
+        executed = state.executed
+        for veu in self._veus(number):
+            executed = _put(executed, veu, 0)
+        epoch = state.epochs[number] + 1
+        is_alone = state.callers >= self._limit()
+        rings = self._announcing() if self.mutation is Mutation.RING_FIRST else ("enter",)
+        following: Thread = ("part", number, epoch, None) if is_alone else rings
+        yield self._go(
+            state, number, *following, epochs=_put(state.epochs, number, epoch), executed=executed,
+            running=_put(state.running, number, True),
+        )  # fmt: skip
+
+    def _enter(self, state: State, number: int) -> Iterator[State]:
+        following: Thread = self._announcing()
+        if self.mutation is Mutation.RING_FIRST:
+            following = ("part", number, state.epochs[number], None)
+        yield self._go(state, number, *following, table=_put(state.table, number, True))
 
     def _announcing(self) -> Thread:
-        return ("look",) if self.mutation is Mutation.SLEEPERS_FIRST else ("begin",)
+        return ("look",) if self.mutation is Mutation.SLEEPERS_FIRST else ("ring",)
 
     def _look(self, state: State, number: int) -> Iterator[State]:
-        yield self._go(state, number, "begin", state.sleepers)
+        yield self._go(state, number, "ring", state.sleepers)
 
-    def _begin(self, state: State, number: int, *sleepers: int) -> Iterator[State]:
+    def _ring(self, state: State, number: int, *sleepers: int) -> Iterator[State]:
         following = ("call", *sleepers) if sleepers else ("wake",)
-        yield self._go(state, number, *following, epoch=state.epoch + 1)
+        yield self._go(state, number, *following, bell=state.bell + 1)
 
     def _wake(self, state: State, number: int) -> Iterator[State]:
-        """Read the number of sleeping threads, in the caller's thread."""
+        """Read the number of sleeping threads, in a caller's thread."""
         yield self._go(state, number, "call", state.sleepers)
 
     def _call(self, state: State, number: int, sleepers: int) -> Iterator[State]:
-        """Wake all sleeping threads, in the caller's thread, if ``sleepers`` is above 0."""
-        following: Thread = ("join",) if state.stop else ("part", state.epoch, 0)
+        """Wake all sleeping threads, in a caller's thread, if ``sleepers`` is above 0."""
+        following: Thread = ("part", number, state.epochs[number], None)
+        if state.stop:
+            following = ("join",)
+        elif self.mutation is Mutation.RING_FIRST:
+            following = ("enter",)
         state = self._go(state, number, *following)
         if sleepers and self.mutation is not Mutation.NOBODY_WAKES:
             threads = tuple(
-                ("woken", thread[1]) if thread[0] == "asleep" else thread
+                ("woken", thread[1], thread[2]) if thread[0] == "asleep" else thread
                 for thread in state.threads
             )
             state = state._replace(threads=threads)
@@ -186,32 +244,56 @@ class Protocol:
             yield self._go(state, number, "gone")
 
     def _return(self, state: State, number: int) -> State:
-        if state.executed != tuple(map(len, self.veus)):
+        veus = self._veus(number)
+        if [state.executed[veu] for veu in veus] != [*map(len, self.veus)]:
             raise Violation("a launch returns before all records are executed")
-        if state.counters != tuple((state.run + 1) * total for total in self.totals):
+        totals = [state.epochs[number] * total for total in self.totals]
+        if [state.counters[veu] for veu in veus] != totals:
             raise Violation("a step counter has not counted all steps")
-        return self._go(state, number, "bind", is_running=False)
+        return self._go(state, number, "leave", running=_put(state.running, number, False))
 
-    # Any thread in an epoch.
+    def _leave(self, state: State, number: int) -> Iterator[State]:
+        """Remove the job from the table, in a caller's thread, if it is there."""
+        yield self._go(state, number, "end", table=_put(state.table, number, False))
 
-    def _part(self, state: State, number: int, epoch: int, seen: int) -> Iterator[State]:
-        """Look at all vEUs: take one, leave the epoch if all are completed, or go to sleep.
+    def _end(self, state: State, number: int) -> Iterator[State]:
+        yield self._go(state, number, "bind", callers=state.callers - 1)
 
-        Only workers sleep; the caller's thread keeps looking.
+    # Any thread in an epoch. Only the pool's threads have a scan: the bell that they have heard,
+    # the epoch of each job that they have found, and whether all vEUs of these jobs had ended.
+
+    def _part(
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None
+    ) -> Iterator[State]:
+        """Look at all vEUs: take one, leave the epoch if all are completed, or leave the job.
+
+        Only the pool's threads leave the job earlier, and when callers replace them.
         """
-        for veu in range(len(self.veus)):
+        me = number - self.num_callers + 1
+        if scan is not None and me + state.callers > self._limit():
+            yield self._next_job(state, number, job, epoch, scan, False)
+            return
+        owners = [state.owners[veu] for veu in self._veus(job)]
+        for veu in self._veus(job):
             if not self.is_guided:
-                yield from self._take(state, number, epoch, seen, veu)
+                yield from self._take(state, number, job, epoch, scan, veu)
             elif self._is_ready(state, epoch, veu):
-                yield self._go(state, number, "take", epoch, seen, veu)
-        if all(self._seems_ended(owner, epoch) for owner in state.owners):
-            yield (
-                self._return(state, number)
-                if number == 0
-                else self._go(state, number, "idle", epoch)
-            )
-        elif number and (epoch - 1, False) not in state.owners:
-            yield self._go(state, number, "doze", seen, epoch)
+                yield self._go(state, number, "take", job, epoch, scan, veu)
+        if all(self._seems_ended(owner, epoch) for owner in owners):
+            if scan is None:
+                yield self._return(state, number)
+            else:
+                yield self._next_job(state, number, job, epoch, scan, True)
+        elif scan is not None and (epoch - 1, False) not in owners:
+            yield self._next_job(state, number, job, epoch, scan, False)
+
+    def _next_job(
+        self, state: State, number: int, job: int, epoch: int, scan: Thread, has_ended: bool
+    ) -> State:
+        bell, found, all_ended = scan
+        assert isinstance(found, tuple)
+        found = _put(found, job, epoch)
+        return self._go(state, number, "table", job + 1, (bell, found, all_ended and has_ended))
 
     def _seems_ended(self, owner: tuple[int, bool], epoch: int) -> bool:
         is_held = self.mutation is Mutation.HELD_IS_ENDED and owner[1]
@@ -222,124 +304,155 @@ class Protocol:
             any_epoch = self.mutation is Mutation.TAKE_IN_ANY_EPOCH
             return any_epoch and not state.owners[veu][1]
         hint = state.hints[veu]
-        return hint < 0 or self._is_met(state, self.veus[veu][hint])
+        return hint < 0 or self._is_met(state, veu, self._records(veu)[hint])
 
-    def _is_met(self, state: State, record: Record) -> bool:
+    def _is_met(self, state: State, veu: int, record: Record) -> bool:
         assert record is not None
         awaited, steps = record
-        return state.counters[awaited] >= state.run * self.totals[awaited] + steps
+        job = veu // len(self.veus)
+        before = (state.epochs[job] - 1) * self.totals[awaited]
+        return state.counters[self._veus(job)[awaited]] >= before + steps
 
-    def _take(self, state: State, number: int, epoch: int, seen: int, veu: int) -> Iterator[State]:
+    def _take(
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int
+    ) -> Iterator[State]:
         free = epoch - 1, False
         if self.mutation is Mutation.TAKE_IN_ANY_EPOCH:
             free = state.owners[veu][0], False
         if state.owners[veu] != free:
             if self.is_guided:
-                yield self._go(state, number, "part", epoch, seen)
+                yield self._go(state, number, "part", job, epoch, scan)
         elif self.mutation is Mutation.TAKE_IN_TWO_STEPS:
-            yield self._go(state, number, "store", epoch, seen, veu)
+            yield self._go(state, number, "store", job, epoch, scan, veu)
         else:
-            yield from self._store(state, number, epoch, seen, veu)
+            yield from self._store(state, number, job, epoch, scan, veu)
 
-    def _store(self, state: State, number: int, epoch: int, seen: int, veu: int) -> Iterator[State]:
+    def _store(
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int
+    ) -> Iterator[State]:
         owners = _put(state.owners, veu, (epoch - 1, True))
         place = state.positions[veu]
+        way = job, epoch, scan, veu
         if self.mutation is Mutation.HINT_ALONE and state.hints[veu] >= 0:
-            state = self._executed(state, number, epoch, seen, veu, place, True)
+            state = self._executed(state, number, way, place, True)
             place += 1
-        yield self._go(state, number, "hold", epoch, seen, veu, place, place > 0, owners=owners)
+        yield self._go(state, number, "hold", *way, place, place > 0, owners=owners)
 
     def _hold(
-        self, state: State, number: int, epoch: int, seen: int, veu: int, place: int, goes_on: bool
-    ) -> Iterator[State]:
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        place: int, goes_on: bool,
+    ) -> Iterator[State]:  # fmt: skip
         """Execute the next record of a held vEU, or leave the vEU at a barrier that must wait."""
-        if place == len(self.veus[veu]):
+        records = self._records(veu)
+        if place == len(records):
             position = place - 1 if self.mutation is Mutation.POSITION_STAYS else 0
             positions = _put(state.positions, veu, position)
             hints = _put(state.hints, veu, -1)
             yield self._go(
-                state, number, "release", epoch, seen, veu, epoch, positions=positions, hints=hints
-            )
+                state, number, "release", job, epoch, scan, veu, epoch, positions=positions,
+                hints=hints,
+            )  # fmt: skip
             return
-        record = self.veus[veu][place]
-        if record is None or self._is_met(state, record):
-            yield self._executed(state, number, epoch, seen, veu, place, goes_on)
+        record = records[place]
+        if record is None or self._is_met(state, veu, record):
+            yield self._executed(state, number, (job, epoch, scan, veu), place, goes_on)
         elif self.mutation is Mutation.RELEASE_BEFORE_POSITION:
             owners = _put(state.owners, veu, (epoch - 1, False))
-            yield self._go(state, number, "late", epoch, seen, veu, place, owners=owners)
+            yield self._go(state, number, "late", job, epoch, scan, veu, place, owners=owners)
         else:
             ended = epoch if self.mutation is Mutation.LEFT_IS_ENDED else epoch - 1
             positions, hints = _put(state.positions, veu, place), _put(state.hints, veu, place)
             yield self._go(
-                state, number, "release", epoch, seen, veu, ended, positions=positions, hints=hints
-            )
+                state, number, "release", job, epoch, scan, veu, ended, positions=positions,
+                hints=hints,
+            )  # fmt: skip
 
     def _executed(
-        self, state: State, number: int, epoch: int, seen: int, veu: int, place: int, goes_on: bool
-    ) -> State:
+        self, state: State, number: int, way: tuple[int, int, Thread | None, int], place: int,
+        goes_on: bool,
+    ) -> State:  # fmt: skip
         """Return the state after a record is executed and, for an rTask, its step is published."""
-        self._check_record(state, veu, place)
+        job, _, _, veu = way
+        self._check_record(state, job, veu, place)
         counters = state.counters
-        if self.veus[veu][place] is None:
-            before = state.run * self.totals[veu]
+        records = self._records(veu)
+        if records[place] is None:
+            before = (state.epochs[job] - 1) * self.totals[veu % len(self.veus)]
             is_counted = not goes_on or self.mutation is not Mutation.STEPS_FROM_BASE
-            done = sum(record is None for record in self.veus[veu][:place]) if is_counted else 0
+            done = sum(record is None for record in records[:place]) if is_counted else 0
             counters = _put(counters, veu, before + done + 1)
         executed = _put(state.executed, veu, place + 1)
         return self._go(
-            state, number, "hold", epoch, seen, veu, place + 1, goes_on, counters=counters,
-            executed=executed,
-        )  # fmt: skip
+            state, number, "hold", *way, place + 1, goes_on, counters=counters, executed=executed
+        )
 
-    def _check_record(self, state: State, veu: int, place: int) -> None:
-        if not state.is_running:
+    def _check_record(self, state: State, job: int, veu: int, place: int) -> None:
+        if not state.running[job]:
             raise Violation("a record is executed between two runs")
         if state.executed[veu] != place:
             raise Violation("a record is not executed once and in order")
-        record = self.veus[veu][place]
+        record = self._records(veu)[place]
         if record is not None:
             awaited, steps = record
-            done = self.veus[awaited][: state.executed[awaited]]
+            done = self.veus[awaited][: state.executed[self._veus(job)[awaited]]]
             if sum(each is None for each in done) < steps:
                 raise Violation("a barrier is passed before it is met")
 
     def _release(
-        self, state: State, number: int, epoch: int, seen: int, veu: int, ended: int
-    ) -> Iterator[State]:
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        ended: int,
+    ) -> Iterator[State]:  # fmt: skip
         owners = _put(state.owners, veu, (ended, False))
-        yield self._go(state, number, "part", epoch, seen, owners=owners)
+        yield self._go(state, number, "part", job, epoch, scan, owners=owners)
 
     def _late(
-        self, state: State, number: int, epoch: int, seen: int, veu: int, place: int
-    ) -> Iterator[State]:
+        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        place: int,
+    ) -> Iterator[State]:  # fmt: skip
         positions, hints = _put(state.positions, veu, place), _put(state.hints, veu, place)
-        yield self._go(state, number, "part", epoch, seen, positions=positions, hints=hints)
+        yield self._go(state, number, "part", job, epoch, scan, positions=positions, hints=hints)
 
-    # Workers between epochs.
+    # The pool's threads between jobs.
 
-    def _idle(self, state: State, number: int, seen: int) -> Iterator[State]:
-        if state.epoch == seen:
-            yield self._go(state, number, "doze", seen, seen)
+    def _idle(self, state: State, number: int, seen: int, found: Thread) -> Iterator[State]:
+        if state.bell == seen:
+            yield self._go(state, number, "doze", seen, found)
+        elif state.stop:
+            yield self._go(state, number, "gone")
         else:
-            following: Thread = ("gone",) if state.stop else ("part", state.epoch, seen)
-            yield self._go(state, number, *following)
+            yield self._go(state, number, "table", 0, (state.bell, self._none(), True))
 
-    def _doze(self, state: State, number: int, seen: int, known: int) -> Iterator[State]:
-        yield self._go(state, number, "sleep", seen, known, sleepers=state.sleepers + 1)
+    def _table(self, state: State, number: int, job: int, scan: Thread) -> Iterator[State]:
+        """Read a place of the table; after the last one, wait for the bell or sleep."""
+        bell, found, all_ended = scan
+        if job == self.num_callers:
+            if self.mutation is Mutation.TABLE_FIRST:
+                bell = state.bell
+            yield self._go(state, number, "idle" if all_ended else "doze", bell, found)
+        elif state.table[job]:
+            yield self._go(state, number, "read", job, scan)
+        else:
+            yield self._go(state, number, "table", job + 1, scan)
 
-    def _sleep(self, state: State, number: int, seen: int, known: int) -> Iterator[State]:
-        """Sleep if the epoch is still ``known``; the system compares and sleeps atomically."""
+    def _read(self, state: State, number: int, job: int, scan: Thread) -> Iterator[State]:
+        yield self._go(state, number, "part", job, state.epochs[job], scan)
+
+    def _doze(self, state: State, number: int, seen: int, found: Thread) -> Iterator[State]:
+        yield self._go(state, number, "sleep", seen, found, sleepers=state.sleepers + 1)
+
+    def _sleep(self, state: State, number: int, seen: int, found: Thread) -> Iterator[State]:
+        """Sleep if the bell is still ``seen``; the system compares and sleeps atomically."""
         compares = self.mutation is not Mutation.SLEEP_UNCONDITIONALLY
-        if compares and state.epoch != known:
-            yield self._go(state, number, "woken", seen)
+        if compares and state.bell != seen:
+            yield self._go(state, number, "woken", seen, found)
         else:
-            yield self._go(state, number, "asleep", seen, known)
+            yield self._go(state, number, "asleep", seen, found)
 
     def _asleep(self, *_: object) -> Iterator[State]:
         return iter(())
 
-    def _woken(self, state: State, number: int, seen: int) -> Iterator[State]:
-        yield self._go(state, number, "idle", seen, sleepers=state.sleepers - 1)
+    def _woken(self, state: State, number: int, seen: int, found: Thread) -> Iterator[State]:
+        yield self._go(state, number, "idle", seen, found, sleepers=state.sleepers - 1)
 
     def _gone(self, *_: object) -> Iterator[State]:
         return iter(())
