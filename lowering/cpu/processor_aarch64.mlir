@@ -6,12 +6,12 @@ llvm.func internal @rammer_pause() {
 }
 
 // The thread's floating-point mode: rounding, and whether denormal numbers are flushed to zero.
-llvm.func internal @rammer_float_mode() -> i64 {
+llvm.func @$float_mode() -> i64 {
   %mode = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
   llvm.return %mode : i64
 }
 
-llvm.func internal @rammer_set_float_mode(%mode: i64) {
+llvm.func @$set_float_mode(%mode: i64) {
   llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%mode) : (i64) -> ()
   llvm.return
 }

@@ -7,7 +7,7 @@ llvm.func internal @rammer_pause() {
 }
 
 // The thread's floating-point mode: rounding, and whether denormal numbers are flushed to zero.
-llvm.func internal @rammer_float_mode() -> i64 {
+llvm.func @$float_mode() -> i64 {
   %one = llvm.mlir.constant(1 : i32) : i32
   %place = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
   llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%place) : (!llvm.ptr) -> ()
@@ -16,7 +16,7 @@ llvm.func internal @rammer_float_mode() -> i64 {
   llvm.return %wide : i64
 }
 
-llvm.func internal @rammer_set_float_mode(%mode: i64) {
+llvm.func @$set_float_mode(%mode: i64) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %place = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
   %word = llvm.trunc %mode : i64 to i32

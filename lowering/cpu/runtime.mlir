@@ -212,7 +212,7 @@ llvm.func @$launch(%job: !llvm.ptr, %entry: !llvm.ptr) {
   %limit_at = llvm.getelementptr %pool[$pool_limit] : (!llvm.ptr) -> !llvm.ptr, i8
   %waits_at = llvm.getelementptr %pool[$pool_wait_polls] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins_at = llvm.getelementptr %context[$context_spins] : (!llvm.ptr) -> !llvm.ptr, i8
-  %mode = llvm.call @rammer_float_mode() : () -> i64
+  %mode = llvm.call @$float_mode() : () -> i64
   llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
   llvm.store %mode, %mode_at : i64, !llvm.ptr
   %limit = llvm.load %limit_at : !llvm.ptr -> i64

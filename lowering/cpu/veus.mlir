@@ -91,7 +91,7 @@ llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64
   %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
   %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
   %mode = llvm.load %mode_at : !llvm.ptr -> i64
-  llvm.call @rammer_set_float_mode(%mode) : (i64) -> ()
+  llvm.call @$set_float_mode(%mode) : (i64) -> ()
   %has_ended = llvm.call %entry(%v, %context, %state) : !llvm.ptr, (i64, !llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %has_ended, ^end, ^leave
 // The next epoch begins with the first record. It counts as ready, because all that the vEU waited

@@ -10,7 +10,7 @@ import argparse
 import fnmatch
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
@@ -44,12 +44,13 @@ from rammer_mlir.benchmarks.quantized import (
     measure_quantized,
 )
 from rammer_mlir.benchmarks.roofline import measure_roofline
+from rammer_mlir.benchmarks.server import SERVER_MODELS, ServerRequest, measure_server
 from rammer_mlir.benchmarks.sweep.measure import CaseResult, SweepRequest, measure_sweep
 from rammer_mlir.errors import OptionError
 
 PARTS = (
     "models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "boundaries", "busy",
-    "sweep", "quantized",
+    "server", "sweep", "quantized",
 )  # fmt: skip
 DEFAULT_PARTS = ("models", "launch")
 """The parts that are measured if the command names neither parts nor models.
@@ -57,8 +58,8 @@ DEFAULT_PARTS = ("models", "launch")
 All parts are in ``PARTS``: latency and compile time of models, the cost of an empty launch, the
 share of ONNX's node tests that pass, predicted against measured time, code generators beside the
 compiler's own rKernels, the cost of calling foreign code, fusion of training steps, fusion
-boundaries of models of inference, latency beside busy processes, random operators of random sizes,
-and networks of 8-bit integers.
+boundaries of models of inference, latency beside busy processes, throughput with many clients,
+random operators of random sizes, and networks of 8-bit integers.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
@@ -136,22 +137,9 @@ def measure_all(options: argparse.Namespace) -> report.Report:
     parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:
         found.launches.extend(measure_launch(num_veus) for num_veus in LAUNCH_VEUS)
-    if "models" in parts:
-        _measure_models(options, found)
-    if "prediction" in parts:
-        _predict_models(options, found)
-    if "offload" in parts:
-        _measure_offload(options, found)
-    if "fusion" in parts:
-        _measure_fusion(options, found)
-    if "boundaries" in parts:
-        _measure_boundaries(options, found)
-    if "busy" in parts:
-        _measure_busy(options, found)
-    if "sweep" in parts:
-        _measure_sweep(options, found)
-    if "quantized" in parts:
-        _measure_quantized(options, found)
+    for part, measure_part in _MEASURES.items():
+        if part in parts:
+            measure_part(options, found)
     if "calls" in parts:
         found.calls.extend(measure_calls())
     if "nodes" in parts:
@@ -271,6 +259,18 @@ def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
         report.write(found, options.output)
 
 
+def _measure_server(options: argparse.Namespace, found: report.Report) -> None:
+    names = select(options.models) if options.models else list(SERVER_MODELS)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] server {name} ...", file=sys.stderr, flush=True)
+        request = ServerRequest(
+            name, options.scale, max(options.threads), budget=2 * options.seconds,
+            patience=options.patience, timeout=options.timeout,
+        )  # fmt: skip
+        found.servers.append(measure_server(request))
+        report.write(found, options.output)
+
+
 def _measure_quantized(options: argparse.Namespace, found: report.Report) -> None:
     names = select(options.models) if options.models else list(QUANTIZED_MODELS)
     for number, name in enumerate(names, start=1):
@@ -307,6 +307,20 @@ def _measure_rooflines(options: argparse.Namespace, found: report.Report) -> Non
         found.rooflines.extend(measure_roofline(number) for number in threads)
 
 
+_MEASURES: dict[str, Callable[[argparse.Namespace, report.Report], None]] = {
+    "models": _measure_models,
+    "prediction": _predict_models,
+    "offload": _measure_offload,
+    "fusion": _measure_fusion,
+    "boundaries": _measure_boundaries,
+    "busy": _measure_busy,
+    "server": _measure_server,
+    "sweep": _measure_sweep,
+    "quantized": _measure_quantized,
+}
+"""The functions that measure parts of several models or cases, and store the results, by part."""
+
+
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 if a measurement or prediction failed, else 0."""
@@ -320,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"written to {options.output}", file=sys.stderr)
     results = (
         *found.models, *found.offloads, *found.fusions, *found.figures_21, *found.boundaries,
-        *found.busy,
+        *found.busy, *found.servers,
     )  # fmt: skip
     return 1 if found.unpredicted or any(result.error for result in results) else 0
 

@@ -34,6 +34,7 @@ from rammer_mlir.benchmarks.offload.measure import OffloadResult
 from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
 from rammer_mlir.benchmarks.quantized import QuantizedResult, quantized_text
 from rammer_mlir.benchmarks.roofline import Roofline, roofline_table
+from rammer_mlir.benchmarks.server import ServerResult, server_text
 from rammer_mlir.benchmarks.sweep import tables as sweep
 from rammer_mlir.benchmarks.sweep.measure import CaseResult
 
@@ -69,6 +70,7 @@ class Report:
     fusions: list[FusionResult] = field(default_factory=list[FusionResult])
     boundaries: list[BoundaryResult] = field(default_factory=list[BoundaryResult])
     busy: list[BusyResult] = field(default_factory=list[BusyResult])
+    servers: list[ServerResult] = field(default_factory=list[ServerResult])
     quantized: list[QuantizedResult] = field(default_factory=list[QuantizedResult])
     sweep: list[CaseResult] = field(default_factory=list[CaseResult])
     figures_21: list[Figure21] = field(default_factory=list[Figure21])
@@ -125,13 +127,21 @@ def text(report: Report) -> str:
         parts.append(fusion.text(report.fusions, report.figures_21))
     if report.boundaries:
         parts.append(boundaries.text(report.boundaries))
+    return "\n\n".join([*parts, *_surroundings(report), *_small_parts(report)]) + "\n"
+
+
+def _surroundings(report: Report) -> list[str]:
+    """Return the paragraphs about busy processes, clients, 8-bit networks and random operators."""
+    parts: list[str] = []
     if report.busy:
         parts += busy_text(report.busy)
+    if report.servers:
+        parts += server_text(report.servers)
     if report.quantized:
         parts += quantized_text(report.quantized)
     if report.sweep:
         parts += sweep.text(report.sweep, report.rooflines)
-    return "\n\n".join([*parts, *_small_parts(report)]) + "\n"
+    return parts
 
 
 def _small_parts(report: Report) -> list[str]:

@@ -40,6 +40,9 @@ compilers made share a pool, so these functions and the structures below may cha
 with the symbols.
 """
 
+FLOAT_MODE, SET_FLOAT_MODE = "rammer_float_mode", "rammer_set_float_mode"
+"""CPU: functions that return and set the calling thread's floating-point control word (i64)."""
+
 STATUS = "rammer_status"
 """CPU: a 64-bit status word in programs with external rKernels.
 

@@ -39,9 +39,10 @@ class Executable(CompiledModel):
 
     ``run`` may be called from several Python threads. As many runs are in progress at the same time
     as threads may compute (``rammer_mlir.use_threads``), each with intermediate results of its own;
-    further callers wait in order. Runs of programs with foreign code, or with pinned threads, are
-    serialized. All models of the process share a pool of threads, unless they are given threads of
-    their own. After a fork, the child process creates a new pool.
+    further requests are executed in order. All models of the process share a pool of threads,
+    unless they are given threads of their own. Programs with foreign code always have threads of
+    their own, and their runs are serialized, as are runs with pinned threads. After a fork, the
+    child process creates a new pool.
     """
 
     def __init__(
@@ -294,16 +295,19 @@ class Executable(CompiledModel):
 
     def _instance_with(self, code: NativeCode, modules: OpenModules | None) -> Instance:
         """Return an instance on the shared pool, or on a pool of its own where it needs one."""
+        cores = self._cores
+        # Foreign code has one state and one status, so one run at a time may call it. Such a run
+        # does not wait for others: the code may itself run models, on the shared pool.
+        has_modules = bool(self._image.modules)
+        if self._threads is None and cores is None and not has_modules:
+            return Instance(self._image, code, SHARED.get(code))
+        # vEUs without records need no thread.
+        busy = self._image.launch.busy_veus
+        count = self.num_threads
+        callers = 1 if has_modules or cores is not None else None
         # Libraries that parallelize over the whole device keep a thread pool per calling thread, so
         # a fixed thread has to call them.
         is_bound = bool(self._image.proof.exclusive)
-        cores = self._cores
-        if self._threads is None and cores is None and not is_bound:
-            return Instance(self._image, code, SHARED.get(code), modules=modules)
-        # vEUs without records need no thread.
-        busy = self._image.launch.busy_veus
-        count = self.num_veus if self._threads is None else self._threads
-        callers = 1 if is_bound or cores is not None else None
         pool = ThreadPool(code, min(busy, count), callers=callers, is_bound=is_bound)
         core = None if cores is None else cores[0]
         instance = Instance(self._image, code, pool, modules=modules, caller_core=core)

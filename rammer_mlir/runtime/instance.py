@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +25,7 @@ class Instance:
     """A program that is ready to run: its code, thread pool, contexts and opened modules.
 
     Each run in progress has a context, which holds its intermediate results. A context belongs to a
-    lane of the pool, and all runs of the program in that lane use it. Programs with external
-    rKernels run one at a time, because their functions have one state and one status.
+    lane of the pool, and all runs of the program in that lane use it.
     """
 
     def __init__(
@@ -44,7 +42,8 @@ class Instance:
         Args:
             image: the program's data.
             code: the program's functions.
-            pool: the threads that run it.
+            pool: the threads that run it; with foreign code or a ``caller_core``, a pool that
+                admits one run at a time.
             modules: opened stateful functions, which the instance closes; None for none.
             caller_core: the core that calling threads are pinned to during runs; None for any.
 
@@ -57,8 +56,6 @@ class Instance:
         self._modules = modules
         self._caller_core = caller_core
         self._is_closed = False
-        self._one_run = threading.Lock()
-        self._is_plain = caller_core is None and not image.modules
         self._contexts: dict[int, Context] = {}
         self._jobs: list[Job] = []
         weakref.finalize(self, _return_jobs, pool, self._jobs, os.getpid()).atexit = False
@@ -121,27 +118,39 @@ class Instance:
 
     def _perform(self, task: Callable[[Context], int]) -> int | None:
         """Call ``task`` when a run may begin; None if the instance must not be used any more."""
-        if self._is_plain:
-            return self._admitted(task)
-        core = self._caller_core
-        with self._one_run, nullcontext() if core is None else caller_on(core):
-            result = self._admitted(task)
+        lanes = self._pool.lanes
+        lane = lanes.take()
+        if lane is None:
+            return self._requested(task)
+        try:
+            return self._in_lane(lane, task)
+        finally:
+            lanes.give_back(lane)
+
+    def _requested(self, task: Callable[[Context], int]) -> int | None:
+        """Call ``task`` in another thread, with the floating-point mode of this thread."""
+        mode = self._code.float_mode()
+
+        def work(lane: int) -> int | None:
+            self._code.set_float_mode(mode)
+            return self._in_lane(lane, task)
+
+        return cast("int | None", self._pool.lanes.request(work))
+
+    def _in_lane(self, lane: int, task: Callable[[Context], int]) -> int | None:
+        context = self._contexts.get(lane) or self._make(lane)
+        with context.lock:
+            # ``close`` waits for the locks, so it finds the run or the run finds it.
+            if self._is_closed or self._pool.is_retired:
+                return None
+            if self._caller_core is None:
+                result = task(context)
+            else:
+                with caller_on(self._caller_core):
+                    result = task(context)
             if self._code.status is not None:
                 check_status(self._code.status, self._image, self._modules)
             return result
-
-    def _admitted(self, task: Callable[[Context], int]) -> int | None:
-        pool = self._pool
-        lane = pool.admission.enter()
-        try:
-            context = self._contexts.get(lane) or self._make(lane)
-            with context.lock:
-                # ``close`` waits for the locks, so it finds the run or the run finds it.
-                if self._is_closed or pool.is_retired:
-                    return None
-                return task(context)
-        finally:
-            pool.admission.leave(lane)
 
     def close(self) -> None:
         """Wait for the runs in progress, and close the modules; no run can begin afterwards."""

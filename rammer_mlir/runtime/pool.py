@@ -19,11 +19,13 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import (
     CACHE_LINE,
     ENTRY,
+    FLOAT_MODE,
     JOB,
     LAUNCH,
     MODULES,
     POOL,
     REPEAT,
+    SET_FLOAT_MODE,
     START,
     STATUS,
     STOP,
@@ -31,7 +33,7 @@ from rammer_mlir.programs.native_interface import (
     TRACED_ENTRY,
     VEU,
 )
-from rammer_mlir.runtime.admission import Admission
+from rammer_mlir.runtime.lanes import Lanes
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 WAIT_POLLS = 64
@@ -75,6 +77,8 @@ class NativeCode:
         launch: executes an entry function on every vEU.
         stop: ends threads of the pool.
         repeat: executes an entry function on every vEU repeatedly.
+        float_mode: returns the floating-point mode of the calling thread, as rounding.
+        set_float_mode: sets it.
         entry: address of the entry function, which executes the records of one vEU.
         traced_entry: address of the entry function that also records times.
         owner: an object that keeps the code in memory.
@@ -86,6 +90,8 @@ class NativeCode:
     launch: Callable[[int, int], None]
     stop: Callable[[int, int], None]
     repeat: Callable[[int, int, int], int]
+    float_mode: Callable[[], int]
+    set_float_mode: Callable[[int], None]
     entry: int
     traced_entry: int
     owner: object
@@ -107,6 +113,8 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
         launch=ctypes.CFUNCTYPE(None, pointer, pointer)(address_of(LAUNCH)),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
         repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer)(address_of(REPEAT)),
+        float_mode=ctypes.CFUNCTYPE(word)(address_of(FLOAT_MODE)),
+        set_float_mode=ctypes.CFUNCTYPE(None, word)(address_of(SET_FLOAT_MODE)),
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
@@ -154,7 +162,7 @@ class ThreadPool:
 
     Attributes:
         limit: the greatest number of threads that compute, including those that call ``launch``.
-        admission: limits the number of launches at the same time; callers enter and leave it.
+        lanes: limits the number of launches at the same time; each launch needs a lane.
         is_retired: whether another pool replaces this pool; programs should leave it.
     """
 
@@ -183,14 +191,16 @@ class ThreadPool:
         head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
         # A function of the memory, not of the pool: a reference cycle would delay the pool's end.
         launches = partial(_launches, self._memory)
-        self.admission = Admission(limit if callers is None else callers, launches)
+        self.lanes = Lanes(limit if callers is None else callers, launches)
         self._threads = 1
         self._jobs: list[Job] = []
         self._idle_jobs: defaultdict[int, list[Job]] = defaultdict(list)
         self._changing = threading.Lock()
         # Register the finalizer before starting threads: an interrupt in between must not free
         # their memory.
-        self._finalizer = weakref.finalize(self, _stop, code, self._memory, self._jobs, os.getpid())
+        self._finalizer = weakref.finalize(
+            self, _stop, code, self._memory, self._jobs, self.lanes, os.getpid()
+        )
 
     def need_threads(self, count: int) -> None:
         """Create the pool's threads, so that ``count`` threads compute, or ``limit`` if it is less.
@@ -240,7 +250,9 @@ class ThreadPool:
         self._finalizer()
 
 
-def _stop(code: NativeCode, memory: NDArray[np.uint8], _jobs: list[Job], process: int) -> None:
+def _stop(
+    code: NativeCode, memory: NDArray[np.uint8], _jobs: list[Job], lanes: Lanes, process: int
+) -> None:
     """End a pool's threads, unless this process did not create the pool or a launch is running.
 
     After a fork, the child has no threads of the pool. A launch is running if the interpreter exits
@@ -248,6 +260,7 @@ def _stop(code: NativeCode, memory: NDArray[np.uint8], _jobs: list[Job], process
     ends the threads with the process anyway.
     """
     if os.getpid() == process and not _launches(memory):
+        lanes.close()
         created = int(np.count_nonzero(_threads(memory)["handle"]))
         if created:
             code.stop(memory.ctypes.data, 1 + created)

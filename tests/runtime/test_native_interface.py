@@ -188,6 +188,7 @@ def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many(architecture: s
     # At offset 0, which needs no name.
     first = {"pool_bell", "job_epoch", "thread_pool", "veu_owner"}
     others = {"start", "launch", "stop", "repeat", "give_way", "held", "futex_syscall"}
+    others |= {"float_mode", "set_float_mode"}
     others |= {"pool_bytes", "thread_bytes", "veu_bytes", "move_bytes"}
     others |= {"context_pointers", "context_run", "context_spins"}
     assert set(Template(text).get_identifiers()) == (offsets - first) | others
