@@ -33,33 +33,53 @@ llvm.func internal @rammer_nanoseconds() -> i64 {
   llvm.return %now : i64
 }
 
-// Sleep while the bell has the given value (futex: wait, private).
-llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
+// A set that has the threads of numbers below the given one, as bits of a futex. All threads from
+// number 31 on share a bit.
+llvm.func internal @rammer_threads_below(%number: i64) -> i64 {
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %last = llvm.mlir.constant(32 : i64) : i64
+  %few = llvm.icmp "slt" %number, %last : i64
+  %bits = llvm.select %few, %number, %last : i1, i64
+  %power = llvm.shl %one, %bits : i64
+  %set = llvm.sub %power, %one : i64
+  llvm.return %set : i64
+}
+
+// Let thread `me` sleep while the bell has the given value (futex: wait for a bit, private).
+llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %me: i64, %seen: i32) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %minus_one = llvm.mlir.constant(-1 : i32) : i32
   %number = llvm.mlir.constant($futex_syscall : i64) : i64
-  %wait_private = llvm.mlir.constant(128 : i64) : i64
+  %wait_bits_private = llvm.mlir.constant(137 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
+  %one64 = llvm.mlir.constant(1 : i64) : i64
+  %last = llvm.mlir.constant(31 : i64) : i64
+  %has_own_bit = llvm.icmp "slt" %me, %last : i64
+  %place = llvm.select %has_own_bit, %me, %last : i1, i64
+  %bit = llvm.shl %one64, %place : i64
   %sleepers = llvm.getelementptr %pool[$pool_sleepers] : (!llvm.ptr) -> !llvm.ptr, i8
   %before = llvm.atomicrmw add %sleepers, %one seq_cst : !llvm.ptr, i32
-  %ignored = llvm.call @syscall(%number, %pool, %wait_private, %seen, %null) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32, !llvm.ptr) -> i64
+  %ignored = llvm.call @syscall(%number, %pool, %wait_bits_private, %seen, %null, %null, %bit) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
   %after = llvm.atomicrmw add %sleepers, %minus_one seq_cst : !llvm.ptr, i32
   llvm.return
 }
 
-// Ring the bell: change it, and wake up to `count` sleeping threads (futex: wake, private).
-llvm.func internal @rammer_ring(%pool: !llvm.ptr, %count: i64) {
+// Ring the bell: change it, and wake up to `count` sleeping threads of numbers below `limit`
+// (futex: wake by bits, private).
+llvm.func internal @rammer_ring(%pool: !llvm.ptr, %count: i64, %limit: i64) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
   %number = llvm.mlir.constant($futex_syscall : i64) : i64
-  %wake_private = llvm.mlir.constant(129 : i64) : i64
+  %wake_bits_private = llvm.mlir.constant(138 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
   %sleepers = llvm.getelementptr %pool[$pool_sleepers] : (!llvm.ptr) -> !llvm.ptr, i8
   %old = llvm.atomicrmw add %pool, %one seq_cst : !llvm.ptr, i32
   %asleep = llvm.load %sleepers atomic seq_cst {alignment = 4 : i64} : !llvm.ptr -> i32
   %any = llvm.icmp "ne" %asleep, %zero : i32
   llvm.cond_br %any, ^wake, ^done
 ^wake:
-  %ignored = llvm.call @syscall(%number, %pool, %wake_private, %count) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i64) -> i64
+  %set = llvm.call @rammer_threads_below(%limit) : (i64) -> i64
+  %ignored = llvm.call @syscall(%number, %pool, %wake_bits_private, %count, %null, %null, %set) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i64, !llvm.ptr, !llvm.ptr, i64) -> i64
   llvm.br ^done
 ^done:
   llvm.return
@@ -73,7 +93,8 @@ llvm.func internal @rammer_place(%pool: !llvm.ptr, %p: i64) -> !llvm.ptr {
   llvm.return %place : !llvm.ptr
 }
 
-// Join the jobs in the table, one after another. Returns whether all their vEUs have ended.
+// Join the jobs in the table, one after another, beginning at the place of the thread's number, so
+// that threads begin with different jobs. Returns whether all their vEUs have ended.
 llvm.func internal @rammer_join(%pool: !llvm.ptr, %me: i64, %polls: i64) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -87,13 +108,15 @@ llvm.func internal @rammer_join(%pool: !llvm.ptr, %me: i64, %polls: i64) -> i1 {
   llvm.cond_br %more, ^ask, ^done
 ^ask:
   %following = llvm.add %p, %one : i64
-  %place = llvm.call @rammer_place(%pool, %p) : (!llvm.ptr, i64) -> !llvm.ptr
+  %distance = llvm.add %p, %me : i64
+  %number = llvm.urem %distance, %limit : i64
+  %place = llvm.call @rammer_place(%pool, %number) : (!llvm.ptr, i64) -> !llvm.ptr
   %job = llvm.load %place atomic acquire {alignment = 8 : i64} : !llvm.ptr -> !llvm.ptr
   %has_job = llvm.icmp "ne" %job, %null : !llvm.ptr
   llvm.cond_br %has_job, ^job, ^next(%following, %all_ended : i64, i1)
 ^job:
   %epoch = llvm.load %job atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
-  %has_ended = llvm.call @rammer_take_part(%pool, %job, %me, %epoch, %polls) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  %has_ended = llvm.call @rammer_take_part(%pool, %job, %me, %epoch, %polls, %true) : (!llvm.ptr, !llvm.ptr, i64, i32, i64, i1) -> i1
   %ended_next = llvm.and %all_ended, %has_ended : i1
   llvm.br ^next(%following, %ended_next : i64, i1)
 ^done:
@@ -134,7 +157,7 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   llvm.call @$give_way() : () -> ()
   llvm.br ^idle(%seen, %next : i32, i64)
 ^sleep(%known: i32):
-  llvm.call @rammer_sleep(%pool, %known) : (!llvm.ptr, i32) -> ()
+  llvm.call @rammer_sleep(%pool, %me, %known) : (!llvm.ptr, i64, i32) -> ()
   llvm.br ^idle(%known, %zero : i32, i64)
 ^go:
   %stop = llvm.load %stop_at : !llvm.ptr -> i32
@@ -192,45 +215,37 @@ llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
 
 // Execute an entry function on all vEUs of a job and return when all have ended. All threads
 // compute in the caller's floating-point mode. Several threads may launch at the same time, each
-// with a job of its own; each of them replaces a thread of the pool. Where they are as many as the
-// pool may use, each executes its job alone, and then it never polls.
+// with a job of its own; each of them replaces a thread of the pool.
 llvm.func @$launch(%job: !llvm.ptr, %entry: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %minus_one = llvm.mlir.constant(-1 : i64) : i64
   %one32 = llvm.mlir.constant(1 : i32) : i32
+  %false = llvm.mlir.constant(false) : i1
   %null = llvm.mlir.zero : !llvm.ptr
   %without_end = llvm.mlir.constant(9223372036854775807 : i64) : i64
   %entry_at = llvm.getelementptr %job[$job_entry] : (!llvm.ptr) -> !llvm.ptr, i8
   %mode_at = llvm.getelementptr %job[$job_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
   %pool_at = llvm.getelementptr %job[$job_pool] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %job[$job_context] : (!llvm.ptr) -> !llvm.ptr, i8
   %veus_at = llvm.getelementptr %job[$job_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
   %pool = llvm.load %pool_at : !llvm.ptr -> !llvm.ptr
-  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
   %callers_at = llvm.getelementptr %pool[$pool_callers] : (!llvm.ptr) -> !llvm.ptr, i8
   %limit_at = llvm.getelementptr %pool[$pool_limit] : (!llvm.ptr) -> !llvm.ptr, i8
-  %waits_at = llvm.getelementptr %pool[$pool_wait_polls] : (!llvm.ptr) -> !llvm.ptr, i8
-  %spins_at = llvm.getelementptr %context[$context_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %mode = llvm.call @$float_mode() : () -> i64
   llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
   llvm.store %mode, %mode_at : i64, !llvm.ptr
   %limit = llvm.load %limit_at : !llvm.ptr -> i64
-  %wait_polls = llvm.load %waits_at : !llvm.ptr -> i64
   %veus = llvm.load %veus_at : !llvm.ptr -> i64
   %before = llvm.atomicrmw add %callers_at, %one monotonic : !llvm.ptr, i64
-  %callers = llvm.add %before, %one : i64
-  %has_others = llvm.icmp "slt" %callers, %limit : i64
-  %has_several = llvm.icmp "sgt" %veus, %one : i64
-  %has_help = llvm.and %has_others, %has_several : i1
-  %spins = llvm.select %has_help, %wait_polls, %zero : i1, i64
-  llvm.store %spins, %spins_at : i64, !llvm.ptr
   %old = llvm.load %job : !llvm.ptr -> i32
   %epoch = llvm.add %old, %one32 : i32
   llvm.store %epoch, %job atomic release {alignment = 4 : i64} : i32, !llvm.ptr
-  llvm.cond_br %has_help, ^next(%zero : i64), ^alone
+  %has_threads = llvm.icmp "sgt" %limit, %one : i64
+  %has_several = llvm.icmp "sgt" %veus, %one : i64
+  %may_help = llvm.and %has_threads, %has_several : i1
+  llvm.cond_br %may_help, ^next(%zero : i64), ^alone
 ^alone:
-  %alone_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  %alone_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end, %false) : (!llvm.ptr, !llvm.ptr, i64, i32, i64, i1) -> i1
   llvm.br ^done
 // Enter the job into the table, in the first place that is empty. Without such a place, as when
 // more threads launch than the host admits, nobody helps.
@@ -244,9 +259,7 @@ llvm.func @$launch(%job: !llvm.ptr, %entry: !llvm.ptr) {
   %following = llvm.add %p, %one : i64
   llvm.cond_br %entered, ^helped, ^next(%following : i64)
 ^helped:
-  %helpers = llvm.sub %veus, %one : i64
-  llvm.call @rammer_ring(%pool, %helpers) : (!llvm.ptr, i64) -> ()
-  %all_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end) : (!llvm.ptr, !llvm.ptr, i64, i32, i64) -> i1
+  %all_ended = llvm.call @rammer_take_part(%pool, %job, %zero, %epoch, %without_end, %false) : (!llvm.ptr, !llvm.ptr, i64, i32, i64, i1) -> i1
   llvm.store %null, %place atomic release {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
   llvm.br ^done
 ^done:
@@ -326,7 +339,7 @@ llvm.func @$stop(%pool: !llvm.ptr, %count: i64) {
   %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %one32, %stop_at : i32, !llvm.ptr
   %everyone = llvm.mlir.constant(2147483647 : i64) : i64
-  llvm.call @rammer_ring(%pool, %everyone) : (!llvm.ptr, i64) -> ()
+  llvm.call @rammer_ring(%pool, %everyone, %everyone) : (!llvm.ptr, i64, i64) -> ()
   llvm.br ^next(%one : i64)
 ^next(%v: i64):
   %more = llvm.icmp "slt" %v, %count : i64

@@ -73,8 +73,8 @@ llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
 
 // Take a vEU if it is free, run it as far as its barriers allow, and release it. Returns whether it
 // was taken. Only the owner of a vEU that has not ended reads the entry function and the context:
-// until then the next launch cannot have begun.
-llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
+// until then the next launch cannot have begun. The entry function polls each barrier `spins` times.
+llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64, %spins: i64) -> i1 {
   %held_bit = llvm.mlir.constant($held : i64) : i64
   %zero = llvm.mlir.constant(0 : i64) : i64
   %true = llvm.mlir.constant(true) : i1
@@ -91,6 +91,8 @@ llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64
   %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
   %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
   %mode = llvm.load %mode_at : !llvm.ptr -> i64
+  %spins_at = llvm.getelementptr %context[$context_spins] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %spins, %spins_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.call @$set_float_mode(%mode) : (i64) -> ()
   %has_ended = llvm.call %entry(%v, %context, %state) : !llvm.ptr, (i64, !llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %has_ended, ^end, ^leave
@@ -111,10 +113,11 @@ llvm.func internal @rammer_try(%job: !llvm.ptr, %v: i64, %free: i64, %ended: i64
 // Run a job's vEUs until all have ended an epoch, beginning with the thread's own vEU, which it ran
 // last. Returns whether all have ended: a thread that has found every vEU ended or owned for
 // `polls` polls returns early, because the owners finish the rest. So does a thread of the pool
-// (`me` is not 0) while more threads launch jobs than leave a core for it. The own vEU of another
-// thread is taken only after it was found ready `patience` times, so that a thread that merely
-// polls slowly keeps its vEU.
-llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64, %epoch: i32, %polls: i64) -> i1 {
+// (`me` is not 0) while more threads launch jobs than leave a core for it; where a core becomes
+// free, the caller rings once more. The own vEU of another thread is taken only after it was found
+// ready `patience` times, so that a thread that merely polls slowly keeps its vEU. A caller that is
+// alone changes the vEU at once, and its barriers are polled once.
+llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64, %epoch: i32, %polls: i64, %was_rung: i1) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %none = llvm.mlir.constant(-1 : i64) : i64
@@ -131,33 +134,48 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64
   %limit_1 = llvm.add %limit, %one : i64
   %spins = llvm.load %spins_at : !llvm.ptr -> i64
   %patience = llvm.load %patience_at : !llvm.ptr -> i64
+  %waits_at = llvm.getelementptr %pool[$pool_wait_polls] : (!llvm.ptr) -> !llvm.ptr, i8
+  %wait_polls = llvm.load %waits_at : !llvm.ptr -> i64
+  %count_1 = llvm.sub %count, %one : i64
   %epoch_before = llvm.sub %epoch, %one32 : i32
   %free = llvm.zext %epoch_before : i32 to i64
   %ended = llvm.zext %epoch : i32 to i64
   %first = llvm.urem %me, %count : i64
   %is_helper = llvm.icmp "ne" %me, %zero : i64
-  llvm.br ^own(%first, %zero, %none, %zero : i64, i64, i64, i64)
+  llvm.br ^own(%first, %zero, %none, %zero, %was_rung : i64, i64, i64, i64, i1)
 // n counts polls since the thread ran a vEU; `candidate` was found ready `times` times.
-// `threads` is the number of threads that the other callers leave for this job.
-^own(%mine: i64, %n: i64, %candidate: i64, %times: i64):
+// `threads` is the number of threads that the other callers leave for this job; `rung` tells
+// whether the bell has rung since there were several.
+^own(%mine: i64, %n: i64, %candidate: i64, %times: i64, %rung: i1):
   %callers = llvm.load %callers_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %threads = llvm.sub %limit_1, %callers : i64
   %is_surplus = llvm.icmp "sge" %me, %threads : i64
   %withdraws = llvm.and %is_helper, %is_surplus : i1
-  llvm.cond_br %withdraws, ^go, ^begin
-^begin:
+  %is_alone = llvm.icmp "sle" %threads, %one : i64
+  %spins_now = llvm.select %is_alone, %zero, %wait_polls : i1, i64
+  llvm.cond_br %withdraws, ^go, ^compare
+^compare:
+  %has_several = llvm.icmp "sgt" %count, %one : i64
+  %may_ring = llvm.xor %rung, %true : i1
+  %has_help = llvm.xor %is_alone, %true : i1
+  %may_help = llvm.and %has_help, %has_several : i1
+  %rings = llvm.and %may_ring, %may_help : i1
+  llvm.cond_br %rings, ^ring, ^begin(%has_help : i1)
+^ring:
+  llvm.call @rammer_ring(%pool, %count_1, %threads) : (!llvm.ptr, i64, i64) -> ()
+  llvm.br ^begin(%true : i1)
+^begin(%rung_now: i1):
   %state = llvm.call @rammer_veu_state(%job, %mine) : (!llvm.ptr, i64) -> !llvm.ptr
   %ready = llvm.call @rammer_is_ready(%state, %free) : (!llvm.ptr, i64) -> i1
   llvm.cond_br %ready, ^take(%mine : i64), ^poll
 ^take(%v: i64):
-  %taken = llvm.call @rammer_try(%job, %v, %free, %ended) : (!llvm.ptr, i64, i64, i64) -> i1
-  llvm.cond_br %taken, ^own(%v, %zero, %none, %zero : i64, i64, i64, i64), ^poll
+  %taken = llvm.call @rammer_try(%job, %v, %free, %ended, %spins_now) : (!llvm.ptr, i64, i64, i64, i64) -> i1
+  llvm.cond_br %taken, ^own(%v, %zero, %none, %zero, %rung_now : i64, i64, i64, i64, i1), ^poll
 ^poll:
   %n_next = llvm.add %n, %one : i64
   %owner = llvm.load %state atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %mine_epoch = llvm.trunc %owner : i64 to i32
   %mine_ended = llvm.icmp "ne" %mine_epoch, %epoch_before : i32
-  %is_alone = llvm.icmp "sle" %threads, %one : i64
   %is_late = llvm.icmp "sge" %n, %spins : i64
   %late = llvm.or %is_late, %is_alone : i1
   %looks = llvm.or %mine_ended, %late : i1
@@ -188,11 +206,17 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64
 ^not_all:
   %has_found = llvm.icmp "ne" %found_next, %none : i64
   llvm.cond_br %has_found, ^found, ^not_found
+// Helpers share themselves among the callers' jobs, each of which begins with its first vEUs.
 ^found:
   %is_candidate = llvm.icmp "eq" %found_next, %candidate : i64
   %times_more = llvm.add %times, %one : i64
   %times_next = llvm.select %is_candidate, %times_more, %one : i1, i64
-  %has_thread = llvm.icmp "slt" %found_next, %threads : i64
+  %helpers = llvm.sub %limit, %callers : i64
+  %some_helpers = llvm.select %is_alone, %zero, %helpers : i1, i64
+  %others = llvm.icmp "sgt" %callers, %one : i64
+  %some_callers = llvm.select %others, %callers, %one : i1, i64
+  %share = llvm.udiv %some_helpers, %some_callers : i64
+  %has_thread = llvm.icmp "sle" %found_next, %share : i64
   %is_other = llvm.icmp "ne" %found_next, %first : i64
   %is_early = llvm.icmp "slt" %times_next, %patience : i64
   %is_others = llvm.and %has_thread, %is_other : i1
@@ -208,8 +232,8 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %job: !llvm.ptr, %me: i64
   llvm.cond_br %late, ^give_way, ^pause(%none, %zero : i64, i64)
 ^give_way:
   llvm.call @$give_way() : () -> ()
-  llvm.br ^own(%mine, %n_next, %none, %zero : i64, i64, i64, i64)
+  llvm.br ^own(%mine, %n_next, %none, %zero, %rung_now : i64, i64, i64, i64, i1)
 ^pause(%candidate_next: i64, %times_then: i64):
   llvm.call @rammer_pause() : () -> ()
-  llvm.br ^own(%mine, %n_next, %candidate_next, %times_then : i64, i64, i64, i64)
+  llvm.br ^own(%mine, %n_next, %candidate_next, %times_then, %rung_now : i64, i64, i64, i64, i1)
 }

@@ -42,8 +42,7 @@ class OpenModel(ComposedModel):
     specializations stay in memory, up to a limit. Equal weights of several specializations are in
     memory once.
 
-    ``run`` may be called from several Python threads: runs of the same specialization are
-    serialized, runs of different specializations are concurrent.
+    ``run`` may be called from several Python threads; ``Executable`` describes the effect.
     """
 
     def __init__(
@@ -220,9 +219,10 @@ class OpenModel(ComposedModel):
                 self._pool.release(entry)
 
     def use_threads(self, count: int | None) -> None:
-        """Run the vEUs of every specialization on ``count`` threads; None for a thread per vEU.
+        """Run the vEUs of every specialization on ``count`` threads of its own.
 
-        ``Executable.use_threads`` describes the effect.
+        None stands for the threads that all models share. ``Executable.use_threads`` describes the
+        effect.
 
         Raises:
             OptionError: if the number is invalid, or the target is not a CPU.
@@ -241,7 +241,7 @@ class OpenModel(ComposedModel):
                 CPU.
             TargetError: if the operating system refuses.
         """
-        threads = self.num_veus if self._threads is None else self._threads
+        threads = self.num_veus if self._threads is None else min(self._threads, self.num_veus)
         self._cores = None if cores is None else check_cores(cores, threads)
         for model in self._pool.models():
             _executable(model, "pin").pin(cores)

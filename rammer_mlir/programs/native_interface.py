@@ -155,8 +155,8 @@ POOL = _layout(
 - ``bell`` grows by one with every launch that threads of the pool may join; idle threads sleep on
   it.
 - ``stop`` is nonzero to end the threads.
-- ``callers``: number of launches in progress. As many of the pool's threads withdraw, those of the
-  highest numbers.
+- ``callers``: number of launches in progress. Each beyond the first replaces a thread of the pool:
+  those of the highest numbers withdraw.
 - ``sleepers``: number of threads that sleep on ``bell``.
 - The host sets the other fields: ``limit``, the greatest number of threads that compute, including
   the callers; ``places``, the address of ``limit`` addresses of jobs that threads may join, or

@@ -191,20 +191,21 @@ class Executable(CompiledModel):
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin thread ``i`` to core ``cores[i]`` from the next run on; None removes the pinning.
 
-        The model gets threads of its own. Thread 0 is the thread that calls ``run``; it is pinned
-        only during the run. Thread ``i`` begins each run with vEU ``i``. Threads may share a core.
+        The model gets threads of its own. Thread 0 is the thread that calls ``run``, or the one
+        that executes the request; it is pinned only during the run. Thread ``i`` begins each run
+        with vEU ``i``. Threads may share a core. If the system refuses to pin a thread, the next
+        run raises a ``TargetError``.
 
         Raises:
             OptionError: if the number of cores is not the number of threads, or the process may not
                 use one of the cores.
-            TargetError: if the system refuses to pin a thread.
         """
         with self._lock:
             if cores is None:
                 self._cores = None
             else:
                 count = self.num_veus if self._threads is None else self._threads
-                self._cores = check_cores(cores, count)
+                self._cores = check_cores(cores, min(count, self.num_veus))
             self._end_instance()
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
@@ -312,7 +313,11 @@ class Executable(CompiledModel):
         core = None if cores is None else cores[0]
         instance = Instance(self._image, code, pool, modules=modules, caller_core=core)
         if cores is not None:
-            pin_threads(pool.handles, [{core} for core in cores[1 : 1 + len(pool.handles)]])
+            try:
+                pin_threads(pool.handles, [{core} for core in cores[1 : 1 + len(pool.handles)]])
+            except BaseException:
+                instance.close()
+                raise
         return instance
 
     def artifact(self) -> Artifact:
@@ -334,9 +339,10 @@ class Executable(CompiledModel):
         self._image = self._description = replace(self._image, constants=constants)
 
     def close(self) -> None:
-        """End the threads and unmap the code; the executable cannot run afterwards.
+        """Unmap the code, and end threads of its own; the executable cannot run afterwards.
 
-        A concurrent run finishes first.
+        Runs in progress finish first. The threads that models share end with the last model that
+        uses them; until then, the code of the model that ran first stays in memory.
         """
         with self._lock:
             self._end_instance()

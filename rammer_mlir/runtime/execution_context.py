@@ -5,7 +5,6 @@ The pointer table has the addresses of the buffers that compiled code reads and 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +27,7 @@ class Context:
 
     Attributes:
         job: the vEUs' states and step counters.
-        lock: the run that uses the context holds it.
+        lane: the lane of the run that uses the context, or of the last one.
     """
 
     def __init__(self, image: CpuImage, job: Job) -> None:
@@ -38,7 +37,7 @@ class Context:
         """
         self._image = image
         self.job = job
-        self.lock = threading.Lock()
+        self.lane = 0
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
         self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(ContextWord), dtype=np.int64)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 import numpy as np
@@ -24,8 +26,8 @@ from rammer_mlir.support.aligned import address_of
 class Instance:
     """A program that is ready to run: its code, thread pool, contexts and opened modules.
 
-    Each run in progress has a context, which holds its intermediate results. A context belongs to a
-    lane of the pool, and all runs of the program in that lane use it.
+    Each run in progress has a context, which holds its intermediate results. Later runs use it
+    again, so there are as many contexts as runs have been in progress at the same time.
     """
 
     def __init__(
@@ -52,11 +54,14 @@ class Instance:
         """
         self._code = code
         self._image = image
-        self._pool = pool
+        self._pool, self._lanes = pool, pool.lanes
         self._modules = modules
         self._caller_core = caller_core
         self._is_closed = False
-        self._contexts: dict[int, Context] = {}
+        self._is_plain = caller_core is None and not image.modules
+        self._one_run = threading.Lock() if image.modules else nullcontext()
+        self._contexts: list[Context] = []
+        self._idle: list[Context] = []
         self._jobs: list[Job] = []
         weakref.finalize(self, _return_jobs, pool, self._jobs, os.getpid()).atexit = False
         try:
@@ -118,7 +123,7 @@ class Instance:
 
     def _perform(self, task: Callable[[Context], int]) -> int | None:
         """Call ``task`` when a run may begin; None if the instance must not be used any more."""
-        lanes = self._pool.lanes
+        lanes = self._lanes
         lane = lanes.take()
         if lane is None:
             return self._requested(task)
@@ -135,19 +140,28 @@ class Instance:
             self._code.set_float_mode(mode)
             return self._in_lane(lane, task)
 
-        return cast("int | None", self._pool.lanes.request(work))
+        return cast("int | None", self._lanes.request(work))
 
     def _in_lane(self, lane: int, task: Callable[[Context], int]) -> int | None:
-        context = self._contexts.get(lane) or self._make(lane)
-        with context.lock:
-            # ``close`` waits for the locks, so it finds the run or the run finds it.
-            if self._is_closed or self._pool.is_retired:
-                return None
-            if self._caller_core is None:
-                result = task(context)
-            else:
-                with caller_on(self._caller_core):
-                    result = task(context)
+        with self._lanes.locks[lane]:
+            try:
+                context = self._idle.pop()
+            except IndexError:
+                context = self._make()
+            try:
+                # Before the check: ``close`` waits for the lane, or the run finds it closed.
+                context.lane = lane
+                if self._is_closed or self._pool.is_retired:
+                    return None
+                return task(context) if self._is_plain else self._surrounded(task, context)
+            finally:
+                self._idle.append(context)
+
+    def _surrounded(self, task: Callable[[Context], int], context: Context) -> int:
+        """Call ``task`` on the caller's core, alone, and check the status of foreign code."""
+        core = self._caller_core
+        with self._one_run, nullcontext() if core is None else caller_on(core):
+            result = task(context)
             if self._code.status is not None:
                 check_status(self._code.status, self._image, self._modules)
             return result
@@ -155,16 +169,18 @@ class Instance:
     def close(self) -> None:
         """Wait for the runs in progress, and close the modules; no run can begin afterwards."""
         self._is_closed = True
-        for context in list(self._contexts.values()):
-            with context.lock:
-                pass
+        for context in list(self._contexts):
+            if context not in self._idle:
+                with self._lanes.locks[context.lane]:
+                    pass
         if self._modules is not None:
             self._modules.close()
 
-    def _make(self, lane: int) -> Context:
+    def _make(self) -> Context:
         job = self._pool.take_job(self._image.launch.busy_veus)
         self._jobs.append(job)
-        context = self._contexts[lane] = Context(self._image, job)
+        context = Context(self._image, job)
+        self._contexts.append(context)
         return context
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
-from itertools import count
 from queue import Empty, SimpleQueue
 
+from rammer_mlir.errors import TargetError
+
 _PATIENCE = 1.0
-"""Seconds between two times that a waiting executor checks whether lanes are lost."""
+"""Seconds between two times that a waiting executor searches for lanes that are lost."""
 
 Work = Callable[[int], object]
 """A run in a lane, whose number is the argument."""
@@ -20,16 +22,20 @@ class _Request:
     Attributes:
         work: the run.
         claims: has an element until an executor begins the run, or the client gives it up.
-        done: a lock that is released after the run.
+        waiting: the requests of all clients that have not begun.
+        is_done: whether the run has ended.
+        bell: a lock that is released after the run.
         result: the result of ``work``.
         problem: the exception that ``work`` raised, or None.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, waiting: set[_Request]) -> None:
         self.work = work
         self.claims = [None]
-        self.done = threading.Lock()
-        self.done.acquire()
+        self.waiting = waiting
+        self.is_done = False
+        self.bell = threading.Lock()
+        self.bell.acquire()
         self.result: object = None
         self.problem: BaseException | None = None
 
@@ -39,6 +45,7 @@ class _Request:
             self.claims.pop()
         except IndexError:
             return False
+        self.waiting.discard(self)
         return True
 
     def execute(self, lane: int) -> None:
@@ -48,7 +55,37 @@ class _Request:
                 self.result = self.work(lane)
             except BaseException as problem:  # raised again in the client's thread
                 self.problem = problem
-            self.done.release()
+            self.is_done = True
+            self.bell.release()
+
+    def wait(self) -> None:
+        """Wait until the run has ended.
+
+        An interrupt gives up a run that has not begun; a run that has begun may use the client's
+        arrays, so it ends first.
+        """
+        try:
+            self.bell.acquire()
+        except BaseException:
+            if not self.claim():
+                # The interrupt may have come after the bell was acquired.
+                while not self.is_done:
+                    self.bell.acquire(timeout=_PATIENCE)
+            raise
+
+
+class _Turn:
+    """An executor that has a request and needs a lane.
+
+    Attributes:
+        lane: the lane that it gets; None while it waits.
+        bell: a lock that is released when ``lane`` is set.
+    """
+
+    def __init__(self) -> None:
+        self.lane: int | None = None
+        self.bell = threading.Lock()
+        self.bell.acquire()
 
 
 class Lanes:
@@ -58,30 +95,31 @@ class Lanes:
     their lane from one request to the next. So no lane waits until the next client has woken up,
     and the memory of an executor's stack stays in the caches of its core.
 
-    An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from returning its lane.
-    Executors that wait for long then replace the lane.
+    A thread holds the lock of its lane during the run, by a ``with`` statement, which interrupts do
+    not disturb. An interrupt, such as a ``KeyboardInterrupt``, may prevent a thread from returning
+    its lane. Such a lane is unlocked and not free for long; executors that wait for a lane use it.
+
+    Attributes:
+        locks: the lock of each lane.
     """
 
-    def __init__(self, limit: int, in_progress: Callable[[], int]) -> None:
-        """Create ``limit`` lanes, for as many runs at the same time.
-
-        ``in_progress`` returns the number of runs that are in progress now.
-        """
+    def __init__(self, limit: int) -> None:
+        """Create ``limit`` lanes, for as many runs at the same time."""
+        self.locks = [threading.Lock() for _ in range(limit)]
         self._limit = limit
-        self._in_progress = in_progress
-        # Methods of lists are atomic, so taking a free lane needs no lock. The lane that was
-        # returned last is taken first: its memory is in the caches.
+        # Methods of lists, sets and deques are atomic, so taking a free lane needs no lock. The
+        # lane that was returned last is taken first.
         self._free = list(range(limit - 1, -1, -1))
-        self._new_lanes = count(limit)
-        self._clients: list[None] = []
+        self._waiting: set[_Request] = set()
         self._requests: SimpleQueue[_Request | None] = SimpleQueue()
-        self._returned = threading.Condition()
-        self._num_waiting = 0
+        self._turns: deque[_Turn] = deque()
+        self._serving = threading.Lock()
         self._num_executors = 0
+        self._starting = threading.Lock()
 
     def take(self) -> int | None:
-        """Return a free lane, for ``give_back``; None if there is none, or clients wait."""
-        if self._clients:
+        """Return a free lane, for ``give_back``; None if there is none, or requests wait."""
+        if self._waiting:
             return None
         try:
             return self._free.pop()
@@ -91,33 +129,34 @@ class Lanes:
     def give_back(self, lane: int) -> None:
         """Return a lane after the run."""
         self._free.append(lane)
-        if self._num_waiting:
-            with self._returned:
-                self._returned.notify()
+        if self._turns:
+            self._serve()
 
     def request(self, work: Work) -> object:
         """Let an executor execute ``work`` when its turn has come; return the result.
 
         Raises:
+            TargetError: if the system refuses to create the executor's thread.
             BaseException: the exception that ``work`` raises.
         """
-        request = _Request(work)
-        self._clients.append(None)
+        if self._num_executors < self._limit:
+            self._start()
+        request = _Request(work, self._waiting)
         try:
+            self._waiting.add(request)
             self._requests.put(request)
-            if self._num_executors < self._limit:
-                self._start()
-            request.done.acquire()
+            request.wait()
         except BaseException:
-            # The run may already use the client's arrays.
-            if not request.claim():
-                request.done.acquire()
+            request.claim()
             raise
+        # The traceback of the exception contains frames with the request: break the cycle.
+        problem, request.problem = request.problem, None
+        if problem is None:
+            return request.result
+        try:
+            raise problem
         finally:
-            self._clients.pop()
-        if request.problem is not None:
-            raise request.problem
-        return request.result
+            del problem
 
     def close(self) -> None:
         """End the executors; no further request is made."""
@@ -125,11 +164,17 @@ class Lanes:
             self._requests.put(None)
 
     def _start(self) -> None:
-        with self._returned:
+        with self._starting:
             if self._num_executors == self._limit:
                 return
+            thread = threading.Thread(target=self._execute, name="rammer-executor", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise TargetError(
+                    f"cannot create a thread for concurrent runs: {error}; use fewer threads"
+                ) from error
             self._num_executors += 1
-        threading.Thread(target=self._execute, name="rammer-executor", daemon=True).start()
 
     def _execute(self) -> None:
         """Execute requests until ``close``; keep a lane as long as there are requests."""
@@ -139,6 +184,9 @@ class Lanes:
                 request.execute(lane)
                 # A reference would keep the program of the last request in memory.
                 del request
+                # Another executor that needs a lane has an earlier request.
+                if self._turns:
+                    break
                 try:
                     request = self._requests.get_nowait()
                 except Empty:
@@ -148,21 +196,36 @@ class Lanes:
             self.give_back(lane)
 
     def _wait(self) -> int:
-        """Wait for a free lane, and take it."""
-        was_lost = False
-        with self._returned:
-            self._num_waiting += 1
-            while True:
-                try:
-                    lane = self._free.pop()
-                    break
-                except IndexError:
-                    pass
-                if not self._returned.wait(_PATIENCE):
-                    is_lost = self._in_progress() + len(self._free) < self._limit
-                    # Twice, because a run may be about to begin or has just ended.
-                    if was_lost and is_lost:
-                        self._free.append(next(self._new_lanes))
-                    was_lost = is_lost
-            self._num_waiting -= 1
-        return lane
+        """Wait for a lane, and take it."""
+        turn = _Turn()
+        self._turns.append(turn)
+        # A lane may have become free before.
+        self._serve()
+        idle: set[int] = set()
+        while not turn.bell.acquire(timeout=_PATIENCE) and turn.lane is None:
+            # Twice: a run that is about to begin, or has just ended, does not hold its lock either.
+            was_idle, idle = idle, self._idle()
+            self._free.extend(was_idle & idle)
+            idle -= was_idle
+            self._serve()
+        assert turn.lane is not None
+        return turn.lane
+
+    def _serve(self) -> None:
+        """Give free lanes to the executors that have waited longest."""
+        with self._serving:
+            while self._turns:
+                turn = self._turns[0]
+                # An interrupt may have ended an earlier call after this assignment.
+                if turn.lane is None:
+                    try:
+                        turn.lane = self._free.pop()
+                    except IndexError:
+                        return
+                self._turns.popleft()
+                turn.bell.release()
+
+    def _idle(self) -> set[int]:
+        """Return the lanes that are neither locked nor free."""
+        unlocked = {number for number, lock in enumerate(self.locks) if not lock.locked()}
+        return unlocked.difference(self._free)

@@ -9,7 +9,6 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,8 +112,9 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
         launch=ctypes.CFUNCTYPE(None, pointer, pointer)(address_of(LAUNCH)),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
         repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer)(address_of(REPEAT)),
-        float_mode=ctypes.CFUNCTYPE(word)(address_of(FLOAT_MODE)),
-        set_float_mode=ctypes.CFUNCTYPE(None, word)(address_of(SET_FLOAT_MODE)),
+        # Short calls, which need not release the interpreter's lock.
+        float_mode=ctypes.PYFUNCTYPE(word)(address_of(FLOAT_MODE)),
+        set_float_mode=ctypes.PYFUNCTYPE(None, word)(address_of(SET_FLOAT_MODE)),
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
@@ -189,13 +189,12 @@ class ThreadPool:
         head["wait_polls"] = WAIT_POLLS
         # A bound vEU is never taken over.
         head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
-        # A function of the memory, not of the pool: a reference cycle would delay the pool's end.
-        launches = partial(_launches, self._memory)
-        self.lanes = Lanes(limit if callers is None else callers, launches)
+        self.lanes = Lanes(limit if callers is None else callers)
         self._threads = 1
         self._jobs: list[Job] = []
         self._idle_jobs: defaultdict[int, list[Job]] = defaultdict(list)
-        self._changing = threading.Lock()
+        # Reentrant: garbage collection in ``take_job`` may return the jobs of another program.
+        self._changing = threading.RLock()
         # Register the finalizer before starting threads: an interrupt in between must not free
         # their memory.
         self._finalizer = weakref.finalize(
@@ -221,7 +220,7 @@ class ThreadPool:
                 _threads(self._memory)["handle"][made:] = 0
                 raise TargetError(
                     f"cannot create {wanted - 1} threads: the system made {made - 1} "
-                    f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
+                    f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs or threads"
                 )
 
     def take_job(self, num_veus: int) -> Job:

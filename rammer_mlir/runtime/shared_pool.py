@@ -63,8 +63,8 @@ def use_threads(count: int | None) -> None:
 
     All models share these threads, except those with threads of their own (``Executable.pin`` and
     ``Executable.use_threads``). ``count`` includes the threads that call ``run``: as many runs can
-    be in progress at the same time, and further callers wait in order. Runs in progress are not
-    affected.
+    be in progress at the same time, and further requests are executed in order. Runs in progress
+    are not affected. The pool's threads may use the cores of the thread that runs a model first.
 
     Args:
         count: the number of threads; None for the number of cores that the process may use, which

@@ -20,6 +20,9 @@ Record = Wait | None
 Thread = tuple[object, ...]
 """What a thread does next, and its variables."""
 
+Scan = Thread | bool
+"""What a thread in an epoch knows: ``Protocol._part`` describes it."""
+
 
 class Mutation(Enum):
     """Errors that can be built into the protocol, each of which the search has to find."""
@@ -145,18 +148,25 @@ class Protocol:
             Violation: if a thread sleeps although a job is in the table that it has not found, or
                 the pool shall end, and nothing will wake it.
         """
-        callers = [thread[0] for thread in state.threads[: self.num_callers]]
-        for thread in state.threads[self.num_callers :]:
+        for me, thread in enumerate(state.threads[self.num_callers :], start=1):
             if thread[0] != "asleep":
                 continue
             found = thread[2]
             assert isinstance(found, tuple)
             for job in range(self.num_callers):
-                is_new = state.table[job] and state.epochs[job] != found[job]
+                is_open = state.table[job] and state.running[job]
+                is_new = is_open and state.epochs[job] != found[job]
+                is_needed = is_new and me + state.callers <= self._limit()
                 is_stop = state.stop and job == 0
-                will_ring = ("ring", "look", "wake", "call", "stop")
-                if (is_new or is_stop) and callers[job] not in will_ring:
+                if (is_needed or is_stop) and not self._will_ring(state.threads[job]):
                     raise Violation("a wake-up is lost")
+
+    def _will_ring(self, caller: Thread) -> bool:
+        """Return whether a caller will ring the bell, or is about to wake the sleeping threads."""
+        has_not_rung = "part", "take", "store", "hold", "release", "late"
+        if caller[0] in has_not_rung:
+            return caller[3] is False
+        return caller[0] in ("ring", "look", "wake", "call")
 
     def _none(self) -> tuple[int, ...]:
         return (0,) * self.num_callers
@@ -190,24 +200,24 @@ class Protocol:
             yield self._go(state, number, *self._announcing(), stop=True)
 
     def _begin(self, state: State, number: int) -> Iterator[State]:
-        """Begin an epoch, in a caller's thread; executing the job alone needs no other steps."""
+        """Begin an epoch, in a caller's thread."""
         executed = state.executed
         for veu in self._veus(number):
             executed = _put(executed, veu, 0)
         epoch = state.epochs[number] + 1
-        is_alone = state.callers >= self._limit()
-        rings = self._announcing() if self.mutation is Mutation.RING_FIRST else ("enter",)
-        following: Thread = ("part", number, epoch, None) if is_alone else rings
+        rings_first = self.mutation is Mutation.RING_FIRST and state.callers < self._limit()
+        following: Thread = self._announcing() if rings_first else ("enter",)
         yield self._go(
             state, number, *following, epochs=_put(state.epochs, number, epoch), executed=executed,
             running=_put(state.running, number, True),
         )  # fmt: skip
 
     def _enter(self, state: State, number: int) -> Iterator[State]:
-        following: Thread = self._announcing()
-        if self.mutation is Mutation.RING_FIRST:
-            following = ("part", number, state.epochs[number], None)
-        yield self._go(state, number, *following, table=_put(state.table, number, True))
+        has_rung = self.mutation is Mutation.RING_FIRST
+        yield self._go(
+            state, number, "part", number, state.epochs[number], has_rung,
+            table=_put(state.table, number, True),
+        )  # fmt: skip
 
     def _announcing(self) -> Thread:
         return ("look",) if self.mutation is Mutation.SLEEPERS_FIRST else ("ring",)
@@ -225,7 +235,7 @@ class Protocol:
 
     def _call(self, state: State, number: int, sleepers: int) -> Iterator[State]:
         """Wake all sleeping threads, in a caller's thread, if ``sleepers`` is above 0."""
-        following: Thread = ("part", number, state.epochs[number], None)
+        following: Thread = ("part", number, state.epochs[number], True)
         if state.stop:
             following = ("join",)
         elif self.mutation is Mutation.RING_FIRST:
@@ -259,20 +269,27 @@ class Protocol:
     def _end(self, state: State, number: int) -> Iterator[State]:
         yield self._go(state, number, "bind", callers=state.callers - 1)
 
-    # Any thread in an epoch. Only the pool's threads have a scan: the bell that they have heard,
-    # the epoch of each job that they have found, and whether all vEUs of these jobs had ended.
+    # Any thread in an epoch. A caller has a flag, whether it has rung since it is not alone. A
+    # thread of the pool has a scan: the bell that it has heard, the epoch of each job that it has
+    # found, and whether all vEUs of these jobs had ended.
 
-    def _part(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None
-    ) -> Iterator[State]:
+    def _part(self, state: State, number: int, job: int, epoch: int, scan: Scan) -> Iterator[State]:
         """Look at all vEUs: take one, leave the epoch if all are completed, or leave the job.
 
-        Only the pool's threads leave the job earlier, and when callers replace them.
+        Only the pool's threads leave the job earlier, and when callers replace them. A caller rings
+        when it is not alone any more.
         """
         me = number - self.num_callers + 1
-        if scan is not None and me + state.callers > self._limit():
-            yield self._next_job(state, number, job, epoch, scan, False)
+        is_alone = state.callers >= self._limit()
+        if isinstance(scan, tuple):
+            if me + state.callers > self._limit():
+                yield self._next_job(state, number, job, epoch, scan, False)
+                return
+        elif not scan and not is_alone:
+            yield self._go(state, number, *self._announcing())
             return
+        else:
+            scan = not is_alone
         owners = [state.owners[veu] for veu in self._veus(job)]
         for veu in self._veus(job):
             if not self.is_guided:
@@ -280,11 +297,11 @@ class Protocol:
             elif self._is_ready(state, epoch, veu):
                 yield self._go(state, number, "take", job, epoch, scan, veu)
         if all(self._seems_ended(owner, epoch) for owner in owners):
-            if scan is None:
-                yield self._return(state, number)
-            else:
+            if isinstance(scan, tuple):
                 yield self._next_job(state, number, job, epoch, scan, True)
-        elif scan is not None and (epoch - 1, False) not in owners:
+            else:
+                yield self._return(state, number)
+        elif isinstance(scan, tuple) and (epoch - 1, False) not in owners:
             yield self._next_job(state, number, job, epoch, scan, False)
 
     def _next_job(
@@ -314,7 +331,7 @@ class Protocol:
         return state.counters[self._veus(job)[awaited]] >= before + steps
 
     def _take(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int
+        self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int
     ) -> Iterator[State]:
         free = epoch - 1, False
         if self.mutation is Mutation.TAKE_IN_ANY_EPOCH:
@@ -328,7 +345,7 @@ class Protocol:
             yield from self._store(state, number, job, epoch, scan, veu)
 
     def _store(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int
+        self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int
     ) -> Iterator[State]:
         owners = _put(state.owners, veu, (epoch - 1, True))
         place = state.positions[veu]
@@ -339,7 +356,7 @@ class Protocol:
         yield self._go(state, number, "hold", *way, place, place > 0, owners=owners)
 
     def _hold(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int,
         place: int, goes_on: bool,
     ) -> Iterator[State]:  # fmt: skip
         """Execute the next record of a held vEU, or leave the vEU at a barrier that must wait."""
@@ -368,7 +385,7 @@ class Protocol:
             )  # fmt: skip
 
     def _executed(
-        self, state: State, number: int, way: tuple[int, int, Thread | None, int], place: int,
+        self, state: State, number: int, way: tuple[int, int, Scan, int], place: int,
         goes_on: bool,
     ) -> State:  # fmt: skip
         """Return the state after a record is executed and, for an rTask, its step is published."""
@@ -399,14 +416,14 @@ class Protocol:
                 raise Violation("a barrier is passed before it is met")
 
     def _release(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int,
         ended: int,
     ) -> Iterator[State]:  # fmt: skip
         owners = _put(state.owners, veu, (ended, False))
         yield self._go(state, number, "part", job, epoch, scan, owners=owners)
 
     def _late(
-        self, state: State, number: int, job: int, epoch: int, scan: Thread | None, veu: int,
+        self, state: State, number: int, job: int, epoch: int, scan: Scan, veu: int,
         place: int,
     ) -> Iterator[State]:  # fmt: skip
         positions, hints = _put(state.positions, veu, place), _put(state.hints, veu, place)
