@@ -13,7 +13,7 @@ import pytest
 
 from rammer_mlir.benchmarks import report, server
 from rammer_mlir.benchmarks.__main__ import main
-from rammer_mlir.benchmarks.bench import Request, write_model
+from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
 from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.contenders.protocol import Contender
 from rammer_mlir.benchmarks.contenders.servers import OpenVinoServer, open_ours
@@ -108,11 +108,10 @@ def test_servers_answer_each_client_with_its_result(opener: type, tmp_path: Path
     right = reference(path, 1)
 
     def client(number: int) -> None:
-        own = {name: array * np.float32(number) for name, array in feeds.items()}
+        own = {name: np.asarray(array, np.float32) * number for name, array in feeds.items()}
         expected = right.run(own)
         for _ in range(20):
-            for name, array in contender.run(own).items():
-                np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
+            assert worst_error(expected, contender.run(own)) <= 1
         done.append(number)
 
     done: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import onnx
@@ -38,11 +39,11 @@ chosen (float[30] x) => (float[M] y)
 """
 
 
-def check(text: str, feeds: list[dict[str, np.ndarray]]) -> None:
+def check(text: str, feeds: list[dict[str, np.ndarray[Any, Any]]]) -> None:
     """Run a model on ``feeds`` from five threads, and compare each result with ONNX Runtime."""
     model = onnx.parser.parse_model(text)
     reference = OnnxRuntime(model)
-    expected = [reference.run(each)["y"] for each in feeds]
+    expected: list[Any] = [reference.run(each)["y"] for each in feeds]
     with rammer_mlir.compile(model, num_veus=2) as compiled, ThreadPoolExecutor(5) as pool:
         for _ in range(10):
             found = pool.map(compiled.run, feeds)
