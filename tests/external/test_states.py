@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.checker import verify
@@ -331,6 +331,21 @@ class NotATextError(Exception):
         raise self
 
 
+def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
+    """Return a function in Python that computes a row of a product, as ``Products`` does."""
+    rows, sums, columns = map(int, host.module.content.split())
+    kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
+    w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)
+
+    def run(row: int, buffers: Sequence[int]) -> None:
+        x = (ctypes.c_float * (rows * sums)).from_address(buffers[0])
+        y = (ctypes.c_float * (rows * columns)).from_address(buffers[2])
+        product = np.ctypeslib.as_array(x).reshape(rows, sums)[row] @ w
+        np.ctypeslib.as_array(y).reshape(rows, columns)[row] = product
+
+    return run
+
+
 def test_python_functions_of_engines(
     packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
@@ -338,19 +353,14 @@ def test_python_functions_of_engines(
     failing: list[BaseException] = []
 
     def open_with(_: Products, host: EntryHost) -> OpenEntry:
-        rows, sums, columns = map(int, host.module.content.split())
-        kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
-        w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)
+        product = product_of(host)
 
         def run(row: int, buffers: Sequence[int]) -> None:
             if failing and isinstance(failing[0], LookupError):
                 return 5  # type: ignore[return-value]
             if failing:
                 raise failing[0]
-            x = (ctypes.c_float * (rows * sums)).from_address(buffers[0])
-            y = (ctypes.c_float * (rows * columns)).from_address(buffers[2])
-            product = np.ctypeslib.as_array(x).reshape(rows, sums)[row] @ w
-            np.ctypeslib.as_array(y).reshape(rows, columns)[row] = product
+            product(row, buffers)
 
         return python_entry(run, 3)
 
@@ -373,6 +383,42 @@ def test_python_functions_of_engines(
             failing.clear()
             check(exe)
     assert capfd.readouterr().err == ""
+
+
+def test_runs_of_foreign_code_take_turns(
+    packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several clients never call foreign code at the same time; it may itself run models."""
+    node = helper.make_node("Exp", ["x"], ["y"])
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
+    inner = rammer_mlir.compile(
+        helper.make_model(helper.make_graph([node], "inner", values[:1], values[1:]))
+    )
+    inside: list[int] = []
+    most: list[int] = []
+
+    def open_with(_: Products, host: EntryHost) -> OpenEntry:
+        product = product_of(host)
+
+        def run(row: int, buffers: Sequence[int]) -> None:
+            inside.append(row)
+            most.append(len(inside))
+            assert np.all(inner.run({"x": np.zeros(3, np.float32)})["y"] == 1)
+            product(row, buffers)
+            inside.pop()
+
+        return python_entry(run, 3)
+
+    monkeypatch.setattr(Products, "open", open_with)
+    packed.form, packed.code = "binary", {"engine": engine.name}
+    rammer_mlir.use_threads(1)
+    try:
+        with offloaded(num_veus=1) as exe, ThreadPoolExecutor(4) as pool:
+            for client in [pool.submit(check, exe) for _ in range(12)]:
+                client.result()
+    finally:
+        rammer_mlir.use_threads(None)
+    assert set(most) == {1}
 
 
 def test_faults_of_engines(packed: PackedProducts) -> None:

@@ -22,8 +22,10 @@ import rammer_mlir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.lanes import Lanes
+from rammer_mlir.runtime.pool import Job
 from rammer_mlir.runtime.shared_pool import SHARED
 from tests.runtime.ring import Ring
+from tests.runtime.test_executable import in_child
 
 RING = Ring(num_veus=3, layers=8)
 
@@ -279,6 +281,50 @@ def test_interrupts_at_any_time_leave_the_next_run_right() -> None:
             stop.set()
         running.result()
     assert interrupts == 200
+
+
+def test_a_child_that_was_forked_beside_executors_runs() -> None:
+    """A child forked while clients wait for executors has a pool of its own."""
+    stop = threading.Event()
+    rammer_mlir.use_threads(1)
+
+    def keep_running(executable: Executable) -> None:
+        while not stop.is_set():
+            executable.run({"x": RING.input()})
+
+    with RING.build() as executable, ThreadPoolExecutor(3) as pool:
+        clients = [pool.submit(keep_running, executable) for _ in range(3)]
+        try:
+            for _ in range(5):
+                in_child(lambda: RING.is_right(executable))
+        finally:
+            stop.set()
+        for client in clients:
+            client.result()
+
+
+def test_garbage_collection_while_a_job_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in a reference cycle may be collected while another one takes a job."""
+    made = Job.__init__
+
+    def collecting(self: Job, pool: int, num_veus: int) -> None:
+        gc.collect()
+        made(self, pool, num_veus)
+
+    with RING.build() as first:
+        assert RING.is_right(first)
+        gc.disable()
+        try:
+            other = RING.build()
+            assert RING.is_right(other)
+            other.stats["self"] = other
+            del other
+            monkeypatch.setattr(Job, "__init__", collecting)
+            with Ring(num_veus=4).build() as executable:
+                executable.prepare()
+                assert Ring(num_veus=4).is_right(executable)
+        finally:
+            gc.enable()
 
 
 def test_requests_round_as_their_clients_do() -> None:

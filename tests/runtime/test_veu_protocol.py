@@ -74,3 +74,17 @@ def test_an_error_in_the_protocol_is_found(mutation: Mutation) -> None:
     assert set(FOUND) == set(Mutation) - {Mutation.NONE}
     with pytest.raises(Violation, match=FOUND[mutation]):
         search(Protocol(VEUS, mutation=mutation))
+
+
+WITHOUT_BARRIERS = (
+    Mutation.TAKE_IN_TWO_STEPS, Mutation.TAKE_IN_ANY_EPOCH, Mutation.HELD_IS_ENDED,
+    Mutation.SLEEP_UNCONDITIONALLY, Mutation.SLEEPERS_FIRST, Mutation.NOBODY_WAKES,
+    Mutation.RING_FIRST, Mutation.TABLE_FIRST,
+)  # fmt: skip
+"""Errors that show with a single record on each vEU."""
+
+
+@pytest.mark.parametrize("mutation", WITHOUT_BARRIERS, ids=lambda mutation: mutation.name.lower())
+def test_an_error_is_found_with_two_callers(mutation: Mutation) -> None:
+    with pytest.raises(Violation):
+        search(Protocol(((None,), (None,)), num_callers=2, limit=3, mutation=mutation))
