@@ -10,7 +10,7 @@ import argparse
 import fnmatch
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
@@ -238,19 +238,26 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
         FUSION_PAGE.write_text(f"{report.machine_line(found)}\n\n{tables}\n", encoding="utf-8")
 
 
-def _measure_boundaries(options: argparse.Namespace, found: report.Report) -> None:
-    names = select(options.models)
+def _each(options: argparse.Namespace, part: str, default: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the models to measure for a part of the benchmark, and print each before.
+
+    ``default`` has the part's models if the command names none; all models if it is empty.
+    """
+    names = list(default) if default and not options.models else select(options.models)
     for number, name in enumerate(names, start=1):
-        print(f"[{number}/{len(names)}] boundaries {name} ...", file=sys.stderr, flush=True)
+        print(f"[{number}/{len(names)}] {part} {name} ...", file=sys.stderr, flush=True)
+        yield name
+
+
+def _measure_boundaries(options: argparse.Namespace, found: report.Report) -> None:
+    for name in _each(options, "boundaries"):
         request = BoundaryRequest(name, options.scale, 2 * options.seconds, options.timeout)
         found.boundaries.append(measure_boundaries(request))
         report.write(found, options.output)
 
 
 def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
-    names = select(options.models) if options.models else list(BUSY_MODELS)
-    for number, name in enumerate(names, start=1):
-        print(f"[{number}/{len(names)}] busy {name} ...", file=sys.stderr, flush=True)
+    for name in _each(options, "busy", BUSY_MODELS):
         request = BusyRequest(
             name, options.scale, max(options.threads), budget=4 * options.seconds,
             patience=options.patience, timeout=options.timeout,
@@ -260,9 +267,7 @@ def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _measure_server(options: argparse.Namespace, found: report.Report) -> None:
-    names = select(options.models) if options.models else list(SERVER_MODELS)
-    for number, name in enumerate(names, start=1):
-        print(f"[{number}/{len(names)}] server {name} ...", file=sys.stderr, flush=True)
+    for name in _each(options, "server", SERVER_MODELS):
         request = ServerRequest(
             name, options.scale, max(options.threads), budget=2 * options.seconds,
             patience=options.patience, timeout=options.timeout,
@@ -272,9 +277,7 @@ def _measure_server(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _measure_quantized(options: argparse.Namespace, found: report.Report) -> None:
-    names = select(options.models) if options.models else list(QUANTIZED_MODELS)
-    for number, name in enumerate(names, start=1):
-        print(f"[{number}/{len(names)}] quantized {name} ...", file=sys.stderr, flush=True)
+    for name in _each(options, "quantized", QUANTIZED_MODELS):
         for threads in options.threads:
             request = QuantizedRequest(
                 name, options.scale, threads, options.seconds, options.patience, options.timeout

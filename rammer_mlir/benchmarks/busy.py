@@ -10,21 +10,19 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
-from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.bench import Request, worst_error
 from rammer_mlir.benchmarks.contender_process import Lane, outputs, turn
 from rammer_mlir.benchmarks.contenders.ours import Ours
 from rammer_mlir.benchmarks.contenders.protocol import Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_rivals
-from rammer_mlir.benchmarks.lanes import Entrant, gaps, open_lanes
+from rammer_mlir.benchmarks.lanes import gaps
 from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.model_lanes import open_model_lanes
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.errors import RammerError
 from rammer_mlir.support.interleaved_timing import take_turns
@@ -161,26 +159,16 @@ def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) 
             ``openers()``.
     """
     found = BusyResult(request)
-    with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:
-        path = Path(folder) / "model.onnx"
-        job = Request(request.model, request.scale), path
-        written = in_child(write_model, job, request.timeout)
-        if isinstance(written, Failure):
-            return BusyResult(request, error=written.message)
+    entrants = {
+        name: (opener, 1 if name == ALONE else request.threads)
+        for name, opener in (opens or openers()).items()
+    }
+    with ExitStack() as stack:
         try:
-            entrants = [
-                Entrant(name, opener, path, 1 if name == ALONE else request.threads)
-                for name, opener in (opens or openers()).items()
-            ]
-            needed = (REFERENCE, OURS, ALONE)
-            lanes, missing = open_lanes(
-                stack,
-                entrants,
-                written[0],
-                needed,
-                timeout=request.timeout,
-                patience=request.patience,
-            )
+            lanes, missing = open_model_lanes(
+                stack, Request(request.model, request.scale), entrants, (REFERENCE, OURS, ALONE),
+                timeout=request.timeout, patience=request.patience,
+            )  # fmt: skip
             found.missing.extend(missing)
             worst = _check(lanes)
             for busy in request.busy:

@@ -7,24 +7,22 @@ of a contender are in the contender's process, which is stopped while another co
 from __future__ import annotations
 
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
+from rammer_mlir.benchmarks.bench import Request, worst_error
 from rammer_mlir.benchmarks.busy import BUSY_MODELS
-from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.contender_process import Feeds, Lane, outputs
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.benchmarks.contenders.servers import OpenVinoServer, open_ours, open_serial
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
-from rammer_mlir.benchmarks.lanes import Entrant, gaps, open_lanes
+from rammer_mlir.benchmarks.lanes import gaps
 from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.model_lanes import open_model_lanes
 from rammer_mlir.benchmarks.models import Scale
 from rammer_mlir.errors import RammerError
 
@@ -186,25 +184,13 @@ def measure_server(request: ServerRequest, opens: Mapping[str, Open] | None = No
             default.
     """
     found = ServerResult(request)
-    with tempfile.TemporaryDirectory(prefix="rammer-server-") as folder, ExitStack() as stack:
-        path = Path(folder) / "model.onnx"
-        job = Request(request.model, request.scale), path
-        written = in_child(write_model, job, request.timeout)
-        if isinstance(written, Failure):
-            return ServerResult(request, error=written.message)
+    entrants = {name: (opener, request.threads) for name, opener in (opens or OPENERS).items()}
+    with ExitStack() as stack:
         try:
-            entrants = [
-                Entrant(name, opener, path, request.threads)
-                for name, opener in (opens or OPENERS).items()
-            ]
-            lanes, missing = open_lanes(
-                stack,
-                entrants,
-                written[0],
-                (REFERENCE, OURS),
-                timeout=request.timeout,
-                patience=request.patience,
-            )
+            lanes, missing = open_model_lanes(
+                stack, Request(request.model, request.scale), entrants, (REFERENCE, OURS),
+                timeout=request.timeout, patience=request.patience,
+            )  # fmt: skip
             found.missing.extend(missing)
             expected = lanes[REFERENCE].call(outputs)
             for clients in request.clients:

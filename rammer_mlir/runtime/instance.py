@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -59,7 +58,6 @@ class Instance:
         self._caller_core = caller_core
         self._is_closed = False
         self._is_plain = caller_core is None and not image.modules
-        self._one_run = threading.Lock() if image.modules else nullcontext()
         self._contexts: list[Context] = []
         self._idle: list[Context] = []
         self._jobs: list[Job] = []
@@ -158,9 +156,9 @@ class Instance:
                 self._idle.append(context)
 
     def _surrounded(self, task: Callable[[Context], int], context: Context) -> int:
-        """Call ``task`` on the caller's core, alone, and check the status of foreign code."""
+        """Call ``task`` on the caller's core, and check the status of foreign code."""
         core = self._caller_core
-        with self._one_run, nullcontext() if core is None else caller_on(core):
+        with nullcontext() if core is None else caller_on(core):
             result = task(context)
             if self._code.status is not None:
                 check_status(self._code.status, self._image, self._modules)

@@ -21,7 +21,7 @@ Thread = tuple[object, ...]
 """What a thread does next, and its variables."""
 
 Scan = Thread | bool
-"""What a thread in an epoch knows: ``Protocol._part`` describes it."""
+"""A thread's variable in an epoch: the flag of a caller, or the scan of a thread of the pool."""
 
 
 class Mutation(Enum):
