@@ -54,6 +54,22 @@ def test_data_much_smaller_than_a_window_has_no_window(
     assert [value.shape for value in found.values()] == [(1, 2, 0)]
 
 
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("padding", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("size", [4, 5, 7])
+def test_windows_of_same_padding_are_the_size_over_the_stride(
+    operator: str, padding: str, kernel: int, size: int
+) -> None:
+    """ONNX's shape inference counts another window where the stride exceeds the window."""
+    window = {"kernel_shape": [kernel], "strides": [2], "auto_pad": padding}
+    found = run_node(operator, [floats(1, 2, size)], opset=22, ceil_mode=1, **window)
+    rounded_down = run_node(operator, [floats(1, 2, size)], opset=22, **window)
+    for one, other in zip(found.values(), rounded_down.values(), strict=True):
+        assert one.shape == (1, 2, -(-size // 2))
+        np.testing.assert_array_equal(one, other)
+
+
 def test_positions_in_data_smaller_than_a_window_are_empty() -> None:
     check_node("MaxPool", [floats(1, 2, 1)], outputs=2, kernel_shape=[3], strides=[2], ceil_mode=1)
 

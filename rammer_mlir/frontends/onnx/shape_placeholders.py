@@ -169,14 +169,21 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.FunctionProto:
     """Return a placeholder for a pooling node that rounds its result size up (``ceil_mode``).
 
-    Shape inference of such a node has two errors:
+    Shape inference of such a node has three errors:
 
     - If the data is smaller than a window, it counts one window instead of none, because it rounds
       a negative quotient toward zero. The placeholder avoids the negative quotient: it adds padding
       before the data, pools, and slices off the windows that the padding adds.
     - In opsets before 22, it counts windows that begin after the data. The placeholder is a
       function of opset 22.
+    - With the padding ``SAME_UPPER`` or ``SAME_LOWER``, where the result size is the data's size
+      over the stride, rounded up, it counts another window if the stride exceeds the window. The
+      placeholder rounds down, because this padding already completes the last window.
     """
+    if any(a.name == "auto_pad" and a.s.startswith(b"SAME") for a in node.attribute):
+        kept = onnx.NodeProto(op_type=node.op_type, input=node.input, output=node.output)
+        kept.attribute.extend(a for a in node.attribute if a.name != "ceil_mode")
+        return kept
     added = _added_windows(node)
     if added is None:
         return node
@@ -207,7 +214,7 @@ def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     is_rounded_up = "ceil_mode" in attributes and attributes["ceil_mode"].i
-    if not is_rounded_up or attributes.get("auto_pad", _NONE).s.startswith(b"SAME"):
+    if not is_rounded_up:
         return None
     kernel = list(attributes.get("kernel_shape", _NONE).ints)
     rank = len(kernel)
