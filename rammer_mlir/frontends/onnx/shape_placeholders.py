@@ -5,7 +5,7 @@ The placeholders have results of the right shapes, and are in the model only dur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import onnx
@@ -181,16 +181,13 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
       placeholder rounds down, because this padding already completes the last window.
     """
     if any(a.name == "auto_pad" and a.s.startswith(b"SAME") for a in node.attribute):
-        kept = onnx.NodeProto(op_type=node.op_type, input=node.input, output=node.output)
-        kept.attribute.extend(a for a in node.attribute if a.name != "ceil_mode")
-        return kept
+        return _without(node, ("ceil_mode",), node.output)
     added = _added_windows(node)
     if added is None:
         return node
     pads, windows = added
     pooled = [name and f"{name}:shifted" for name in node.output]
-    shifted = onnx.NodeProto(op_type=node.op_type, input=node.input, output=pooled)
-    shifted.attribute.extend(a for a in node.attribute if a.name not in ("auto_pad", "pads"))
+    shifted = _without(node, ("auto_pad", "pads"), pooled)
     shifted.attribute.append(helper.make_attribute("pads", pads))
     axes = list(range(2, 2 + len(pads) // 2))
     body = [
@@ -203,6 +200,15 @@ def _pool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto | onnx.Function
         if name:
             body.append(helper.make_node("Slice", [long, "starts", "ends", "axes"], [name]))
     return _function(node, body, _RIGHT_POOLS)
+
+
+def _without(
+    node: onnx.NodeProto, attributes: Sequence[str], outputs: Sequence[str]
+) -> onnx.NodeProto:
+    """Return a copy of ``node`` with other outputs, and without the named attributes."""
+    copy = onnx.NodeProto(op_type=node.op_type, input=node.input, output=outputs)
+    copy.attribute.extend(a for a in node.attribute if a.name not in attributes)
+    return copy
 
 
 def _added_windows(node: onnx.NodeProto) -> tuple[list[int], list[int]] | None:
