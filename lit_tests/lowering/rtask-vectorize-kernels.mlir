@@ -21,14 +21,33 @@ func.func private @matmul(%id: index, %a: memref<8x64xf32>, %b: memref<64x32xf32
 
 // -----
 
-// A tail of 3 lanes is masked.
+// A tail of 3 lanes is masked. The exponentials of both registers are computed together.
 // CHECK-LABEL: func.func private @tail
 // CHECK: %[[MASK:.*]] = vector.constant_mask [3] : vector<16xi1>
 // CHECK: vector.maskedload {{.*}}, %[[MASK]],
-// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: math.exp {{.*}} : vector<32xf32>
 // CHECK: vector.maskedstore {{.*}}, %[[MASK]],
 func.func private @tail(%id: index, %x: memref<19xf32>, %y: memref<19xf32>) {
   linalg.exp ins(%x : memref<19xf32>) outs(%y : memref<19xf32>)
+  return
+}
+
+// -----
+
+// Of the eight registers of a micro tile, four are computed together, on a vector with all of their
+// lanes; so is the remainder, whose last register is masked.
+// CHECK-LABEL: func.func private @chains
+// CHECK: scf.for
+// CHECK-COUNT-4: vector.load {{.*}} vector<16xf32>
+// CHECK: math.exp {{.*}} : vector<64xf32>
+// CHECK-COUNT-4: vector.load {{.*}} vector<16xf32>
+// CHECK: math.exp {{.*}} : vector<64xf32>
+// CHECK-COUNT-8: vector.store {{.*}} vector<16xf32>
+// CHECK: vector.maskedload
+// CHECK: math.exp {{.*}} : vector<64xf32>
+// CHECK: vector.maskedstore
+func.func private @chains(%id: index, %x: memref<1019xf32>, %y: memref<1019xf32>) {
+  linalg.exp ins(%x : memref<1019xf32>) outs(%y : memref<1019xf32>)
   return
 }
 

@@ -128,6 +128,15 @@ class Body:
         return any(instruction.name == LOAD for instruction in self.instructions)
 
     @property
+    def has_long_chains(self) -> bool:
+        """Whether the body has transcendental functions, but does not gather.
+
+        Such a function becomes a long chain of operations that depend on each other.
+        """
+        names = [instruction.name for instruction in self.instructions]
+        return LOAD not in names and any(map(_is_transcendental, names))
+
+    @property
     def vectorizable(self) -> bool:
         """Whether every operation also exists on vectors and is safe on masked-off lanes.
 
@@ -238,11 +247,15 @@ class Body:
 def _work_of(instructions: Iterable[Instruction]) -> float:
     total = 0.0
     for instruction in instructions:
-        if instruction.name.startswith("math.") and instruction.name not in _CHEAP_MATH:
-            total += _WORK.get(instruction.name, _TRANSCENDENTAL_WORK)
+        if _is_transcendental(instruction.name):
+            total += _TRANSCENDENTAL_WORK
         elif instruction.name != "linalg.index":
             total += _WORK.get(instruction.name, 1.0)
     return total
+
+
+def _is_transcendental(name: str) -> bool:
+    return name.startswith("math.") and name not in _CHEAP_MATH and name not in _WORK
 
 
 def _known(values: Values, slots: Sequence[int]) -> list[ir.Value]:

@@ -9,17 +9,25 @@ from typing import TypeAlias
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.body import Values, select
+from rammer_mlir.lowering.cpu.vectorize.body import Body, Values, select
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Finish, Nest
 from rammer_mlir.lowering.cpu.vectorize.prefetch import find_prefetches
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize.shuffle import joined, segment
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 _REST = 3
 """Ratio between the points of a full tile and of the smaller tiles of the remainder loop."""
+
+_CHAINS = 4
+"""Number of registers whose long chains of dependent operations alternate in the code.
+
+The scheduler of a core holds some 64 operations that wait for operands: less than the operations of
+four exponentials. Four chains leave enough of 16 registers for constants.
+"""
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
 """A function that emits the body of nested loops.
@@ -210,17 +218,29 @@ class NestEmitter:
         if self.reductions:
             results = self.reduced(spans, instances)
         else:
-            results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
+            results = self._bodies(
+                self.nest.body,
+                spans,
+                instances,
+                lambda number: self._slots(
+                    spans, instances[number], self._initial(spans, instances[number])
+                ),
+            )
         finish = self.nest.finish
         if finish is None or finish.keeps:
             for number, output in enumerate(self.outputs):
                 values = [result[number] for result in results]
                 self.registers.store_all(output, spans, instances, values)
         if finish is not None:
-            values = [
-                self._finished(finish, spans, i, value)
-                for i, (value,) in zip(instances, results, strict=True)
-            ]
+            finished = self._bodies(
+                finish.body,
+                spans,
+                instances,
+                lambda number: self._finish_slots(
+                    finish, spans, instances[number], *results[number]
+                ),
+            )
+            values = [value for (value,) in finished]
             self.registers.store_all(finish.operands[-1], spans, instances, values)
         return carried
 
@@ -236,10 +256,10 @@ class NestEmitter:
         step = partial(self._accumulate, instances)
         return self._grouped(self._nested(self.reductions, spans, first, step))
 
-    def _finished(
+    def _finish_slots(
         self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
-    ) -> ir.Value:
-        """Emit the epilogue for one register of a micro tile, and return the value to store.
+    ) -> Values:
+        """Return the values of the epilogue's slots before it is emitted for a register.
 
         ``value`` is the reduction's result in the register ``instance``. ``spans`` has the micro
         tile's part of each loop.
@@ -252,8 +272,7 @@ class NestEmitter:
             elif body.uses(slot):
                 values[slot] = self.registers.load(operand, spans, instance)
         values[body.arguments : body.arguments + len(self.finish_captured)] = self.finish_captured
-        (result,) = body.emit(values, self.lanes, self.registers.broadcast)
-        return self.registers.broadcast(result) if self.vector in spans else result
+        return values
 
     def _grouped(self, flat: list[ir.Value]) -> list[list[ir.Value]]:
         count = len(self.outputs)
@@ -359,6 +378,58 @@ class NestEmitter:
 
     # Points.
 
+    def _bodies(
+        self,
+        body: Body,
+        spans: Spans,
+        instances: Sequence[Instance],
+        slots: Callable[[int], Values],
+    ) -> list[list[ir.Value]]:
+        """Emit a body for the registers of a micro tile, and return the yielded values of each.
+
+        ``slots`` emits the values of the body's slots for a register, given its position in
+        ``instances``. ``spans`` has the micro tile's part of each loop.
+        """
+        is_vector = self.vector in spans
+        together = _CHAINS if is_vector and body.has_long_chains else 1
+        results: list[list[ir.Value]] = []
+        while (first := len(results)) < len(instances):
+            left = min(together, len(instances) - first)
+            count = 1 << left.bit_length() - 1
+            values = [slots(number) for number in range(first, first + count)]
+            if count > 1:
+                results += self._together(body, values)
+                continue
+            found = body.emit(*values, self.lanes, self.registers.broadcast, instances[first].mask)
+            results.append([self.registers.broadcast(v) for v in found] if is_vector else found)
+        return results
+
+    def _together(self, body: Body, slots: Sequence[Values]) -> list[list[ir.Value]]:
+        """Emit a body once for several registers, on vectors of all their lanes.
+
+        LLVM splits each operation into one operation for each register. So the operations of the
+        registers alternate in the code, and a core executes them concurrently. The count of
+        registers must be a power of two; ``slots`` has the values of the body's slots for each
+        register. Returns the yielded values of each register.
+        """
+        count = len(slots)
+        lanes = count * self.lanes
+        wide = partial(memory.broadcast, lanes=lanes)
+        values = [self._joined(each) for each in zip(*slots, strict=True)]
+        results = [wide(value) for value in body.emit(values, lanes, wide)]
+        return [[segment(value, n, self.lanes) for value in results] for n in range(count)]
+
+    def _joined(self, values: Sequence[ir.Value | None]) -> ir.Value | None:
+        """Emit the concatenation of a slot's values in several registers.
+
+        A scalar that is the same for all registers is returned unchanged, and so is None.
+        """
+        given = [value for value in values if value is not None]
+        is_scalar = bool(given) and not isinstance(given[0].type, ir.VectorType)
+        if not given or (is_scalar and len(set(given)) == 1):
+            return values[0]
+        return joined([self.registers.broadcast(value) for value in given])
+
     def _point(
         self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
     ) -> list[ir.Value]:
@@ -367,6 +438,19 @@ class NestEmitter:
         ``instance`` is the register, and ``spans`` has the micro tile's part of each loop.
         ``accumulators`` has the outputs' current values, or None for those that the body does not
         read.
+        """
+        values = self._slots(spans, instance, accumulators)
+        results = self.nest.body.emit(values, self.lanes, self.registers.broadcast, instance.mask)
+        if self.vector is None:
+            return results
+        return [self.registers.broadcast(value) for value in results]
+
+    def _slots(
+        self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
+    ) -> Values:
+        """Return the values of the body's slots before the body is emitted for a register.
+
+        The arguments are those of ``_point``.
         """
         body = self.nest.body
         values: Values = [None] * len(body.slots)
@@ -377,10 +461,7 @@ class NestEmitter:
         values[body.arguments : body.arguments + len(self.captured)] = self.captured
         for slot, dim in body.indices:
             values[slot] = as_value(self.registers.dim_index(dim, spans, instance))
-        results = body.emit(values, self.lanes, self.registers.broadcast, instance.mask)
-        if self.vector is None:
-            return results
-        return [self.registers.broadcast(value) for value in results]
+        return values
 
     def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
         """Return the initial accumulator of each output at the register ``instance``.
