@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from rammer_mlir.pytorch import rammer
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
+_unguarded = torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe
 BY_TORCH = "a graph of torch.compile is run by torch: "
 
 
@@ -80,10 +81,11 @@ def test_numbers_are_constants() -> None:
             torch.testing.assert_close(found(X, n), function(X, n))
 
 
+@pytest.mark.parametrize("options", [{}, {"guard_filter_fn": _unguarded}])
 @pytest.mark.parametrize("change", ["in_place", "data", "load"])
-def test_changed_weights_are_compiled_again(change: str) -> None:
+def test_changed_weights_are_compiled_again(change: str, options: dict[str, Any]) -> None:
     layer = nn.Linear(4, 2).eval()
-    found = compiled(layer, strict=True)
+    found = compiled(layer, strict=True, **options)
     with torch.no_grad():
         torch.testing.assert_close(found(X), layer(X))
         if change == "in_place":

@@ -81,7 +81,10 @@ class CompiledNetwork:
 
     def _by_compile(self, _: Path, threads: int) -> Callable[[], object]:
         torch._dynamo.config.allow_rnn = True
-        options = {"strict": True, "num_veus": threads}
+        options = {
+            "strict": True, "num_veus": threads,
+            "guard_filter_fn": torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe,
+        }  # fmt: skip
         made = torch.compile(self._module, backend=self._backend, options=options, fullgraph=True)
         return lambda: made(*self._arguments)
 

@@ -12,7 +12,8 @@ Each front end runs in ``COPIES`` processes, of which only one runs at a time. T
 process depends on where its data are in memory, which differs between processes.
 
 A function that ``torch.compile`` returns spends time in PyTorch before it calls the back end
-(guards, collection of parameters). The line ends with the median of this time, and with the latency
+(guards, collection of parameters). Guards on the attributes of layers of ``torch.nn`` are left out,
+by PyTorch's option ``guard_filter_fn``. The line ends with the median of this time, and with the latency
 of ``torch.compile`` without this time, divided by the latency of the model from ONNX.
 """
 
@@ -43,10 +44,10 @@ from rammer_mlir.benchmarks.frameworks.torch_contenders import (
 from rammer_mlir.benchmarks.frameworks.torch_networks import NAMES, network
 from rammer_mlir.support.interleaved_timing import take_rounds
 
-COPIES = 3
+COPIES = 5
 """Number of processes of each front end."""
 
-SECONDS = 20.0
+SECONDS = 60.0
 """Seconds after which no more rounds begin for a network."""
 
 TIMEOUT = 1200.0
