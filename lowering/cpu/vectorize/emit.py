@@ -400,7 +400,8 @@ class NestEmitter:
             if count > 1:
                 results += self._together(body, values)
                 continue
-            found = body.emit(*values, self.lanes, self.registers.broadcast, instances[first].mask)
+            one, mask = values[0], instances[first].mask
+            found = body.emit(one, self.lanes, self.registers.broadcast, mask)
             results.append([self.registers.broadcast(v) for v in found] if is_vector else found)
         return results
 

@@ -12,9 +12,9 @@ Each front end runs in ``COPIES`` processes, of which only one runs at a time. T
 process depends on where its data are in memory, which differs between processes.
 
 A function that ``torch.compile`` returns spends time in PyTorch before it calls the back end
-(guards, collection of parameters). Guards on the attributes of layers of ``torch.nn`` are left out,
-by PyTorch's option ``guard_filter_fn``. The line ends with the median of this time, and with the latency
-of ``torch.compile`` without this time, divided by the latency of the model from ONNX.
+(guards, collection of parameters). The line ends with the median of this time, and with the latency
+of ``torch.compile`` without this time, divided by the latency of the model from ONNX. Guards on the
+attributes of layers of ``torch.nn`` are left out, by PyTorch's option ``guard_filter_fn``.
 """
 
 from __future__ import annotations
