@@ -29,11 +29,10 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Seconds after which a turn starts no more timed runs, within ``MIN_RUNS`` to ``MAX_RUNS``.
-
-Untimed runs precede them, for a fifth of this time.
-"""
+"""Seconds of a turn, unless the caller asks for other ones."""
 MIN_RUNS, MAX_RUNS = 3, 200
+"""Least and greatest number of timed runs in a turn, except for slow contenders."""
+
 SLOW_SECONDS = 0.5
 """Seconds from which on a run is its turn's only timed run.
 
@@ -161,20 +160,20 @@ def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
     return contender.run(feeds)
 
 
-def turn(contender: Contender, feeds: Feeds) -> list[float]:
+def turn(contender: Contender, feeds: Feeds, budget: float = TURN_SECONDS) -> list[float]:
     """Run a contender repeatedly for a short time, and return the seconds of each timed run.
 
-    Untimed runs precede the timed runs, because other contenders have evicted this contender's data
-    from the caches.
+    No timed run starts after ``budget`` seconds of them. Untimed runs precede them for a fifth of
+    this time, because other contenders have evicted this contender's data from the caches.
     """
     run = partial(contender.run, feeds)
     first = _seconds(run)
-    while first < SLOW_SECONDS and first < TURN_SECONDS / 5:
+    while first < SLOW_SECONDS and first < budget / 5:
         first += _seconds(run)
     if first > SLOW_SECONDS:
         return [_seconds(run)]
     times: list[float] = []
-    while len(times) < MIN_RUNS or (len(times) < MAX_RUNS and sum(times) < TURN_SECONDS):
+    while len(times) < MIN_RUNS or (len(times) < MAX_RUNS and sum(times) < budget):
         times.append(_seconds(run))
     return times
 

@@ -21,10 +21,17 @@ from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_rivals
 from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.benchmarks.sweep.cases import Case, draw
-from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.errors import RammerError, TargetError
+from rammer_mlir.support.interleaved_timing import joined_rounds, paired_medians, take_rounds
 
 OURS = "ours"
+
+TURN_SECONDS = 2e-3
+"""Seconds of a turn: short, so that all contenders meet each speed of the machine.
+
+A machine that others share may run at half of its speed for some tens of milliseconds.
+"""
 
 RENEWED = 50
 """Cases after which the contenders' processes start again; old processes may become slow."""
@@ -58,6 +65,8 @@ class CaseResult:
         threads: the number of threads.
         latencies: median and quartiles of the latency in seconds, by the contender's name. It is
             empty if a contender fails while it is timed.
+        compared: typical seconds by the contender's name, to compare contenders: changes of the
+            machine's speed between rounds cancel, see ``paired_medians``.
         worst: the largest error of our outputs against those of ONNX Runtime, divided by the
             tolerance; 0 if one of the two cannot run the case.
         missing: the error messages of contenders that failed.
@@ -66,19 +75,20 @@ class CaseResult:
     case: Case
     threads: int
     latencies: dict[str, Latency] = field(default_factory=dict[str, Latency])
+    compared: dict[str, float] = field(default_factory=dict[str, float])
     worst: float = 0.0
     missing: list[str] = field(default_factory=list[str])
 
     @property
     def ratio(self) -> float | None:
-        """The lowest median latency of the other contenders, divided by ours.
+        """The lowest latency of the other contenders, divided by ours; medians over the rounds.
 
         Above 1, ours is the lowest. The ratio is None if we have no latency, or no other contender
         has one.
         """
-        others = [found.median for name, found in self.latencies.items() if name != OURS]
-        ours = self.latencies.get(OURS)
-        return min(others) / ours.median if ours is not None and others else None
+        others = [seconds for name, seconds in self.compared.items() if name != OURS]
+        ours = self.compared.get(OURS)
+        return min(others) / ours if ours is not None and others else None
 
 
 def openers() -> dict[str, Open]:
@@ -116,7 +126,7 @@ def _opened(contender: Contender, _: Feeds, model: Path, feeds: Feeds) -> dict[s
 
 
 def _turn(contender: Contender, _: Feeds, feeds: Feeds) -> list[float]:
-    return turn(contender, feeds)
+    return turn(contender, feeds, TURN_SECONDS)
 
 
 class _Contenders:
@@ -208,17 +218,18 @@ def _measure(
     if OURS in found and REFERENCE in found:
         worst = worst_error(found[REFERENCE], found[OURS])
     try:
-        latencies = take_turns({name: group.turn(name, feeds) for name in found}, budget)
+        rounds = take_rounds({name: group.turn(name, feeds) for name in found}, budget)
     except TargetError as error:
         group.close()
-        return CaseResult(case, threads, {}, worst, [*missing, str(error)])
-    return CaseResult(case, threads, latencies, worst, missing)
+        return CaseResult(case, threads, worst=worst, missing=[*missing, str(error)])
+    latencies = {name: Latency.of(runs) for name, runs in joined_rounds(rounds).items()}
+    return CaseResult(case, threads, latencies, paired_medians(rounds), worst, missing)
 
 
 def ratios(results: Iterable[CaseResult]) -> list[float]:
     """Return the latency ratios of the cases in ascending order.
 
-    A ratio is the lowest median latency of the other contenders, divided by ours. Above 1, ours is
-    the lowest. Cases without a ratio are left out.
+    Above 1, ours is the lowest latency, see ``CaseResult.ratio``. Cases without a ratio are left
+    out.
     """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

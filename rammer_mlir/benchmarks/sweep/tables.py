@@ -13,7 +13,8 @@ WORST = 25
 """Number of cases listed, worst first."""
 
 RATIOS = (
-    "Random cases: the least median of the other contenders over ours; above 1, we are faster. "
+    "Random cases: the least latency of the other contenders over ours, median over the rounds; "
+    "above 1, we are faster. "
     "Floor: the case's arithmetic at the processor's best rate, or its inputs, weights and results "
     "at the bandwidth of a working set of their size, or an empty launch; floor reached: the "
     "highest of them over our median"
@@ -54,8 +55,7 @@ def _name(result: CaseResult) -> str:
 def summary_table(results: Sequence[CaseResult], limits: dict[int, Roofline]) -> str:
     """Return a Markdown table of latency ratios, with a row per family and number of threads.
 
-    A ratio is the lowest median latency of the other contenders, divided by ours. Above 1, ours is
-    the lowest. A row has the mean and quantiles of the ratios. It also has the median, over the
+    A row has the mean and quantiles of ``CaseResult.ratio``. It also has the median, over the
     cases, of a lower bound of the time divided by our time. The first rows are for all families.
     ``limits`` has the peak rates for the lower bound, keyed by the number of threads.
     """
@@ -96,8 +96,8 @@ def _quantile(ascending: Sequence[float], share: float) -> float:
 def worst_table(results: Iterable[CaseResult]) -> str:
     """Return a Markdown table of the ``WORST`` cases with the smallest latency ratios, worst first.
 
-    A ratio is the lowest median latency of the other contenders, divided by ours. A row also has
-    the median latencies of all contenders in microseconds.
+    A ratio is ``CaseResult.ratio``. A row also has the median latencies of all contenders in
+    microseconds.
     """
     measured = [(ratio, r) for r in results if (ratio := r.ratio) is not None]
     measured.sort(key=lambda pair: pair[0])
