@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import arith, ir, passmanager
 from rammer_mlir.passes.ir.traversal import operations_named, replace
+from rammer_mlir.passes.legalization.complex_functions import expand_complex_functions
 from rammer_mlir.passes.legalization.front_ends import uses_dialect
 from rammer_mlir.passes.legalization.stored_types import storage_of
 
@@ -20,6 +21,7 @@ def lower_complex(module: ir.Module) -> None:
     if not uses_dialect(module, "complex"):
         return
     _split_selections(module)
+    expand_complex_functions(module)
     passmanager.PassManager.parse(_LOWERED).run(module.operation)
     if _split_selections(module):  # of the lowered powers
         passmanager.PassManager.parse(_FOLDED).run(module.operation)
