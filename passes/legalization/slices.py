@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from rammer_mlir.bindings import arith, ir, tensor
-from rammer_mlir.passes.ir.traversal import operations_named, replace
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.traversal import constant_integer, operations_named, replace
 from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
 
 _DYNAMIC = -(1 << 63)
@@ -77,7 +78,12 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
 def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
     """Emit a loop nest that replaces an ``extract_slice`` with dynamic offsets; return its result.
 
-    Return None for a static slice, which is a view, and for dynamic sizes or strides.
+    An offset with which the slice would leave the tensor is clamped, so that no run reads memory
+    outside of the tensor. Return None for a static slice, which is a view, and for dynamic sizes or
+    strides.
+
+    Raises:
+        OperationError: if an offset is a constant with which the slice leaves the tensor.
     """
     found = _Slice(op, 1)
     kind = ir.RankedTensorType(op.results[0].type)
@@ -85,7 +91,10 @@ def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
         return None
     source = op.operands[0]
     dropped = _dropped(found.sizes, list(kind.shape))
-    offsets = found.offsets()
+    extents = ir.RankedTensorType(source.type).shape
+    ends = zip(extents, found.sizes, found.strides, strict=True)
+    last = [extent - 1 - (size - 1) * stride for extent, size, stride in ends]
+    offsets = [_clamped(op, *each) for each in zip(found.offsets(), last, strict=True)]
 
     def body(_elements: Sequence[ir.Value], indices: Sequence[ir.Value]) -> ir.Value:
         own = iter(indices)
@@ -96,6 +105,16 @@ def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
         return tensor.extract(source, places)
 
     return [per_element(list(kind.shape), kind.element_type, [], body)]
+
+
+def _clamped(op: ir.Operation, offset: ir.Value, last: int) -> ir.Value:
+    """Emit the offset of the slice ``op`` in a dimension, clamped to the range 0 to ``last``."""
+    number = constant_integer(offset)
+    if number is None:
+        return arith.minsi(arith.maxsi(offset, index(0)), index(last))
+    if not 0 <= number <= last:
+        raise OperationError(op, f"expected an offset from 0 to {last}, found {number}; correct it")
+    return offset
 
 
 def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rammer_mlir
+from rammer_mlir.errors import RammerError
 
 IN_NEST = """
 func.func @rows(%rows: tensor<6xi64>, %table: tensor<9x4xf32>) -> tensor<6x4xf32> {
@@ -123,3 +124,30 @@ def test_reads_and_insertions_of_a_loop() -> None:
         following = np.array([3, 0, 0, 2**40, 0, 0, 0, 0, -5])  # the places 3, 8 and 0
         found = exe.run({"arg0": following, "arg1": table, "arg2": np.array(3)})["result0"]
     np.testing.assert_array_equal(np.flatnonzero(found), [0, 3, 8])
+
+
+SLICE = """
+func.func @slice(%x: tensor<2x9xf32>, %i: index) -> tensor<2xf32> {{
+  {assertion}
+  %0 = tensor.extract_slice %x[1, {offset}] [1, 2] [1, 3] : tensor<2x9xf32> to tensor<2xf32>
+  return %0 : tensor<2xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("assertion", ["", '%t = arith.constant true\ncf.assert %t, "no"'])
+def test_slices_with_offsets_of_the_run(assertion: str) -> None:
+    """Whether asserted or not, an offset out of bounds is clamped."""
+    x = np.arange(18, dtype=np.float32).reshape(2, 9)
+    text = SLICE.format(assertion=assertion, offset="%i")
+    reads = {0: 0, 3: 3, 5: 5, 6: 5, 7 * 10**11: 5, -1: 0, -(2**62): 0}
+    with rammer_mlir.compile(text, cache=False) as exe:
+        for given, read in reads.items():
+            found = exe.run({"arg0": x, "arg1": np.array(given)})["result0"]
+            np.testing.assert_array_equal(found, x[1, [read, read + 3]])
+
+
+def test_slices_with_wrong_constant_offsets() -> None:
+    text = SLICE.format(assertion="%c = arith.constant 6 : index", offset="%c")
+    with pytest.raises(RammerError, match="expected an offset from 0 to 5, found 6"):
+        rammer_mlir.compile(text, cache=False)
