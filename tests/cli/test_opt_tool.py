@@ -317,11 +317,47 @@ def test_all_mismatches_are_reported_beside_a_malformed_expression(
     assert f'{path}:2:4: error: expected error "never" was not produced' in lines[3]
 
 
-@pytest.mark.parametrize("text", ["module {" * 5000 + "}" * 5000, "(" * 5000])
+_DEEP = {
+    "module {" * 5000 + "}" * 5000: "nested brackets",
+    "(" * 5000: "nested brackets",
+    f"func.func @f(%x: {'tuple<' * 20000}i1{'>' * 20000}) {{ return }}": "nested brackets",
+    f"#m = affine_map<(d0) -> ({'-' * 60000}d0)>": "signs in a row",
+}
+
+
+@pytest.mark.parametrize(("text", "levels"), _DEEP.items())
 def test_text_that_is_nested_too_deeply_is_refused(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, levels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "in.mlir"
     path.write_text("\n" + text)
-    expected = f"{path}:2: error: expected at most 1000 nested brackets, found more: nest it less"
+    expected = f"{path}:2: error: expected at most 1000 {levels}, found more: nest it less"
     assert error_of(capsys, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "next_", "line", "message"),
+    [
+        ("#a0 = 1", "#a{} = [#a{}]", 1002, "1000 nested brackets in aliases, found more"),
+        ("!a0 = i1", "!a{} = tuple<!a{}>", 1002, "1000 nested brackets in aliases, found more"),
+        ("!a0 = i1", "!a{0} = tuple<!a{1}, !a{1}>", 17, "1048576 characters of a type or attribut"),
+    ],
+)
+def test_aliases_with_too_many_levels_are_refused(
+    first: str, next_: str, line: int, message: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / "in.mlir"
+    path.write_text("\n".join([first, *(next_.format(n, n - 1) for n in range(1, 3000))]))
+    assert error_of(capsys, path).startswith(f"{path}:{line}: error: expected at most {message}")
+
+
+def test_text_with_many_brackets_on_one_level_is_accepted(tmp_path: Path) -> None:
+    rows = ", ".join("[1, 2]" for _ in range(1500))
+    names = ", ".join(['"->a<b"'] * 1500)
+    path = tmp_path / "in.mlir"
+    path.write_text(
+        f"// {'-' * 3000}\n#rows = dense<[{rows}]> : tensor<1500x2xi32>\n#both = [#rows, [#rows]]\n"
+        f"func.func @f() attributes {{x = [{names}], y = #both}} {{ return }}\n"
+    )
+    assert opt.main([str(path), "-o", str(tmp_path / "out.mlir")]) == 0
