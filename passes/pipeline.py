@@ -7,6 +7,9 @@ from typing import NoReturn
 
 from rammer_mlir.errors import PassError
 
+_MAX_DEPTH = 100
+"""Maximum number of pipelines around a pass. The parser, and MLIR's, recurse at each one."""
+
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -76,9 +79,12 @@ class _Parser:
         self._text = text
         self._at = 0
 
-    def node(self, *, nested: bool = False) -> PipelineNode:
+    def node(self, depth: int = 0) -> PipelineNode:
+        """Parse a pass, or an operation with a pipeline in ``depth`` others; return its node."""
         self._skip_spaces()
         start = self._at
+        if depth > _MAX_DEPTH:
+            fail(start + 1, f"expected at most {_MAX_DEPTH} nested pipelines, found more")
         while self._peek() and (self._peek().isalnum() or self._peek() in "._-"):
             self._at += 1
         name = self._text[start : self._at]
@@ -86,8 +92,8 @@ class _Parser:
             fail(start + 1, f"expected the name of a pass or operation, found {self._found()}")
         self._skip_spaces()
         if self._peek() == "(":
-            children = self._children()
-            if nested and not children:
+            children = self._children(depth + 1)
+            if depth and not children:
                 fail(start + 1, f"expected a pass inside '{name}(...)', found none")
             return PipelineNode(name, start + 1, children=children)
         options = self._options() if self._peek() == "{" else ""
@@ -98,13 +104,13 @@ class _Parser:
         if self._peek():
             fail(self._at + 1, f"expected the end of the pipeline, found {self._found()}")
 
-    def _children(self) -> tuple[PipelineNode, ...]:
+    def _children(self, depth: int) -> tuple[PipelineNode, ...]:
         opening = self._at + 1
         self._at += 1
         self._skip_spaces()
         children: list[PipelineNode] = []
         while self._peek() != ")" or children:
-            children.append(self.node(nested=True))
+            children.append(self.node(depth))
             self._skip_spaces()
             if self._peek() == ")":
                 break

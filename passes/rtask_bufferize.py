@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import bufferization, func, ir, memref
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
 from rammer_mlir.passes.ir.called_functions import inline_called_functions
@@ -55,7 +54,7 @@ class Bufferize(Pass):
         """Rewrite the entry function and the rKernels from tensors to memrefs.
 
         Raises:
-            PassError: if an operand needs a copy, which `rtask-insert-copies` inserts.
+            OperationError: if an operand needs a copy, which `rtask-insert-copies` inserts.
         """
         block = entry_block(module)
         described = described_kernels(module)
@@ -63,10 +62,11 @@ class Bufferize(Pass):
         inline_called_functions(module, kernels)
         placement = place(block)
         if placement.conflicts:
-            user = placement.conflicts[0].user.operation
-            raise PassError(
-                f"operand {placement.conflicts[0].index} of '{user.name}' cannot be used in "
-                "place: expected no such operand, run rtask-insert-copies first"
+            conflict = placement.conflicts[0]
+            raise OperationError(
+                conflict.user.operation,
+                f"operand {conflict.index} cannot be used in place: expected no such operand, run "
+                "rtask-insert-copies first",
             )
         _Bufferizer(module, placement, self.prefer_external).run()
         # The module is verified after this pass, and the verifier of rKernels takes a while.

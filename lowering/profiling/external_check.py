@@ -41,6 +41,27 @@ Outputs of other types have ``_MARK_BYTE`` in each byte.
 
 _MARK_BYTE = 0xA5
 
+_MARGIN = 4096
+"""Bytes before and after each argument in memory, which an rTask must neither read nor change."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of an argument: a dense array, and the margins before and after it."""
+
+    array: Array
+    before: Array
+    after: Array
+
+    def content(self) -> bytes:
+        """Return a copy of all bytes, margins included."""
+        return b"".join(part.tobytes() for part in (self.before, self.array, self.after))
+
+    def has_margins(self, content: bytes) -> bool:
+        """Whether the margins have the bytes that they had when ``content`` returned its result."""
+        first, last = self.before.tobytes(), self.after.tobytes()
+        return content.startswith(first) and content.endswith(last)
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -75,13 +96,19 @@ class Argument:
 
         If ``is_float``, each element is ``value``; otherwise each byte is ``byte``.
         """
+        return self.filled_memory(value, byte).array
+
+    def filled_memory(self, value: float, byte: int) -> Memory:
+        """Return memory for ``filled`` that also has margins, with the same content."""
         size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-        memory = aligned_bytes(size)
+        memory = aligned_bytes(size + 2 * _MARGIN)
         memory[:] = byte
-        array = memory.view(self.dtype).reshape(self.shape)
+        whole = memory.view(self.dtype)
         if self.is_float:
-            array[...] = value
-        return array
+            whole[...] = value
+        margin = _MARGIN // self.dtype.itemsize
+        array = whole[margin : len(whole) - margin].reshape(self.shape)
+        return Memory(array, whole[:margin], whole[len(whole) - margin :])
 
     def random(self, seed: int) -> Array:
         """Return a dense array of random floats in [-1, 1); of zeros if ``is_float`` is false."""
@@ -161,12 +188,24 @@ def _fault_with(
     tolerance: float,
 ) -> str:
     given = [_given(trial, number, wanted[number], rtask, poison) for number in range(len(wanted))]
-    status = trial.kernel.run(rtask, given)
+    contents = [memory.content() for memory in given]
+    status = trial.kernel.run(rtask, [memory.array for memory in given])
     if status:
         return f"expected status 0 of rTask {rtask}, found {status}"
+    for number, (memory, content) in enumerate(zip(given, contents, strict=True)):
+        if not memory.has_margins(content):
+            return (
+                f"expected rTask {rtask} to write its box of argument {number} alone, found memory "
+                "before or after the argument changed"
+            )
+        if number not in trial.writes and memory.content() != content:
+            return (
+                f"expected rTask {rtask} to leave argument {number}, an input, unchanged, found it "
+                "changed"
+            )
     for number in trial.writes:
-        inside = _inside(trial.writes, number, given[number].shape, rtask)
-        argument, found = trial.arguments[number], given[number]
+        argument, found = trial.arguments[number], given[number].array
+        inside = _inside(trial.writes, number, found.shape, rtask)
         mark = argument.filled(_MARK, _MARK_BYTE)
         if bool(((found != mark) & ~inside).any()):
             return (
@@ -183,20 +222,20 @@ def _fault_with(
     return ""
 
 
-def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return the content of argument ``number`` before an rTask of the rKernel under test runs.
+def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Memory:
+    """Return the memory of argument ``number`` before an rTask of the rKernel under test runs.
 
     An output is filled with a constant mark: an element outside of the rTask's boxes that has
     another value afterwards was written by mistake. An input has ``values`` in the rTask's boxes
-    and ``poison`` elsewhere.
+    and ``poison`` elsewhere, also in its margins.
     """
     argument = trial.arguments[number]
     if number in trial.writes:
-        return argument.filled(_MARK, _MARK_BYTE)
-    array = argument.filled(poison, _MARK_BYTE)
-    inside = _inside(trial.reads, number, array.shape, rtask)
-    array[inside] = values[inside]
-    return array
+        return argument.filled_memory(_MARK, _MARK_BYTE)
+    memory = argument.filled_memory(poison, _MARK_BYTE)
+    inside = _inside(trial.reads, number, memory.array.shape, rtask)
+    memory.array[inside] = values[inside]
+    return memory
 
 
 def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> NDArray[np.bool_]:

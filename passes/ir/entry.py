@@ -55,10 +55,11 @@ def entry_function(module: ir.Module) -> ir.OpView:
     """
     public = [f for f in functions(module) if not is_private(f) and f.operation.regions[0].blocks]
     if len(public) != 1:
-        names = ", ".join(symbol_name(f) for f in public) or "none"
+        names = ", ".join(symbol_name(f) for f in public)
+        found = f"{len(public)} ({names}): mark helper functions private"
         raise PassError(
-            f"expected exactly one public function to compile, found {len(public)} ({names}): "
-            "mark helper functions private"
+            "expected exactly one public function to compile, found "
+            + (found if public else "none: give one a body and public visibility")
         )
     return public[0]
 

@@ -17,6 +17,7 @@ from rammer_mlir.passes.legalization.sequential import (
     REGION,
     loop_problems,
 )
+from rammer_mlir.support.array_limits import MOST_DIMENSIONS
 
 _MOST_FINDINGS = 50
 """Maximum number of findings that an error reports."""
@@ -73,6 +74,16 @@ _OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo
 MLIR's lowering of them crashes or is wrong.
 """
 
+_COLLECTIVES = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "after_all", "all_gather", "all_reduce", "all_to_all", "collective_broadcast",
+        "collective_permute", "create_token", "infeed", "outfeed", "partition_id", "recv",
+        "reduce_scatter", "replica_id", "send",
+    )
+)  # fmt: skip
+"""Operations that communicate with other devices or the host, or ask for the device's number."""
+
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
@@ -108,8 +119,8 @@ def check_interface(function: ir.OpView) -> None:
 def check_given(module: ir.Module) -> None:
     """Check that a module has no code that the rewrites of `rtask-legalize` cannot handle.
 
-    This code is refused: functions of several blocks, unranked tensors, and operations on complex
-    numbers that MLIR's passes would crash on or lower wrongly.
+    This code is refused: functions of several blocks, unranked tensors, communication between
+    devices, and operations on complex numbers that MLIR's passes would crash on or lower wrongly.
 
     Raises:
         FindingsError: if there is such code; the error lists at most 50 findings.
@@ -207,6 +218,8 @@ def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
     if isinstance(kind, ir.ShapedType) and not isinstance(kind, ir.RankedTensorType):
         return f"expected a tensor, found {kind}; {_ADVICE['vector']}"
     if isinstance(kind, ir.RankedTensorType):
+        if kind.rank > MOST_DIMENSIONS:
+            return f"expected at most {MOST_DIMENSIONS} dimensions, found {kind.rank}; reshape it"
         if kind.encoding is not None:
             return f"expected a dense tensor, found {kind}; leave its encoding out"
         if is_static and not kind.has_static_shape:
@@ -234,6 +247,12 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
                     f"expected a tensor with a number of dimensions, found {value.type}; give "
                     "it a shape",
                 )
+        if op.name in _COLLECTIVES:
+            yield OperationError(
+                op,
+                f"expected a program of one device, found '{op.name}'; compile each device's part, "
+                "and communicate between runs",
+            )
         if op.name in _OF_REAL_NUMBERS:
             kinds = [value.type for value in (*op.operands, *op.results)]
             if any(isinstance(element_of(kind), ir.ComplexType) for kind in kinds):

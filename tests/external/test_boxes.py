@@ -90,9 +90,29 @@ def test_boxes_that_cannot_be(writes: Box, message: str) -> None:
         (Relus(writes=[("23 - d0", 1), (0, 64)]), "rTask 0 to write its box of argument 1 alone"),
         (Relus(fault="y[(64 * rtask + 70) % 1536] = 1;"), "rTask 0 to write its box of argument 1"),
         (Relus(fault="y[64 * rtask + 5] += 0.5f;"), r"within 0.001 of .* a difference of 0\.5"),
+        (Relus(fault="y[-1] = 5;"), "rTask 0 to write its .* memory before or after the argument"),
+        (Relus(fault="y[24 * 64 + 5] = 5;"), "rTask 0 to write its box of argument 1 alone, found"),
+        (Relus(fault="((float *)x)[24 * 64] = 5;"), "rTask 0 to write its box of argument 0 alone"),
+        (
+            Relus(fault="((float *)x)[64 * rtask] = 5;"),
+            "rTask 0 to leave argument 0, an input, un",
+        ),
+        (Relus(fault="y[64 * rtask] += x[24 * 64 + 9];"), "rTask 0 to compute argument 1 from its"),
         (Relus(fault="if (rtask == 23) return -7;"), "expected status 0 of rTask 23, found -7"),
     ],
-    ids=["row cut", "another row", "permuted", "overrun", "numbers", "status"],
+    ids=[
+        "row cut",
+        "another row",
+        "permuted",
+        "overrun",
+        "numbers",
+        "before",
+        "after",
+        "after an input",
+        "an input",
+        "read after",
+        "status",
+    ],
 )
 def test_what_only_a_run_shows(relus: Relus, message: str) -> None:
     with pytest.raises(RammerError, match=f"Relu:y.*external rKernel .*{message}") as found:

@@ -89,6 +89,21 @@ REFUSED = {
         "func.func @f(%a: tensor<4xi128>) -> tensor<4xi128> {\n  return %a : tensor<4xi128>\n}\n",
         r"expected elements of integers of at most 64 bits, .*found tensor<4xi128>; convert them",
     ),
+    "many dimensions": (
+        f"func.func @f(%a: tensor<{'1x' * 70}f32>) -> tensor<{'1x' * 70}f32> {{\n"
+        f"  return %a : tensor<{'1x' * 70}f32>\n}}\n",
+        r"the module:1:1: 'func.func': argument 0: expected at most 64 dimensions, found 70; resh",
+    ),
+    "collective": (
+        "func.func @f() -> tensor<ui32> {\n"
+        "  %r = stablehlo.partition_id : tensor<ui32>\n  return %r : tensor<ui32>\n}\n",
+        r"the module:2:8: 'stablehlo.partition_id': expected a program of one device, found .*; c",
+    ),
+    "name": (
+        'func.func @f(%a: tensor<4xf32> {rtask.name = "a\\0Ab"}) -> tensor<4xf32> {\n'
+        "  return %a : tensor<4xf32>\n}\n",
+        r"function 'f': expected inputs with names of printable characters, found 'a\\nb'; change",
+    ),
     "huge tensor": (
         "func.func @f(%a: tensor<1000000x1000000xf32>) -> tensor<1000000x1000000xf32> {\n"
         "  %r = math.exp %a : tensor<1000000x1000000xf32>\n"

@@ -15,8 +15,9 @@ from test_contradictions import parsed, refusal
 
 import rammer_mlir
 from rammer_mlir.errors import RammerError
-from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_NESTED_CALLS, MOST_NODES
+from rammer_mlir.frontends.onnx.limits import MOST_NESTED_CALLS, MOST_NODES
 from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.support.array_limits import MOST_DIMENSIONS
 
 OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
 TOO_MANY = f"expected at most {MOST_NODES} nodes once functions, loops and recurrent layers are"

@@ -100,10 +100,17 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
     module's name in messages.
 
     Raises:
-        ModelError: if two inputs, or two outputs, have the same name.
+        ModelError: if two inputs, or two outputs, have the same name, or a name is empty or has
+            characters that cannot be printed.
     """
     inputs, outputs = list(_inputs(function)), list(_outputs(function))
     for what, values in (("inputs", inputs), ("outputs", outputs)):
+        for value in values:
+            if not value.name or not value.name.isprintable():
+                raise ModelError(
+                    f"{file}: function '{symbol_name(function)}': expected {what} with names of "
+                    f"printable characters, found {value.name!r}; change its '{NAME}'"
+                )
         name, count = (Counter(each.name for each in values).most_common(1) or [("", 0)])[0]
         if count > 1:
             raise ModelError(

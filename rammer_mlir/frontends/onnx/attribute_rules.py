@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
 from rammer_mlir.frontends.onnx.traversal import nodes_within
+from rammer_mlir.support.array_limits import MOST_DIMENSIONS
 
 _AXES = frozenset(
     {"axes", "axis", "batch_axis", "batch_dims", "perm", "scan_input_axes", "scan_output_axes"}

@@ -18,9 +18,6 @@ Compiling this many takes about ten minutes; the longest programs in the literat
 MOST_NESTED_CALLS = 100
 """Largest depth of nested function calls; each makes names of inner nodes longer."""
 
-MOST_DIMENSIONS = 64
-"""Largest rank of a tensor, as in NumPy."""
-
 MOST_ELEMENTS = 2**31 - 1
 """Largest number of elements of a tensor; device code counts elements in 32 bits."""
 

@@ -11,11 +11,12 @@ from onnx import helper, numpy_helper
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inference_error
 from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
-from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
+from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.negative_sizes import refuse_negative_sizes
 from rammer_mlir.frontends.onnx.shape_placeholders import stand_ins
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape, value_infos
+from rammer_mlir.support.array_limits import MOST_DIMENSIONS
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
