@@ -15,3 +15,15 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @main(%x: memref<4xf32>) {
   return
 }
+
+// -----
+
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'func.return': operand 0 cannot be used in place: expected no such operand, run rtask-insert-copies first}}
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-error @unknown {{expected exactly one public function to compile, found none: give one a body and public visibility}}
+func.func private @f(%x: tensor<4xf32>)

@@ -88,6 +88,7 @@ def test_spaces_and_columns() -> None:
         ("builtin.module(cse,)", "column 20: expected the name of a pass or operation, found ')'"),
         ("builtin.module(cse inline)", "column 20: expected ',' or ')', found 'i'"),
         ("builtin.module(func.func())", "column 16: expected a pass inside 'func.func(...)'"),
+        (f"{'builtin.module(' * 2000}cse{')' * 2000}", "column 1516: expected at most 100 nested"),
         ("builtin.module(nothing)", "column 16: unknown pass 'nothing': see --list-passes"),
         ("builtin.module(tile)", "column 16: unknown pass 'tile', did you mean 'rtask-tile'?"),
         (
