@@ -235,9 +235,10 @@ class _Panel:
 def _rewrite_call(
     call: ir.Operation, panel: _Panel, split: LoopSplit, weights: DerivedWeights
 ) -> None:
-    """Replace an rOperator by one with weights in panels and with split operands and results.
+    """Replace an rOperator by one that reads its weights in panels.
 
-    Views restore the old shapes of the results for their users.
+    ``split`` names the dimensions of its other operands and of its results that become two
+    dimensions. The users of the old results read views with the old shapes.
     """
     with ir.InsertionPoint(call), call.location:
         operands = [

@@ -61,7 +61,7 @@ def test_every_version_has_an_entry_in_the_change_log() -> None:
 
 
 def test_sources_alone_have_no_version(tmp_path: Path) -> None:
-    """As on a machine where the package's folder was copied to."""
+    """A package whose folder was copied, not installed, has the version ``0+unknown``."""
     (tmp_path / "rammer_mlir").symlink_to(PACKAGE)
     script = "import rammer_mlir; print(rammer_mlir.__version__)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}

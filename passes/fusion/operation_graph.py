@@ -90,11 +90,10 @@ class OperationGraph:
 
     @cached_property
     def alone(self) -> list[list[int]]:
-        """The operations that fusion does not combine with others, grouped by rOperator.
+        """The operations that fusion leaves as they are: a list of numbers for each rOperator.
 
-        There is a list of operation numbers for each group of operations that exchange scalars, and
-        a list of one number for each other operation that cannot be fused. Views and constants are
-        left out.
+        Such an rOperator is one of ``scalar_groups``, or a single operation that cannot be fused.
+        Views and constants are left out.
         """
         grouped = {number for group in self.scalar_groups for number in group}
         others = grouped.union(self.fusable)

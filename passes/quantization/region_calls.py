@@ -1,4 +1,4 @@
-"""Finds calls of regions in the entry function, and changes the results of functions."""
+"""Finds the calls of regions; clones, renames and calls their functions with other results."""
 
 from __future__ import annotations
 

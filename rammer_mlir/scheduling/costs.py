@@ -94,9 +94,10 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
-    """Return an rTask's measured seconds if all its operands have the same reuse distance.
+    """Return an rTask's seconds at a reuse distance that all its operands share.
 
-    ``distance`` is the bytes that the program touches between two uses of the operands.
+    ``distance`` is the bytes that the program touches between two uses of the operands. The seconds
+    are ``measured.hot`` if the operands stay in the cache, else between ``cold`` and ``far``.
     """
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot

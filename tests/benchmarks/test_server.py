@@ -29,7 +29,7 @@ def unable(model: Path, threads: int) -> Contender:
 
 
 class Counting:
-    """A model that takes 10 ms, and counts its runs and the greatest number at the same time."""
+    """A model whose run takes 10 ms; it counts all runs, and the most that ran concurrently."""
 
     def __init__(self) -> None:
         self.runs = self.now = self.most = 0

@@ -226,7 +226,7 @@ gpu.func @copy(%x: {KIND}, %y: {KIND}) kernel {{
 
 
 def test_write_around_a_barrier_that_decides() -> None:
-    """A loop around a barrier whose bound comes from a value that the same loop nest writes."""
+    """A loop with a barrier is refused if its bound is in memory that the kernel writes."""
     kernel = f"""
 gpu.func @odd(%n: memref<1xi64>, %y: {KIND}) kernel {{
   %c0 = arith.constant 0 : index

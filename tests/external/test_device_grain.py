@@ -1,4 +1,4 @@
-"""External rKernels that use the whole device: alone, correct, saved, proven, drawn."""
+"""External rKernels of grain ``device`` run alone; their results, artifacts, proofs, timelines."""
 
 from __future__ import annotations
 

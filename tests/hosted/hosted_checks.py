@@ -64,7 +64,7 @@ def check(
     emulate: bool = False,
     num_veus: int = 2,
 ) -> RunnableModel:
-    """Compile a model, compare its runs, and return it."""
+    """Return the compiled model, after a comparison of each run's outputs with the reference."""
     made = rammer_mlir.compile(
         model,
         target=target,

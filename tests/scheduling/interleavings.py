@@ -22,7 +22,7 @@ Steps = list[tuple[Waits, int | None]]
 
 
 def elements(boxes: Boxes, rtask: int) -> set[int]:
-    """Return the elements of the box of ``rtask``, by the definition of strided boxes."""
+    """Return the offsets of all elements in the box of ``rtask``, found by trying each index."""
     ranges = [range(size) for size in boxes.sizes[rtask].tolist()]
     return {
         int(boxes.offsets[rtask]) + sum(k * s for k, s in zip(index, boxes.strides, strict=True))

@@ -45,7 +45,7 @@ MOST_EXHAUSTED = 1 << 12
 
 
 def all_designs(space: DesignSpace) -> Iterator[Prefix]:
-    """Yield each complete design of a space: the number of the choice of each variable."""
+    """Yield each complete design of a space: a tuple with the index of each variable's choice."""
     yield from product(*map(range, space.num_choices))
 
 

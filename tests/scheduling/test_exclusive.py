@@ -181,10 +181,10 @@ def _refusal(graph: TaskGraph, plan: Plan) -> str:
 
 
 def with_both(flops: int) -> tuple[TaskGraph, Device]:
-    """Return a device, and a graph whose first operator has three candidates.
+    """Return a graph whose first operator has three candidates, and a device.
 
-    They are a tiled rKernel, an exclusive rKernel of one rTask, and the same without being
-    exclusive. ``flops`` is the work of the last two.
+    The candidates are a tiled rKernel, an exclusive rKernel of one rTask, and a copy of the second
+    that is not exclusive. An rTask of the last two has ``flops`` operations.
     """
     maker = GraphMaker()
     x = maker.elementwise(maker.tensor(*SHAPE, kind="input"), tile=(1, 6))

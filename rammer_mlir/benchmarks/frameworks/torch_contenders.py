@@ -94,10 +94,10 @@ class CompiledNetwork:
         return {}
 
     def seconds(self) -> list[tuple[float, float]]:
-        """Run ``RUNS`` times after an untimed run.
+        """Time ``RUNS`` runs after an untimed run.
 
-        Return the seconds of each run, and of these the seconds before and after the back end of
-        ``torch.compile``.
+        Return a pair for each run: its seconds, and the share of these that ``torch.compile``
+        spends outside of the back end.
         """
         self._call()
         found: list[tuple[float, float]] = []
@@ -138,10 +138,10 @@ class Opening:
 
 
 def seconds(contender: Contender, _: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """Return ``CompiledNetwork.seconds`` in the process of a lane."""
+    """Return the result of ``CompiledNetwork.seconds``; called in the process of a lane."""
     return cast(CompiledNetwork, contender).seconds()
 
 
 def error(contender: Contender, _: Mapping[str, Any]) -> float:
-    """Return ``CompiledNetwork.error`` in the process of a lane."""
+    """Return the result of ``CompiledNetwork.error``; called in the process of a lane."""
     return cast(CompiledNetwork, contender).error()

@@ -80,7 +80,7 @@ def scattered_elements(graph: RandomGraph) -> None:
 
 
 def scattered_nd(graph: RandomGraph) -> None:
-    """Add ScatterND: updates of slices, each once, which may be added to the old ones."""
+    """Add ScatterND: it overwrites distinct slices with updates, or adds the updates to them."""
     x = graph.tensor((1, 2, 3), "ffi")
     depth = graph.random.randrange(1, len(x.shape) + 1)
     count = int(np.prod(x.shape[:depth]))
