@@ -39,6 +39,15 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
     return max(0, int(limit.item()))
 
 
+def begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
+    """Whether a loop's initial condition is true: the operand is omitted, or constant and true.
+
+    ``values`` has the constants by name.
+    """
+    condition = node.input[1] if len(node.input) > 1 else ""
+    return not condition or (condition in values and bool(values[condition].any()))
+
+
 def condition_of(body: onnx.GraphProto) -> str:
     """Return the name of the value that a loop's body returns as its condition.
 

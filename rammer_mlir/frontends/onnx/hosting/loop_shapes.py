@@ -19,7 +19,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     value_infos,
 )
 from rammer_mlir.frontends.onnx.traversal import subgraphs
-from rammer_mlir.frontends.onnx.trip_counts import condition_of, largest_count
+from rammer_mlir.frontends.onnx.trip_counts import begins, condition_of, largest_count
 
 Shape = tuple[int, ...]
 
@@ -67,8 +67,9 @@ def _results(
     shapes = [static_dims(tensor) for tensor in outputs]
     if shapes[: len(given)] != [list(shape) for shape in given]:
         return []
-    is_counted = condition_of(body) == body.input[1].name
-    steps = largest_count(node, small_constants(model.graph)) if is_counted else None
+    constants = small_constants(model.graph)
+    is_counted = condition_of(body) == body.input[1].name and begins(node, constants)
+    steps = largest_count(node, constants) if is_counted else None
     found: list[onnx.ValueInfoProto] = []
     for number, (name, tensor, shape) in enumerate(zip(node.output, outputs, shapes, strict=False)):
         if name and shape is not None and tensor.elem_type:

@@ -13,10 +13,10 @@ from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of,
 from rammer_mlir.frontends.onnx.model import Model, set_graph_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import Array
-from rammer_mlir.frontends.onnx.trip_counts import count_steps, largest_count
+from rammer_mlir.frontends.onnx.trip_counts import begins, count_steps, largest_count
 
 _MOST_STEPS = 1 << 14
-"""Largest number of iterations of a loop to count; each takes some tens of microseconds."""
+"""Number of iterations at which counting ends; each takes some tens of microseconds to count."""
 
 _COUNTERS = (np.dtype(np.int32), np.dtype(np.int64))
 """Element types of states that count iterations."""
@@ -201,18 +201,9 @@ def known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None
 
     ``values`` has the constants outside of the loop, by name.
     """
-    if not _begins(node, values) or always_continues(body_of(node), values) is not True:
+    if not begins(node, values) or always_continues(body_of(node), values) is not True:
         return None
     return largest_count(node, values)
-
-
-def _begins(node: onnx.NodeProto, values: Mapping[str, Array]) -> bool:
-    """Whether a loop's initial condition is true: the operand is omitted, or constant and true.
-
-    ``values`` has the constants by name.
-    """
-    condition = node.input[1] if len(node.input) > 1 else ""
-    return not condition or (condition in values and bool(values[condition].any()))
 
 
 def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
@@ -224,7 +215,7 @@ def _counted_steps(node: onnx.NodeProto, around: Surroundings) -> int | None:
     - The trip count depends on data.
     - The trip count is ``_MOST_STEPS`` or more.
     """
-    if not _begins(node, around.values) or always_continues(body_of(node), around.values):
+    if not begins(node, around.values) or always_continues(body_of(node), around.values):
         return None
     steps = count_steps(node, body_of(node), around.values, _MOST_STEPS)
     return None if steps is None or steps >= _MOST_STEPS else steps
