@@ -29,14 +29,14 @@ from tests.fuzz.pool import Child, Job
 from tests.fuzz.shrink import shrink
 
 _SIMILAR = 3
-"""So many findings that look alike are shrunk; the others are counted."""
+"""Number of similar findings that are shrunk; more of them are only counted."""
 
 
 _EACH = 100
-"""So many cases of each kind are tried where nobody says how many."""
+"""Number of cases of each kind if the command line gives neither numbers nor a time limit."""
 
 _PROGRESS = 100
-"""After so many cases their number is printed."""
+"""Number of cases between two reports of progress."""
 
 
 @dataclass
@@ -59,10 +59,7 @@ class Tally:
             sys.stdout.flush()
 
     def counts(self) -> str:
-        """Return text with the number of tried cases of each kind.
-
-        It also has the number of cases that could not be checked.
-        """
+        """Return text with the number of tried cases of each kind, and of cases without a check."""
         tried = ", ".join(f"{count} {kind}s" for kind, count in sorted(self.tried.items()))
         return f"{tried or 'nothing'} ({self.rejected} without a check)"
 
@@ -86,7 +83,10 @@ def _operators(case: Case) -> str:
 
 
 def _looks(case: Case | None, problem: Problem) -> str:
-    """Return text that is equal for similar findings: its sort, and the last line without names."""
+    """Return text that is equal for similar findings.
+
+    The text has the sort and, for an exception, the last line without quoted names and numbers.
+    """
     text = problem.text.splitlines()[-1] if problem.sort[0].isupper() else ""
     plain = re.sub("[0-9]+", "N", re.sub("'[^']*'", "X", text))
     return f"{problem.sort}: {plain}"
@@ -196,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for thread in threads:
         thread.join()
     print(tally.summary(time.monotonic() - begin))
-    return 1 if tally.findings else 0
+    return 1 if tally.findings.total() else 0
 
 
 if __name__ == "__main__":

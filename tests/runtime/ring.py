@@ -1,8 +1,9 @@
 """Hand-written rPrograms with known results: layers of rows that each read two neighbors.
 
-Row ``r`` of a layer is ``0.5 * (x[r] + x[(r + 1) % rows]) + w[r]`` of the layer before. Layers
-alternate between two buffers, so every rTask has read-after-write and write-after-read waits; its
-vEU changes from layer to layer. A missing or early wait shows up as a wrong number.
+Row ``r`` of a layer is ``0.5 * (x[r] + x[(r + 1) % rows]) + w[r]``, where ``x`` is the layer before
+and ``w`` a constant matrix. Layers alternate between two buffers, so every rTask has
+read-after-write and write-after-read waits. The vEU of a row changes from layer to layer, unless
+there are one or five vEUs. A missing or early wait shows up as a wrong number.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
         end = self.layers if number == self.programs - 1 else begin + share
         for layer in range(begin, end):
             for row in range(self.rows):
-                veu = (row * 7 + layer * 3) % self.num_veus
+                veu = (row * 7 + layer * 5) % self.num_veus
                 veus[veu].extend(self._rtask(layer, row, veu, placed))
                 placed[layer, row] = (veu, steps[veu])
                 steps[veu] += 1
@@ -183,7 +184,7 @@ def build(
 
     Args:
         text: the module.
-        weights: constants by the number of the function's argument.
+        weights: constants by the index of the function's argument.
         signature: inputs and outputs.
         num_veus: number of vEUs of the program.
         straight_line_limit: largest number of records for which code has no dispatch loop.
