@@ -42,7 +42,7 @@ _OWN_MODULES = f"{__name__.partition('.')[0]}."
 """Prefix of the names of all modules of this package."""
 
 _LOWERING = re.compile("unknown pass 'rtask-(?:lower|gpu-to)-")
-"""Messages about passes that may be among ``LOWERING_PASSES``, which ``PASSES`` lacks."""
+"""Matches an error about an unknown pass that may be one of ``LOWERING_PASSES``, not ``PASSES``."""
 
 
 def run_pipeline(
@@ -243,7 +243,7 @@ class _Run:
 
         Args:
             step: the step to run.
-            number: the step's number in the pipeline, from 0.
+            number: the step's index in the pipeline, from 0.
             remaining: the step and all later steps, from which a reproducer can continue.
         """
         if not self._instrumentation:

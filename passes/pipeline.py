@@ -8,7 +8,7 @@ from typing import NoReturn
 from rammer_mlir.errors import PassError
 
 _MAX_DEPTH = 100
-"""Maximum number of pipelines around a pass. The parser, and MLIR's, recurse at each one."""
+"""Maximum nesting depth of pipelines; this parser and MLIR's parser recurse at each level."""
 
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 
@@ -35,7 +35,7 @@ class PipelineNode:
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
     def leaves(self) -> tuple[PipelineNode, ...]:
-        """Return the passes inside the node in the order of the text; for a pass, only itself."""
+        """Return the passes inside the node in the order of the text; a pass returns itself."""
         if self.children is None:
             return (self,)
         return tuple(leaf for child in self.children for leaf in child.leaves())
@@ -80,7 +80,10 @@ class _Parser:
         self._at = 0
 
     def node(self, depth: int = 0) -> PipelineNode:
-        """Parse a pass, or an operation with a pipeline in ``depth`` others; return its node."""
+        """Parse a pass, or an operation with a nested pipeline, at nesting depth ``depth``.
+
+        Return the node.
+        """
         self._skip_spaces()
         start = self._at
         if depth > _MAX_DEPTH:

@@ -103,7 +103,7 @@ def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> st
 def close_pass_name(name: str, own: Iterable[str]) -> str | None:
     """Return the known pass name that is most similar to ``name``; None if no name is similar.
 
-    The known names are those in ``own``, of registered extensions' passes, and of MLIR's passes.
+    The known names are those in ``own``, and the names of the passes of extensions and of MLIR.
     """
     return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
 

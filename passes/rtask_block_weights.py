@@ -27,10 +27,10 @@ from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _WIDTHS = (32, 48, 16)
-"""Widths in channels of panels that are not padded, by preference: the first that divides them."""
+"""Panel widths in order of preference; panels have the first width that divides the channels."""
 
 _LEAST_BYTES = 2
-"""Minimum bytes of an element of the result: with smaller ones, a register outgrows a panel."""
+"""Minimum bytes of a result element: a register of smaller elements is wider than a panel."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _lane(op: Structured, position: int, trailing: int) -> int | None:
 
     ``position`` is the operand index of the weights. The output channels are the weights' last
     dimension, apart from the ``trailing`` last dimensions. Return None unless the loop is parallel,
-    indexes no other input, and the output channels stand behind a reduction dimension.
+    indexes no other input, and the output channels follow a reduction dimension.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):
@@ -237,7 +237,7 @@ def _rewrite_call(
 ) -> None:
     """Replace an rOperator by one that reads its weights in panels.
 
-    ``split`` names the dimensions of its other operands and of its results that become two
+    ``split`` names the dimensions of the other operands and of the results that become two
     dimensions. The users of the old results read views with the old shapes.
     """
     with ir.InsertionPoint(call), call.location:

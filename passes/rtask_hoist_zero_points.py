@@ -34,7 +34,7 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.folded import fold_views
 
 _FEWEST = 8
-"""Minimum number of terms: few save less than the sums of the weights cost."""
+"""Minimum number of terms: for fewer terms, the rewrite saves less than it costs."""
 
 _MOST_SCALED = 33_000
 """Maximum number of terms of scaled sums, which must fit in i32: 2^31 / (255 * 255)."""

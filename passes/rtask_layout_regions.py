@@ -116,7 +116,7 @@ class _Changed:
 def _change(function: ir.Operation, layout: Layouts) -> None:
     """Store a function's arguments and results in blocks; convert them inside the function.
 
-    The function unpacks arguments at its begin and packs results at its end. ``layout`` has the
+    The function unpacks arguments at its start and packs results at its end. ``layout`` has the
     dimension along which each argument or result is stored in blocks.
     """
     block = function.regions[0].blocks[0]

@@ -52,7 +52,7 @@ class MergeRegions(Pass):
 
 @dataclass(frozen=True)
 class _Boundary:
-    """The inputs and results of a region, as numbers of values.
+    """The inputs and results of a region, each identified by the index of its value.
 
     Attributes:
         inputs: for each value from outside that the region reads, the count of the region's units
@@ -113,7 +113,7 @@ class _Boundaries:
         return joined.size <= self._most
 
     def _of(self, node: int) -> _Boundary:
-        """Return the inputs and results of the region ``node``, memoized until it is merged."""
+        """Return the inputs and results of the region ``node``, memoized until its next merge."""
         key = node, self._regions.size(node)
         if key not in self._known:
             units = (self._units[number] for number in self._regions.members(node))

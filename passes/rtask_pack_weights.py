@@ -19,7 +19,7 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.folded import fold_views
 
 _FEWEST_LANES = 8
-"""Minimum number of output channels; vectors along fewer would be mostly empty."""
+"""Minimum number of output channels; vectors along fewer channels would be mostly empty."""
 
 
 @dataclass(frozen=True)

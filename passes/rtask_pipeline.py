@@ -15,7 +15,7 @@ from rammer_mlir.passes.memory.cut_functions import CutFunctions
 from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
 
 _MOST_CHAINS = 64
-"""Maximum number of chains of rOperators that are computed in chunks, in a model."""
+"""Maximum number of chains of rOperators in a model that are computed in chunks."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SUM_BYTES = "rtask.intermediate_bytes"
 LIVE_BYTES = "rtask.live_bytes"
 
 _OFFSET = "rtask.offset"
-"""Attribute of a ``memref.alloc``: its byte offset in a schedule within a memory limit."""
+"""Attribute of a ``memref.alloc``: the proposed byte offset of the buffer in the arena."""
 
 
 @dataclass(frozen=True)

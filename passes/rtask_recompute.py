@@ -54,7 +54,7 @@ class Recompute(Pass):
 def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
     """Clone rOperators of a block, so that they are executed in the sequence ``repeated``.
 
-    rOperators behind a clone read the clone's results. Views without uses are erased.
+    rOperators after a clone read the clone's results. Views without uses are erased.
     """
     copies: dict[Root, ir.Value] = {}
     place = 0
@@ -97,9 +97,9 @@ def _renamed(
 def _view_again(
     value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
 ) -> None:
-    """Clone at ``ip`` the views from ``root`` to ``value``, but on the replacement of ``root``.
+    """Clone at ``ip`` the views from ``root`` to ``value``; the clones view the new root instead.
 
-    ``known`` maps ``root`` to its replacement; each cloned view's result is added to it.
+    ``known`` maps ``root`` to the new root; each cloned view's result is added to ``known``.
     ``mapping`` receives the last clone's result as the replacement of ``value``.
     """
     chain: list[ir.OpView] = []

@@ -66,20 +66,20 @@ GREEDY = "greedy"
 _DESIGNS = (GREEDY, "search")
 
 _FIRST_LEVEL_BYTES = 8 * 1024
-"""Maximum bytes of an rTask that reads some of them again, which then come from a core's L1.
+"""Maximum bytes of an rTask that reads a value twice; the second read then hits a core's L1.
 
-A part of an L1 of 32 or 48 KiB, so that a core loads the next rTask's rows while it computes: a
-softmax of 512x768 f32 takes 9.9 ns for 16 elements with 40 KiB and 7.9 ns with 6.5 KiB.
+The limit is a part of an L1 of 32 or 48 KiB, so that a core can load the next rTask's rows while it
+computes: a softmax of 512x768 f32 takes 9.9 ns for 16 elements with 40 KiB and 7.9 ns with 6.5 KiB.
 """
 
 _MOST_SMALL_TILES = 1024
-"""Maximum number of rTasks that are cut for the cache alone; a schedule of more is slow to make."""
+"""Maximum number of rTasks into which the cache limit cuts; more take long to schedule."""
 
 _MATRIX_SIDE = 8
 """Least number of rows, and of columns, with which a product is computed by matrix instructions."""
 
 _MANY_CALLS = 32
-"""Number of rOperators that call a function from which it gets an additional candidate rKernel."""
+"""Minimum number of calling rOperators for which a function gets an additional candidate."""
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,8 @@ def _l1_limit(computation: Computation, whole: TileCost) -> int:
 
     A softmax, for example, reads a row once for its maximum and again for the exponentials.
     ``whole`` is the cost of the computation as a single rTask; the limit is at least a fixed share
-    of its bytes, so that tiles do not become too small. Return 0, for no limit, if an rTask reads
-    no value twice.
+    of the bytes of this rTask, so that tiles do not become too small. Return 0, for no
+    limit, if an rTask reads no value twice.
     """
     if not computation.reads_again:
         return 0

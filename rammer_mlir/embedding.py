@@ -69,7 +69,8 @@ def compile_launches(
         on the GPU, and ``run`` returns its new value. Arguments must not overlap in memory.
 
     Raises:
-        RammerError: if a launch cannot be part of a static program; the message names the launch.
+        RammerError: if an option is invalid, or if a launch cannot be part of a static program; the
+            message names the option or the launch.
     """
     options = check_options(
         target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog

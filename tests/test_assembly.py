@@ -1,4 +1,4 @@
-"""The readable form of the `rtask` dialect: round trips, lines, errors, damaged text, speed."""
+"""Tests of the readable form of the `rtask` dialect: round trips, lines, errors and speed."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ GENERIC = re.compile(r'"rtask\.\w+"\(')
 
 
 def context() -> ir.Context:
-    """Return a context with the dialect."""
+    """Return a context with the `rtask` dialect."""
     found = ir.Context()
     dialects.register(found)
     return found
 
 
 def generic(module: ir.Module, *, locations: bool = False) -> str:
-    """Return what MLIR itself prints."""
+    """Return a module as MLIR itself prints it, with source locations if ``locations``."""
     return module.operation.get_asm(enable_debug_info=locations)
 
 
 def named_model() -> onnx.ModelProto:
-    """Return a chain of products, one for each odd name."""
+    """Return a chain of matrix products, with a node for each of ``ODD_NAMES``."""
     values = [f"v{number}" for number in range(len(ODD_NAMES) + 1)]
     nodes = [
         helper.make_node("MatMul", [first, first], [second], name=name)
@@ -61,7 +61,7 @@ def named_model() -> onnx.ModelProto:
 
 @cache
 def stages(name: str) -> dict[str, tuple[str, str, str]]:
-    """Return a model at each stage: readable, generic, and generic with locations."""
+    """Return the texts of a model at each stage: readable, generic, and generic with locations."""
     model = named_model() if name == "odd names" else build(name, scale="small")
     found: dict[str, tuple[str, str, str]] = {}
     with context(), ir.Location.unknown():
@@ -80,7 +80,10 @@ def stages(name: str) -> dict[str, tuple[str, str, str]]:
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", [*MODELS, "odd names"])
 def test_stages_are_read_back(name: str, stage: str) -> None:
-    """Readable and generic form tell the same; nothing stays generic; lines stay in place."""
+    """The readable and the generic form of each stage are read back as the same module.
+
+    The readable form has no generic operation, and its translation keeps the number of lines.
+    """
     readable, expected, _ = stages(name)[stage]
     assert not GENERIC.search(readable)
     translated = to_generic(readable)
@@ -104,7 +107,7 @@ def test_locations_are_read_back(name: str, stage: str) -> None:
 
 
 def test_names_of_nodes_are_read_back() -> None:
-    """A name stays the operation's location, around its line."""
+    """The location of a run is the node's name, with the line of the run inside."""
     readable, _, _ = stages("odd names")["program"]
     module = dialects.parse(readable, context())
     names: list[str] = []
@@ -146,7 +149,10 @@ IN_HEADER = ("kernel", "program", "veu")
 
 
 def program(**attributes: str) -> str:
-    """Return a program with dictionaries of further attributes on some operations."""
+    """Return the text of a program with further attributes on some operations.
+
+    ``attributes`` has the text of an operation's dictionary by a name of ``HOLDERS``.
+    """
     texts = {
         holder: f"{' attributes' if holder in IN_HEADER else ''} {{{attributes[holder]}}}"
         if holder in attributes
@@ -195,7 +201,7 @@ def test_further_attributes_survive(values: dict[str, str]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_white_space_and_comments_may_stand_between_tokens(data: st.DataObject) -> None:
-    """However the text is laid out, each line stays where it is."""
+    """Text with any white space and comments is read, and translation keeps lines in place."""
     tokens = re.findall(r'"[^"]*"|[%@]\w+|memref<4xf32>|rtask\.\w+|func\.func|\w+|\S', program())
     gaps = st.sampled_from([" ", "\n", '  // comment " { rtask.run\n', "\n\n "])
     text = "".join(token + data.draw(gaps) for token in tokens)
@@ -261,7 +267,7 @@ def test_the_documented_example_is_read_and_printed() -> None:
 
 
 def damaged(source: str, rng: random.Random) -> str:
-    """Return a text with some characters cut, doubled, replaced, or all after a place missing."""
+    """Return a text with characters removed, repeated or replaced, or with its end cut off."""
     text = source
     for _ in range(rng.choice([1, 1, 2, 5])):
         begin = rng.randrange(len(text))
@@ -281,7 +287,7 @@ def damaged(source: str, rng: random.Random) -> str:
 
 
 def damaged_texts() -> Iterator[str]:
-    """Yield texts, the same ones in every run."""
+    """Yield 400 damaged texts, which are the same in every run."""
     rng = random.Random(0)
     sources = [program(run='r = "x"', veu="v"), stages("mlp")["program"][0]]
     for number in range(400):
@@ -289,7 +295,10 @@ def damaged_texts() -> Iterator[str]:
 
 
 def test_damaged_text_is_read_or_refused() -> None:
-    """Nothing else is raised, and an error is one line about a line of the text."""
+    """Damaged text is read, or refused with an ``AssemblyError`` or an error of MLIR.
+
+    An ``AssemblyError`` has a one-line message, and a line and a column that exist in the text.
+    """
     refused = 0
     for text in damaged_texts():
         try:
@@ -313,7 +322,7 @@ def test_the_column_of_an_error() -> None:
 
 
 def long_program(num_records: int) -> str:
-    """Return a program with so many records, half of them runs."""
+    """Return a program with about ``num_records`` records, half of them runs."""
     record = "      run @k[0..3] of 0 (%a, %b)\n      wait veu 1 @ 0\n"
     text = program().replace("run @k[0..3] of 0 (%a, %b)\n", record * (num_records // 2))
     return text.replace("wait veu 0 @ 3", "run @k[0] of 0 (%a, %b)")

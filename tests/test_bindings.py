@@ -1,4 +1,4 @@
-"""Which package provides the MLIR bindings, and that their stubs describe what is there."""
+"""Tests of the choice of the package with the MLIR bindings, and of the stubs of the bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ STUBS = ROOT / "rammer_mlir" / "bindings"
 
 
 def import_bindings(variable: str, path: Path) -> subprocess.CompletedProcess[str]:
-    """Import the bindings in a process of its own and print the package's name."""
+    """Import the bindings in a separate process, which prints the package's name.
+
+    ``variable`` is the value of ``RAMMER_MLIR_BINDINGS``; ``path`` is searched for packages first.
+    Returns the completed process.
+    """
     environment = dict(os.environ, PYTHONPATH=f"{path}{os.pathsep}{ROOT}")
     environment["RAMMER_MLIR_BINDINGS"] = variable
     command = "from rammer_mlir import bindings; print(bindings.PACKAGE, bindings.ir.__name__)"
@@ -28,7 +32,7 @@ def import_bindings(variable: str, path: Path) -> subprocess.CompletedProcess[st
 
 
 def fake_package(path: Path, files: dict[str, str]) -> None:
-    """Write a package of the given modules."""
+    """Write a package to the folder ``path``; ``files`` has the texts of its files by name."""
     for name, text in files.items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +109,7 @@ def test_unknown_names_are_refused() -> None:
 
 
 class ImportRecorder:
-    """Sees every module that is looked for, and finds none."""
+    """An import finder that records the name of every module, and finds none."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -116,7 +120,10 @@ class ImportRecorder:
 
 
 def test_accessing_operations_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bindings that do not find a dialect's module look for it again on every access."""
+    """Accessing operations of the dialect looks for no module.
+
+    The bindings would otherwise look for the module of a dialect again on every access.
+    """
     recorder = ImportRecorder()
     with ir.Context() as context, ir.Location.unknown():
         dialects.register(context)
@@ -131,7 +138,10 @@ def test_accessing_operations_imports_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def stub_members() -> list[tuple[str, str, str]]:
-    """Return (module, class, member) for everything that the stubs describe."""
+    """Return (module, class, member) for all classes and their members in the stubs.
+
+    The member is empty in the entry of the class itself.
+    """
     found: list[tuple[str, str, str]] = []
     for stub in sorted(STUBS.glob("*.pyi")):
         module = {"ext": "dialects.ext", "passmanager": "passmanager"}.get(stub.stem, "ir")
@@ -145,7 +155,7 @@ def stub_members() -> list[tuple[str, str, str]]:
 
 
 def member_names(node: ast.ClassDef) -> list[str]:
-    """Return the names that a stub's class defines, without Python's own."""
+    """Return the names that a stub's class defines, except those with two leading underscores."""
     names: dict[str, None] = {}
     for item in node.body:
         if isinstance(item, ast.FunctionDef):

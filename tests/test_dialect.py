@@ -84,7 +84,10 @@ def test_registering_in_a_context_in_use() -> None:
 
 
 def test_a_multithreaded_context_does_not_deadlock() -> None:
-    """MLIR's threads must not wait for Python's lock while their caller holds it."""
+    """Parsing and verifying a module in a multithreaded context does not deadlock.
+
+    MLIR's threads must not wait for Python's lock while their caller holds it.
+    """
     functions = "".join(program(2).replace("@main", f"@f{i}").replace(KERNEL, "") for i in range(8))
     code = (
         "from rammer_mlir import dialects\n"
@@ -178,7 +181,10 @@ def test_coverage_agrees_with_counting(
 
 @pytest.mark.parametrize("tile", [(1, 1), (2, 3), (4, 5), (7, 2)])
 def test_tiles_of_any_size_cover(tile: tuple[int, int]) -> None:
-    """Tiles that do not divide the shape are clipped at its end."""
+    """Tiles of any size cover a shape exactly, since they are clipped at its end.
+
+    Without the last tile, its first element is reported as not covered.
+    """
     shape = (7, 5)
     grid = [-(-extent // size) for extent, size in zip(shape, tile, strict=True)]
     text = f"affine_map<(d0) -> (d0 floordiv {grid[1]} * {tile[0]}, d0 mod {grid[1]} * {tile[1]})>"

@@ -1,4 +1,4 @@
-"""`docs/dialect.md` is what the dialect says of itself, and its examples are valid."""
+"""`docs/dialect.md` is the reference that `rammer-opt` prints, and its examples are valid."""
 
 from __future__ import annotations
 

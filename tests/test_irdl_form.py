@@ -31,7 +31,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
 
 
 def written(folder: Path) -> tuple[Path, Path]:
-    """Return files with the dialect's definition and with a module, as `rammer-opt` prints them."""
+    """Write the dialect's IRDL and a module in portable form to ``folder``; return both paths."""
     source, definition, program = (folder / name for name in ("in.mlir", "rtask.irdl", "out.mlir"))
     source.write_text(SOURCE)
     definition.write_text(dialects.irdl_text())

@@ -1,4 +1,4 @@
-"""Keeps the order of the layers: imports go downwards only, read from the source with ``ast``."""
+"""Tests of the order of layers: imports go downwards only, read from the source with ``ast``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BELOW_LOWERING = (
     {"rtask_lower_to_gpu"},
     {"registry"},
 )
-"""The rooms of the lowering from the bottom up: what both targets use is beneath both."""
+"""The units of the lowering from the bottom up; units that both targets use are below both."""
 
 BELOW_CODEGENS = (
     {"inexpressible"},
@@ -64,13 +64,13 @@ BELOW_CODEGENS = (
     {"table_code"},
     {"graph", "host", "iree", "onednn"},
 )
-"""The rooms of the code generators from the bottom up: no integration uses another one."""
+"""The units of the code generators from the bottom up; no integration uses another one."""
 
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
 
 def source_files() -> list[Path]:
-    """Return every source file of the package, also through the links to the top level."""
+    """Return every source file of the package, including folders that link to the top level."""
     entries = [path for path in PACKAGE.iterdir() if path.suffix == ".py"]
     for folder in (path for path in PACKAGE.iterdir() if path.is_dir()):
         entries.extend(folder.rglob("*.py"))
@@ -78,13 +78,16 @@ def source_files() -> list[Path]:
 
 
 def unit_of(file: Path) -> str:
-    """Return the module or subpackage directly in the package that a file belongs to."""
+    """Return the top-level module or subpackage to which a file of the package belongs."""
     first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return "rammer_mlir" if first == "__init__" else first
 
 
 def imported_modules(file: Path, *, only_at_load: bool = False) -> Iterator[str]:
-    """Yield the dotted names that a file imports, inside functions too unless ``only_at_load``."""
+    """Yield the dotted names that a file imports, at load or later.
+
+    With ``only_at_load``, imports in functions and in ``if`` statements are left out.
+    """
     pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
@@ -119,7 +122,10 @@ def test_imports_go_downwards(file: Path) -> None:
 
 
 def test_concepts_of_passes_import_downwards() -> None:
-    """So a reader of one concept never needs those above it."""
+    """Each folder of the passes imports only folders of lower layers.
+
+    So a reader of one concept never needs the concepts above it.
+    """
     ranks = {concept: rank for rank, layer in enumerate(CONCEPTS) for concept in layer}
     root = PACKAGE / "passes"
     assert {path.name for path in root.iterdir() if (path / "__init__.py").exists()} == set(ranks)
@@ -134,7 +140,10 @@ def test_concepts_of_passes_import_downwards() -> None:
     ("unit", "layers"), [("lowering", BELOW_LOWERING), ("codegens", BELOW_CODEGENS)]
 )
 def test_rooms_import_downwards(unit: str, layers: Sequence[set[str]]) -> None:
-    """Neither target is made from the other one, and no integration from another one."""
+    """Each unit of the lowering and of the code generators imports only units of lower layers.
+
+    So neither target depends on the other one, and no integration on another integration.
+    """
     ranks = {room: rank for rank, layer in enumerate(layers) for room in layer}
     root = PACKAGE / unit
     entries = {p.stem for p in root.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
@@ -147,7 +156,10 @@ def test_rooms_import_downwards(unit: str, layers: Sequence[set[str]]) -> None:
 
 
 def test_the_readable_form_needs_only_text() -> None:
-    """It rewrites text, so the dialect's operations and verifiers are not its business."""
+    """The assembly of the readable form imports only errors and bindings.
+
+    It rewrites text, so it does not need the dialect's operations and verifiers.
+    """
     room = "rammer_mlir.dialects.rtask.assembly"
     for file in (PACKAGE / "dialects" / "rtask" / "assembly").glob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("rammer_mlir.")}
@@ -163,7 +175,10 @@ def test_every_layer_exists() -> None:
     "unit", ["scheduling", "timeline", "runtime", "programs", "checker", "open_models"]
 )
 def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
-    """The scheduler reads as algorithms; a deployed model needs no compiler."""
+    """Scheduling, timelines, artifacts and the runtime import only NumPy at load.
+
+    So the algorithms do not depend on MLIR, and a deployed model needs no compiler.
+    """
     allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)
     for file in (PACKAGE / unit).rglob("*.py"):
         found = {name.partition(".")[0] for name in imported_modules(file, only_at_load=True)}
@@ -171,13 +186,16 @@ def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
 
 
 def test_the_checker_imports_nothing_that_it_checks() -> None:
-    """Errors are all that it shares with the rest."""
+    """The checker imports only the errors from the rest of the package."""
     for file in (PACKAGE / "checker").rglob("*.py"):
         assert imported_units(file) <= {"errors"}, file
 
 
 def test_only_two_places_name_the_bindings() -> None:
-    """All goes through ``rammer_mlir.bindings``, except torch-mlir's ONNX importer."""
+    """No file imports MLIR directly, and only the bindings and the front ends name torch-mlir.
+
+    All other code uses ``rammer_mlir.bindings``; the front ends load torch-mlir's ONNX importer.
+    """
     for file in source_files():
         names = {name.partition(".")[0] for name in imported_modules(file)}
         assert not names & {"mlir", "torch_mlir"}, file

@@ -1,4 +1,4 @@
-"""The demo's environment has what it needs, and no more."""
+"""Tests of the Makefile: each environment gets its extras, in the versions of the lock file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APART = ("jax", "torch", "offload-cuda")
 
 
 def commands(target: str, venv: str) -> str:
-    """Return what make would run in an empty place."""
+    """Return the commands that make would run for ``target`` with the environment ``venv``."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     done = subprocess.run(
@@ -54,7 +54,7 @@ def test_environments_have_the_locked_versions(tmp_path: object) -> None:
 
 
 def test_the_lock_file_is_within_the_ranges() -> None:
-    """It names versions alone, no registry; each requirement of the project has one."""
+    """The lock file has a version in the range of each requirement, and names no registry."""
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert "://" not in text
     lines = [line for line in text.splitlines() if not line.startswith("#")]

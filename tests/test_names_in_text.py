@@ -35,7 +35,7 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     CODEGENS, COST_FUNCTIONS, DEVICES, EXTENSION_PASSES, KERNEL_PROVIDERS, POLICIES, TARGETS
 )  # fmt: skip
 GROUPS = {registry.group for registry in REGISTRIES}
-"""Groups of entry points, which look like modules."""
+"""Groups of entry points, whose names look like those of modules."""
 
 
 def texts(file: Path) -> Iterator[str]:
@@ -69,7 +69,7 @@ def places() -> list[PurePosixPath]:
 
 
 def is_place(name: str) -> bool:
-    """Whether a path, from any folder of the project on, exists."""
+    """Return whether a path exists, relative to any folder of the project."""
     return (
         name in MADE
         or (ROOT / name).exists()
@@ -78,7 +78,7 @@ def is_place(name: str) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Whether a dotted name is a module, or what a module defines."""
+    """Return whether a dotted name is that of a module, or of an object that a module defines."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:count])

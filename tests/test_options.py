@@ -1,4 +1,4 @@
-"""What is not even of an option's kind is refused in one line, whoever calls from Python."""
+"""Options, paths and models of a wrong type are refused in one line by the Python interfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of measured times: what is kept, what goes wrong, and who else writes."""
+"""Tests of the cache of measured times: its entries, damaged files, and concurrent writers."""
 
 from __future__ import annotations
 

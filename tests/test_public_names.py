@@ -1,4 +1,4 @@
-"""What ``import rammer_mlir`` offers, and what it does not import."""
+"""Tests of the names in ``rammer_mlir``, and of the modules that importing it does not load."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_sources_alone_have_no_version(tmp_path: Path) -> None:
 
 
 def imported(command: str) -> set[str]:
-    """Return the packages and rooms that a fresh interpreter has imported after a command."""
+    """Return the names of the modules that a fresh interpreter has loaded after a command."""
     script = f"import sys; {command}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stderr == ""

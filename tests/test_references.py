@@ -31,7 +31,7 @@ def test_the_page_of_the_options_is_current(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_help_and_page_have_the_same_options() -> None:
-    """No placeholder of argparse is left, and no option of the help is missing."""
+    """The page of the options has every option of the help, and no placeholder of argparse."""
     page = (DOCS / "options.md").read_text()
     assert "%(" not in page
     for line in compile_parser().format_help().splitlines():

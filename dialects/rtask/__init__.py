@@ -23,8 +23,8 @@ OPERATIONS = (OperatorOp, KernelOp, ModuleOp, ProgramOp, VeuOp, RunOp, BarrierOp
 _LOADING = threading.Lock()
 """Lock around loading the dialect into a context.
 
-The bindings store the dialect's definition in an attribute of its class while they load it. A
-second thread would overwrite the attribute, and the first thread would load the other context's
+While the bindings load a dialect, they store its definition in an attribute of its class. A second
+thread would overwrite the attribute, and the first thread would load the other context's
 definition.
 """
 

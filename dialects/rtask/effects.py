@@ -12,8 +12,8 @@ from rammer_mlir.bindings import ir
 PLACED = "rtask.placed"
 """Attribute of a function whose rOperators have buffers assigned to their results.
 
-``rtask-insert-copies`` sets it. From then on, two equal parts of a concatenation must stay two
-rOperators, because each writes its own part of the buffer.
+``rtask-insert-copies`` sets the attribute. From then on, two equal parts of a concatenation must
+stay two rOperators, because each rOperator writes its own part of the buffer.
 """
 
 

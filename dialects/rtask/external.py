@@ -17,7 +17,8 @@ _ALIGNMENT, _GRAIN = "alignment", "grain"
 Grain = Literal["region", "device"]
 """The resources that run an rTask: one vEU's thread (region), or the whole device (device).
 
-With ``device``, threads of the library itself run it and no other rTask runs at the same time.
+With ``device``, the foreign library runs the rTask on the library's own threads, and no other rTask
+runs at the same time.
 """
 
 GRAINS: tuple[Grain, ...] = get_args(Grain)
@@ -80,7 +81,7 @@ class External:
 
 
 def read_external(op: ir.Operation) -> External | None:
-    """Return the attribute ``external`` of an ``rtask.kernel``; None if it has none.
+    """Return the attribute ``external`` of an ``rtask.kernel``; None without this attribute.
 
     Raises:
         Broken: if the attribute is malformed.

@@ -77,8 +77,8 @@ def define_runners(kernels: Sequence[KernelSymbol]) -> list[str]:
     function is defined, and the result is empty. A function returns the new value of the step
     counter, and has these arguments:
 
-    - number of the first rTask
-    - number of the last rTask, plus 1
+    - index of the first rTask
+    - index of the last rTask, plus 1
     - value of the step counter
     - address of the step counter
     - address of the table of buffer addresses
@@ -193,8 +193,8 @@ class _DispatchLoop:
     def _build_run(self, record: ir.Value, kind: ir.Value, first: ir.Value) -> None:
         """Emit the execution of a run record: consecutive rTasks of one rKernel.
 
-        ``record`` is the record's address, ``kind`` the number of the rKernel, and ``first`` the
-        number of the first rTask.
+        ``record`` is the record's address, ``kind`` the index of the rKernel, and ``first`` the
+        index of the first rTask.
         """
         with ir.InsertionPoint(self._run):
             limit = add(first, number_at(record, 2))
@@ -247,7 +247,7 @@ class _StraightLine:
     """Straight-line code for each vEU, in a function that branches to the code of its vEU.
 
     The code calls rKernels and waits at barriers, with constant operands. A suspended vEU resumes
-    at the barrier that suspended it. The resume position is the number of this barrier among the
+    at the barrier that suspended it. The resume position is the index of this barrier among the
     vEU's barriers, counted from 1; 0 is the beginning.
     """
 
@@ -256,7 +256,7 @@ class _StraightLine:
         self._number = {slot: number for number, slot in enumerate(program.slots)}
 
     def build(self, veus: list[ir.Block]) -> None:
-        """Emit the switch on the vEU's number; ``veus`` has the first block of each vEU's code."""
+        """Emit the switch on the vEU's index; ``veus`` has the first block of each vEU's code."""
         with ir.InsertionPoint(self._frame.entry):
             switch(self._frame.veu, veus, self._frame.finish)
 

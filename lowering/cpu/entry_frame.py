@@ -40,8 +40,8 @@ class Span:
     """Consecutive rTasks that a vEU executes, as emitted integers.
 
     Attributes:
-        first: number of the first rTask.
-        limit: number of the last rTask, plus 1.
+        first: index of the first rTask.
+        limit: index of the last rTask, plus 1.
         done: value of the vEU's step counter before the first rTask.
     """
 
@@ -62,7 +62,7 @@ class EntryFrame:
         leave: the block that suspends the vEU: it stores the block argument as the resume position
             and returns 0.
         finish: the last block, which returns 1: the vEU has ended.
-        veu: number of the vEU that the function executes.
+        veu: index of the vEU that the function executes.
         position: the resume position, an integer: 0 if the vEU has not begun, else the argument
             ``position`` of the ``wait`` that suspended the vEU.
         base: the vEU's step counter before this run.
@@ -144,7 +144,7 @@ class EntryFrame:
         After each call, the step counter is stored with release order. The loop terminates the
         block under construction. After the loop, control continues in ``following``, whose
         arguments are ``values`` and then the step counter. ``buffers`` are the addresses that the
-        rKernel gets after the rTask's number.
+        rKernel gets after the rTask's index.
         """
         run_tasks(kernel, buffers, span, self.counter, following, *values)
 

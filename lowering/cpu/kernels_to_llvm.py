@@ -1,8 +1,8 @@
 """Lowers a module's rKernels to functions of the LLVM dialect.
 
 The lowering steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to
-bottom. They run in a separate scratch module, so that the other contents of the user's module are
-unchanged.
+bottom. The steps run in a separate scratch module, so that the other contents of the user's module
+are unchanged.
 """
 
 from __future__ import annotations

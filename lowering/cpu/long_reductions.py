@@ -40,10 +40,10 @@ _FEWEST_TILES = 28
 """Fewest results that share a panel for which splitting pays: mostly two register tiles."""
 
 _FAR_BYTES = 2048
-"""Stride in bytes of a sum's loop from which on its steps mostly read separate pages."""
+"""Least stride in bytes of a sum's loop with which most steps read separate pages."""
 
 _LONG_PANEL_BYTES = 96 * 1024
-"""Most bytes of an unsplit sum's panel whose steps are near each other: two first-level caches.
+"""Most bytes of an unsplit panel whose steps are close in memory: two first-level caches.
 
 Such a panel comes from the second level fast enough.
 """

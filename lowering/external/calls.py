@@ -2,7 +2,7 @@
 
 Each function is a stub with the same interface as any other rKernel: its arguments are the rTask's
 id and pointers to buffers. If the foreign code returns a nonzero status, the stub stores this
-status and the rKernel's number in the global ``STATUS``, and the run continues to its end. A
+status and the rKernel's index in the global ``STATUS``, and the run continues to its end. A
 function with a state is called via a table, in which the runtime fills in the function to call and
 the state.
 """
@@ -102,7 +102,7 @@ def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
     """Return the external rKernels that have a state, in the order of the table ``MODULES``.
 
     This table has a row for each rKernel with a state: the addresses of its functions, the function
-    to call, and its state. The runtime fills in the latter two.
+    to call, and the state. The runtime fills in the function to call and the state.
     """
     return [kernel for kernel in kernels if kernel.external.has_state]
 
@@ -156,7 +156,7 @@ def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
     Functions with a state get their buffers as an array, whose length may differ between rKernels.
 
     Raises:
-        PassError: if a function is called with different numbers of buffers; names the function.
+        PassError: if calls of a function have different counts of buffers; names the function.
     """
     counts: dict[str, int] = {}
     for kernel in (each for each in kernels if not each.external.has_state):

@@ -24,7 +24,7 @@ _TYPE_AT, _MACHINE_AT, _SECTIONS_AT, _NUM_SECTIONS_AT, _NAMES_AT = 16, 18, 40, 6
 _RELOCATABLE = 1
 
 _MACHINES = {"x86_64": 62, "aarch64": 183}
-"""The header's number of each processor family."""
+"""Value of the header's machine field for each processor family."""
 
 _SECTION: Any = np.dtype(
     {
@@ -34,7 +34,7 @@ _SECTION: Any = np.dtype(
         "itemsize": 64,
     }
 )
-"""Fields of a section's header; ``link`` is the number of a symbol table's section of names."""
+"""Fields of a section's header; a symbol table's ``link`` is the index of its section of names."""
 
 _SYMBOL: Any = np.dtype(
     {

@@ -144,7 +144,7 @@ class _Writer:
     def _clean_host(self) -> None:
         """Erase the host's deallocations and unused operations, except rOperators.
 
-        Its allocations become ``memref.alloc``, because memory is planned from the schedule.
+        The host's allocations become ``memref.alloc``, because memory is planned from the schedule.
         """
         for operation in list(self._host.operation.regions[0].blocks[0].operations):
             name = operation.operation.name

@@ -90,7 +90,7 @@ class AdjacentLoads:
         since it loads the elements at all adjacent points.
 
         Args:
-            number: the number of the operand.
+            number: the index of the operand.
             point: an index for each loop.
         """
         if number not in self._wide:

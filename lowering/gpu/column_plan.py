@@ -1,8 +1,8 @@
 """Plans a block's column reduction (vector times matrix, sums over rows), without IR.
 
 A column reduction has few results, each from many input elements, and uses each element only once,
-so its cost is that of reading the elements. It is planned only if elements of adjacent results are
-adjacent in memory:
+so its cost is that of reading the elements. A reduction is planned only if elements of adjacent
+results are adjacent in memory:
 
 - A *tile* is a few adjacent results. A thread reduces the elements of one tile.
 - A *row* of threads is a sequence of adjacent threads, which have adjacent tiles and together all
@@ -72,7 +72,7 @@ class ColumnPlan:
         """The count of partial results for which the block needs shared memory.
 
         The count depends on how many adjacent results a thread has; this is the maximum over all
-        permitted widths. It is 0 if warps need not combine results.
+        permitted widths. The count is 0 if warps need not combine results.
         """
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
         return rows * self.num_results if rows > 1 else 0
@@ -141,8 +141,8 @@ def plan_columns(contraction: Contraction, threads: int, shared_limit: int) -> C
     The result is None in these cases:
 
     - The reduction has more than ``_MOST_RESULTS`` results per thread.
-    - It has fewer than ``_LEAST_REDUCED`` elements per result.
-    - Adjacent results do not read adjacent elements.
+    - The reduction has fewer than ``_LEAST_REDUCED`` elements per result.
+    - Adjacent results do not read adjacent elements of the widest input.
     - Shared memory is too small for the partial results.
 
     Args:

@@ -26,7 +26,7 @@ def emit_columns(results: Results, plan: ColumnPlan, threads: Threads, partial: 
         results: emits the initial values, epilogues and stores of the operation, which is its
             ``reduction``, on memrefs.
         plan: the operation's plan.
-        threads: the thread's number, and the size of the block.
+        threads: the thread's index, and the size of the block.
         partial: shared memory for partial results, a memref of one dimension.
     """
     _Emitter(results, plan, threads, partial).emit()
@@ -122,7 +122,7 @@ class _Emitter:
             self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
-        """Emit a thread's loop over tiles, each of which the thread reduces without other threads.
+        """Emit a thread's loop over tiles, whose results no other thread helps to reduce.
 
         A tile is a few adjacent results. The tiles are assigned to the threads cyclically. The loop
         is used if there are more tiles than threads.

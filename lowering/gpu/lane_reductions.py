@@ -68,7 +68,7 @@ def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
 
 
 def exchange(value: ir.Value, distance: int) -> ir.Value:
-    """Emit a shuffle that gets the value of the lane with this lane's number xor ``distance``."""
+    """Emit a shuffle; return the value of the lane with index (own index xor ``distance``)."""
     kind = value.type
     assert isinstance(kind, ir.IntegerType | ir.FloatType)
     if kind.width >= _SHUFFLED_BITS:  # the conversions of both targets split 64-bit shuffles

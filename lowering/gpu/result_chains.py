@@ -247,9 +247,10 @@ def _has_all_loops(map_: ir.AffineMap, generic: Structured) -> bool:
 
 
 def _covers(map_: ir.AffineMap, buffer: ir.Value) -> bool:
-    """Return whether an indexing map reaches each element of a buffer exactly once.
+    """Return whether an indexing map reaches every element of a buffer.
 
-    Each result of the map must be a different loop, except along dimensions of size 1.
+    Each result of the map must be a different loop, except along dimensions of size 1. Two
+    iterations then reach the same element only if they have equal indices of the map's loops.
     """
     dims = [plain_dim(expr) for expr in map_.results]
     plain = [dim for dim in dims if dim is not None]

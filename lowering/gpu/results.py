@@ -91,7 +91,7 @@ class Results:
             points: for each point, the index of each loop of the reduction. Several points must be
                 adjacent along the loop ``along``; the first point's index along this loop must be a
                 multiple of the count of points.
-            along: the number of that loop; None for a single point.
+            along: the index of that loop; None for a single point.
             output: the index of the output.
         """
         step = self._initial[output]
@@ -142,7 +142,7 @@ class Results:
     def store(self, point: Point, values: Sequence[ir.Value], output: int = 0) -> None:
         """Emit the store of values that are adjacent in memory.
 
-        ``point`` has the indices of the first value, and ``output`` is the number of the output.
+        ``point`` has the indices of the first value, and ``output`` is the index of the output.
         """
         buffer, places = self._targets[output]
         at = [as_value(evaluate(expr, point)) for expr in places]
@@ -198,8 +198,8 @@ class _Step:
 
         Args:
             points: points that are adjacent along the reduction's loop ``along``.
-            along: the number of that loop; None with a single point.
-            given: elements of operands that are in registers, by the operand's number.
+            along: the index of that loop; None with a single point.
+            given: elements of operands that are in registers, by the operand's index.
         """
         dims = [plain_dim(expr) for expr in self.indices]
         own = dims.index(along) if along is not None and along in dims else None
@@ -220,7 +220,7 @@ def element_values(
         points: for each point, the index of each loop. Several points must be adjacent along the
             loop ``along``; the first point's index along this loop must be a multiple of the count
             of points.
-        along: the number of that loop; None if no operand is contiguous along it.
+        along: the index of that loop; None if no operand is contiguous along a loop.
         given: elements of operands that are in registers, by the operand's index.
     """
     wide = adjacent_operands(generic, along, len(points))
@@ -237,7 +237,7 @@ class _WithRegisters:
     """The elements of a body's operands, some of which are in registers."""
 
     def __init__(self, loads: AdjacentLoads, given: Mapping[int, Sequence[ir.Value]]) -> None:
-        """Use the elements in ``given``, by operand number; load other elements by ``loads``."""
+        """Use the elements in ``given``, by operand index; load other elements by ``loads``."""
         self._loads, self._given = loads, given
         self.shift = 0
 

@@ -41,7 +41,7 @@ def emit_transposition(
     Args:
         generic: the operation.
         plan: its plan.
-        threads: the thread's number, and the size of the block in whole warps.
+        threads: the thread's index, and the size of the block in whole warps.
         squares: for each transposed operand, shared memory for ``SIDE`` rows of ``ROW`` elements,
             of which ``SIDE`` are used.
     """
@@ -143,7 +143,7 @@ class _Emitter:
 class _KnownElements(Loads):
     """Emits loads of a body's elements, except of operands whose elements are already in registers.
 
-    ``known`` maps the number of such an operand to the value of its element.
+    ``known`` maps the index of such an operand to the value of its element.
     """
 
     def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:

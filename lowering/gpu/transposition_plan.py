@@ -64,7 +64,7 @@ def plan_transposition(
     Args:
         across: the loop along which the result is contiguous.
         along: the loop along which the operands are contiguous.
-        element_bytes: size of an element, by the operand's number.
+        element_bytes: size of an element, by the operand's index.
         shared_limit: bytes of shared memory for squares.
     """
     operands: list[TransposedOperand] = []

@@ -10,7 +10,7 @@ _DYNAMIC = -(2**31)
 """Marker of a dynamic index among the indices of ``llvm.getelementptr``."""
 
 _HIDDEN = 1
-"""LLVM's number for hidden visibility."""
+"""LLVM's constant for hidden visibility."""
 
 Number = ir.Value | int
 """A value, or an int that is emitted as a constant."""

@@ -70,7 +70,7 @@ _LEVEL_OF = {
     **dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), "x86-64-v4"),
     **dict.fromkeys(("icelake-server", "sapphirerapids", "znver4", "znver5"), "x86-64-v4"),
 }
-"""The x86-64 level to which the code of a processor is limited, by LLVM's name.
+"""The x86-64 level to which the code of a processor is limited, by LLVM's name of the processor.
 
 The processor itself only affects the order and choice of instructions: so the requirements of an
 artifact can be checked by Linux's flags.

@@ -15,7 +15,7 @@ _SKIPPED_PASS = "loop-load-elim"
 """A pass that takes half the time of all passes: it compares all pairs of a loop's accesses.
 
 Most rKernels keep values in registers from one iteration to the next, so that the pass finds no
-loads to replace. The code of others, such as running sums, differs, but computes the same numbers.
+loads to replace. Other rKernels, such as running sums, get other code with the same results.
 """
 
 

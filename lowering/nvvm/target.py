@@ -50,7 +50,7 @@ CHIPS = {
 }
 """Properties of chips, by LLVM's name.
 
-The oldest, sm_70, introduced acquire and release, and independent thread scheduling.
+The oldest chip, sm_70, introduced acquire and release, and independent thread scheduling.
 """
 
 _OLDEST, _AMPERE = 70, 80

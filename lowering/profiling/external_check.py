@@ -19,10 +19,10 @@ Array = NDArray[np.generic]
 Int64Array = NDArray[np.int64]
 
 Checked = dict[int, list[tuple[Int64Array, Int64Array]]]
-"""The boxes of each argument of an rKernel, by argument number.
+"""The boxes of each argument of an rKernel, by argument index.
 
-An argument has a pair of arrays [rTasks, rank] per box: its first indices, and its ends
-(exclusive).
+Each box of an argument is a pair of arrays [rTasks, rank]: the first indices, and the ends
+(exclusive), for each rTask.
 """
 
 _FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
@@ -34,7 +34,7 @@ _POISONS = (np.nan, 1e6)
 """Values of inputs outside of the boxes, tried in turn, because a maximum may ignore NaN."""
 
 _MARK = -54321.0
-"""Value of float outputs before an rTask runs, which elements that it does not write keep.
+"""Value of float outputs before an rTask runs; unless the rTask writes them, they keep the value.
 
 Outputs of other types have ``_MARK_BYTE`` in each byte.
 """
@@ -125,7 +125,7 @@ class Trial:
     Attributes:
         kernel: the compiled rKernel.
         num_rtasks: number of rTasks.
-        arguments: the rKernel's arguments except the first one, the rTask's number.
+        arguments: the rKernel's arguments except the first one, the rTask's index.
         reads: the boxes that each rTask reads, by index in ``arguments``.
         writes: the boxes that each rTask writes, by index in ``arguments``.
     """

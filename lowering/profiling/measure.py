@@ -54,7 +54,7 @@ _NEAR_BYTES = 256 << 10
 _LEAST_BYTES = 1 << 10
 """Smallest number of bytes assumed for an rKernel's memory, to limit the number of copies."""
 _HOT_BYTES = 1 << 20
-"""Bytes of the rTasks that run together to be hot: within a core's second-level cache."""
+"""Most bytes of a group of rTasks that is timed hot: they fit in a core's second-level cache."""
 _MOST_GROUPS = 4
 """Largest number of groups of rTasks that are timed: all rTasks of an rKernel are alike."""
 
@@ -186,7 +186,7 @@ class Loop:
         return seconds / len(groups)
 
     def _groups(self) -> list[tuple[int, int]]:
-        """Return the groups of rTasks to time, each as a range (begin, end) of rTask numbers.
+        """Return the groups of rTasks to time, each as a range (begin, end) of rTask indices.
 
         ``end`` is exclusive. The data of a group fits in the core's second-level cache. There are
         at most ``_MOST_GROUPS`` groups, evenly spaced over the rKernel's rTasks.

@@ -44,7 +44,7 @@ class NativeKernel:
         is always 0 for an rKernel of this compiler.
 
         Args:
-            rtask: the rTask's number.
+            rtask: the rTask's index.
             arrays: a dense array for each buffer of the rKernel.
         """
         opened = open_states(self.source, self.library, arrays)

@@ -107,7 +107,7 @@ def warn_unchecked(names: Sequence[str], expected: str) -> None:
 
 
 def _known_operands(module: ir.Module, op: ir.OpView) -> dict[int, NDArray[np.generic]]:
-    """Return the operands of an rOperator that are constants in the IR, by operand number.
+    """Return the operands of an rOperator that are constants in the IR, by operand index.
 
     Code generators read these constants, and may generate code that is correct for no other values.
     """
@@ -138,9 +138,9 @@ def _trial(module: ir.Module, name: str) -> Trial:
 def _boxes(
     op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
 ) -> Checked:
-    """Return the boxes that the rTasks of an rKernel read or write, by argument number.
+    """Return the boxes that the rTasks of an rKernel read or write, by argument index.
 
-    The keys are the numbers of the arguments with accesses of kind ``key``.
+    The keys are the indices of the arguments with accesses of kind ``key``.
 
     Args:
         op: the ``rtask.kernel``.

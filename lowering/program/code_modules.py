@@ -1,4 +1,4 @@
-"""Sets two fields of a module of foreign code: the rKernels that call it, and its operations."""
+"""Sets two fields of a foreign code module: its calling rKernels, and their operation count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rammer_mlir.programs.records import Program
 def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
     """Return a copy of a foreign code module with its ``kernels`` and ``operations`` set.
 
-    ``kernels`` lists the rKernels that call this code, by their numbers in ``program``.
+    ``kernels`` lists the rKernels that call this code, by their indices in ``program``.
     ``operations`` is the number of scalar operations that all rTasks of these rKernels execute in
     one run.
     """

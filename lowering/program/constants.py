@@ -18,7 +18,7 @@ class Constants:
 
     Attributes:
         blob: the array.
-        offsets: byte offset of each weight in ``blob``, by argument number of the entry function.
+        offsets: byte offset of each weight in ``blob``, by argument index of the entry function.
     """
 
     blob: NDArray[np.uint8]
@@ -28,7 +28,7 @@ class Constants:
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
     """Return copies of all arrays in one array, each at an aligned byte offset.
 
-    ``weights`` has the arrays by argument number.
+    ``weights`` has the arrays by argument index.
     """
     offsets: dict[int, int] = {}
     total = 0

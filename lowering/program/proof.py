@@ -38,7 +38,7 @@ def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
 
     Args:
         graph: the rOperators, with their buffers and rKernels.
-        user: number of an rOperator that uses the rKernel; its operands give the element sizes.
+        user: index of an rOperator that uses the rKernel; its operands give the element sizes.
         inside: for each buffer argument, the constant byte offset that the rKernel adds to the
             pointer.
     """

@@ -189,12 +189,12 @@ class ArgumentResolver(SlotResolver):
         super().__init__(scheduled, {})
 
     def place(self, root: ir.Value) -> Slot:
-        """Return the slot of a buffer's start, with the base ``input`` and an argument number."""
+        """Return the slot of a buffer's start, with the base ``input`` and an argument index."""
         return Slot("input", *argument_place(root))
 
 
 def argument_place(root: ir.Value) -> tuple[int, int]:
-    """Return the number of the argument that contains a buffer, and the buffer's byte offset in it.
+    """Return the index of the argument that contains a buffer, and the buffer's byte offset there.
 
     The argument is the buffer itself (offset 0) or the arena.
 
@@ -232,7 +232,7 @@ def _offset_bytes(kind: ir.Type, user: str) -> int:
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
     """Return the index of each input among all inputs, and of each output among all outputs.
 
-    The keys are argument numbers of the entry function. ``attributes`` has the attributes of each
+    The keys are argument indices of the entry function. ``attributes`` has the attributes of each
     argument, which mark outputs, weights and the arena. Weights and the arena are left out of the
     result.
     """

@@ -174,7 +174,7 @@ class ChannelBlocker:
         return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
 
     def _blocked_form(self, value: ir.Value) -> ir.Value:
-        """Return a value in blocks; emit a copy into blocks if it has only the plain layout."""
+        """Return a value in blocks; emit a copy if the value has only the plain layout."""
         if value not in self._blocked:
             self._blocked[value] = blocked(value, self._layouts.values[value].dim)
         return self._blocked[value]

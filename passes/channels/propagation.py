@@ -107,7 +107,7 @@ class Rules(Protocol[C]):
     def gainful(self, op: Structured) -> tuple[ir.Value, C] | None:
         """Return an operand of a generic that is worth copying into another layout, and the change.
 
-        The copy makes the generic faster by more than it costs. Return None if there is no such
+        The copy saves more time in the generic than the copy costs. Return None if there is no such
         operand.
         """
         ...

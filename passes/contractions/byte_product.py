@@ -94,7 +94,7 @@ def extensions_of(op: Structured) -> tuple[bool | None, bool | None] | None:
 
 
 def multiplies_bytes(op: Structured) -> bool:
-    """Whether an operation is a contraction of unsigned 8-bit integers with signed ones."""
+    """Whether an operation is a contraction of unsigned with signed 8-bit integers."""
     signs = extensions_of(op)
     return signs is not None and None not in signs and signs[0] != signs[1]
 

@@ -14,7 +14,7 @@ from rammer_mlir.passes.ir.structured import (
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 Terms = dict[int, int]
-"""The coefficients of a linear index expression, by the number of the loop dimension."""
+"""The coefficients of a linear index expression, by the index of the loop dimension."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Splits a product with weights and its elementwise readers into parts of equally many rows."""
+"""Splits a product with weights, and its elementwise readers, into parts of equal row count."""
 
 from __future__ import annotations
 

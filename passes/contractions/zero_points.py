@@ -62,7 +62,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class ByteFactor:
-    """A factor of a contraction: a tensor of i8 minus its zero point, perhaps scaled to f32.
+    """A factor of a contraction: a tensor of i8 minus its zero point, optionally scaled to f32.
 
     Attributes:
         value: the tensor of i8.
@@ -94,7 +94,7 @@ class ByteDifferences:
 
     Attributes:
         op: the contraction, of i32, or of f32 if both factors have scales.
-        left, right: the operand numbers of the data and of the weight: 0 and 1, or 1 and 0.
+        left, right: the operand indices of the data and of the weight: 0 and 1, or 1 and 0.
         factors: the two factors, in the order of the operands.
     """
 

@@ -39,11 +39,11 @@ from rammer_mlir.scheduling.designs.problem import (
 _MOST_DECIDED = 6
 """Maximum number of values for which the search decides whether to keep, recompute or store them.
 
-Each triples the number of designs.
+Each of these values triples the number of designs.
 """
 
 Dims = tuple[int | None, ...]
-"""For each dimension of a value, the number of the loop that alone indexes it, or None."""
+"""For each dimension of a value, the index of the only loop that indexes the dimension, or None."""
 
 
 def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
@@ -53,7 +53,7 @@ def read_problem(computation: Computation, *, decide_values: bool = False) -> Pr
         computation: the function of an rOperator, on whole tensors.
         decide_values: whether the design search decides on values that are broadcast or read more
             than once: keep them, recompute them in each reader, or store them in memory and end the
-            fused group there. It decides on the first ``_MOST_DECIDED`` of these values.
+            fused group there. The search decides on the first ``_MOST_DECIDED`` of these values.
     """
     reader = _Reader(computation)
     extents = [extent for op in reader.operations for extent in op.extents]
@@ -106,7 +106,7 @@ class _Reader:
             if not is_free(op) or _returns(computation, op.op.operation)
         ]
         self.opaque: set[int] = set()
-        """Numbers of the values that assignments read through operations other than generics."""
+        """Indices of the values that assignments read through operations other than generics."""
         self._values: dict[ir.Value, int] = {}
         for op in self.operations:
             for result in op.op.operation.results:

@@ -16,7 +16,7 @@ class OperationGraph:
     def __init__(self, block: ir.Block, units: Units) -> None:
         """Store the operations of a block, which must not change afterwards.
 
-        ``units`` memoizes properties of operations; the graph reads its cache and adds to it.
+        ``units`` memoizes properties of operations; the graph reads and extends this cache.
         """
         *self.operations, self._terminator = list(block.operations)
         self._units = units
@@ -48,7 +48,7 @@ class OperationGraph:
 
     @cached_property
     def readers_of_results(self) -> list[list[set[int]]]:
-        """For each result of each operation, the numbers of the operations that read it."""
+        """For each result of each operation, the numbers of the operations that read the result."""
         return [
             [
                 {self._position[enclosing(use.owner, self._position)] for use in result.uses}

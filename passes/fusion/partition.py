@@ -58,7 +58,7 @@ class Partition:
         return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
 
     def put(self, units: Iterable[Unit]) -> None:
-        """Make ``units`` a part of the partition, in place of the units that have their operations.
+        """Make ``units`` a part of the partition, in place of the units with the same operations.
 
         If an operation of an old unit is in ``units``, all other operations of that unit have to be
         in ``units`` too.

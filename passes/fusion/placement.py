@@ -25,7 +25,7 @@ class Storage:
 
     Attributes:
         root: identifies the buffer: the argument that is passed in it, or the result for which it
-            is allocated; for an output of the entry function, the output's number.
+            is allocated; for an output of the entry function, the output's index.
         layout: the offset of the tensor in the buffer and its strides, in elements.
     """
 

@@ -18,10 +18,10 @@ from rammer_mlir.passes.ir.structured import Structured, body_operations
 from rammer_mlir.passes.tiling.space import TileSpace, analyze
 
 _Indices = tuple[tuple[int | None, ...], ...]
-"""For each gather in a body, the number of the loop that indexes each dimension, or None."""
+"""For each gather in a body, the index of the loop that indexes each dimension, or None."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
-"""The producer of a value: an operation's number in the group, and the number of its result.
+"""The producer of a value: an operation's index in the group, and the index of its result.
 
 None if no operation of the group produces the value.
 """

@@ -24,7 +24,7 @@ _Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
 
 For each operation: the number of its pattern (``Units.kind``), the origin of each used value, and
 for each result whether the unit writes it to memory. An origin is a pair: an operation's position
-in the unit and a result's number, or ``_OUTSIDE`` and the value's number, or ``_CONSTANT`` and 0.
+in the unit and a result's index, or ``_OUTSIDE`` and the value's number, or ``_CONSTANT`` and 0.
 """
 
 _OUTSIDE, _CONSTANT = -1, -2

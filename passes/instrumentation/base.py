@@ -12,7 +12,7 @@ class WatchedPass:
     """A pass of a running pipeline.
 
     Attributes:
-        number: the pass's number in the pipeline, from 0.
+        number: the pass's index in the pipeline, from 0.
         text: the pass in pipeline syntax, with its options and nested in the operations on which it
             runs, as in ``func.func(canonicalize{max-iterations=2})``.
         argument: the pass's name alone, as in ``canonicalize``.

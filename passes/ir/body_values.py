@@ -64,7 +64,7 @@ def _comparison(op: ir.Operation) -> Callable[..., float]:
 
 
 _ORDERED = ("", "=", ">", ">=", "<", "<=", "<>", "=<>")
-"""For each ordered predicate of ``arith.cmpf``, by number, the relations for which it is true.
+"""The relations for which each ordered predicate of ``arith.cmpf`` is true, in predicate order.
 
 For example, ``>=`` has the relations ``>`` and ``=``; the first predicate is always false.
 """
@@ -73,9 +73,9 @@ _PREDICATES: Sequence[tuple[str, bool]] = (
     *((outcomes, False) for outcomes in _ORDERED),
     *((outcomes, True) for outcomes in (*_ORDERED[1:7], "", "=<>")),
 )
-"""For each predicate of ``arith.cmpf``, by number: its relations, and its result for NaN.
+"""The relations for which each predicate of ``arith.cmpf`` is true, and its result for NaN.
 
-A relation is ``=``, ``<`` or ``>``.
+The index is the integer value of the predicate. A relation is ``=``, ``<`` or ``>``.
 """
 
 

@@ -122,7 +122,7 @@ def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
 
 
 def panel_number(index: ir.AffineExpr, width: int) -> ir.AffineExpr:
-    """Return ``index floordiv width``: the number of the panel with iteration ``index``."""
+    """Return ``index floordiv width``: the index of the panel with iteration ``index``."""
     return ir.AffineExpr.get_floor_div(index, ir.AffineExpr.get_constant(width))
 
 
@@ -132,7 +132,7 @@ def point_of_panel(index: ir.AffineExpr, width: int) -> ir.AffineExpr:
 
 
 def loops_in(expr: ir.AffineExpr) -> set[int]:
-    """Return the numbers of the loops that an index expression depends on."""
+    """Return the indices of the loops that an index expression depends on."""
     if isinstance(expr, ir.AffineDimExpr):
         return {expr.position}
     if isinstance(expr, ir.AffineBinaryExpr):

@@ -13,7 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.scheduling.chunk_turns import Chunk
 
 CHUNK = "rtask.chunk"
-"""Attribute of an ``rtask.operator``: the numbers of its chain and of its chunk in the chain."""
+"""Attribute of an ``rtask.operator``: the indices of its chain and of its chunk in the chain."""
 
 
 def chunk_of(op: ir.Operation) -> Chunk | None:

@@ -73,7 +73,7 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
     """Copy an ``rtask.module`` to the insertion point; return the symbol name of the copy.
 
     If the insertion point's block already has an ``rtask.module`` of equal content, nothing is
-    copied, and the name of that one is returned. A copy gets a name that no other symbol has.
+    copied, and the name of that ``rtask.module`` is returned. A copy gets a new, unused name.
     """
     there = ip.block.owner
     for op in ip.block.operations:

@@ -80,7 +80,7 @@ class ConstantArgument:
 
     @property
     def held(self) -> NDArray[np.generic] | None:
-        """The value as an array, if ``rtask.value`` stores it; None if it is outside the IR."""
+        """The stored value as an array, if the IR contains it (``rtask.value``); otherwise None."""
         attribute = self.attributes.get(VALUE)
         if attribute is None:
             return None

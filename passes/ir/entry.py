@@ -13,7 +13,7 @@ CODEGEN = "rtask.codegen"
 COMPOSITE = "rtask.composite"
 """Attribute of a composite's operations: the name of the composite.
 
-Once the operations are outlined, it is on their private function.
+Once the operations are outlined, the attribute is on their private function.
 """
 
 

@@ -19,7 +19,7 @@ class Gather:
     Attributes:
         op: the ``tensor.extract``.
         value: the tensor that is read.
-        loops: for each dimension of the tensor, the number of the loop that indexes it; None if the
+        loops: for each dimension of the tensor, the index of the loop that indexes it; None if the
             index is computed, for example from data.
     """
 

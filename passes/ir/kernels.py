@@ -9,7 +9,8 @@ from rammer_mlir.bindings import ir
 SECONDS = "seconds"
 """Attribute of ``rtask.kernel``: three measured times of an rTask in seconds.
 
-In order: with its data in the core's cache (hot), read from a shared cache (cold) or memory (far).
+The times are those with the rTask's data in the core's cache (hot), in a shared cache (cold), and
+in memory (far), in this order.
 """
 
 

@@ -248,7 +248,7 @@ class Structured:
     def reads_input(self, position: int) -> bool:
         """Whether the body uses the elements of input ``position``.
 
-        The result is False for an input that only defines the shape of a window, as of a pooling.
+        The result is False for an input that only defines the shape of a window, as in a pooling.
         """
         return any(True for _ in self.block.arguments[position].uses)
 

@@ -51,7 +51,7 @@ def replace(op: ir.Operation, values: list[ir.Value]) -> None:
 
 
 Rewrite = Callable[[ir.Operation], bool]
-"""A function that rewrites and erases an operation if it can; it returns whether it did."""
+"""A function that rewrites and erases an operation if possible, and then returns True."""
 
 
 def constant_integer(value: ir.Value) -> int | None:

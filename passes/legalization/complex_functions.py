@@ -17,7 +17,10 @@ from rammer_mlir.passes.legalization.stored_types import storage_of
 
 
 def expand_complex_functions(module: ir.Module) -> None:
-    """Replace these functions of complex scalars by arithmetic on real and imaginary parts."""
+    """Replace square roots and logarithms of complex scalars by arithmetic on their parts.
+
+    The parts are the real and the imaginary part. Inverse square roots are replaced, too.
+    """
     for name, emit in _EXPANSIONS.items():
         for op in operations_named(module.operation, name):
             storage = storage_of(op.operands[0].type)

@@ -141,7 +141,7 @@ _LOGICAL = {
     "stablehlo.add": "stablehlo.or", "stablehlo.maximum": "stablehlo.or",
     "stablehlo.multiply": "stablehlo.and", "stablehlo.minimum": "stablehlo.and",
 }  # fmt: skip
-"""Arithmetic operations of StableHLO, each with the logical operation that it is on i1."""
+"""Arithmetic operations of StableHLO, each with the equivalent logical operation on i1."""
 
 
 def _make_logical(module: ir.Module) -> None:

@@ -71,7 +71,7 @@ _ADVICE = {
 _OF_REAL_NUMBERS = ("stablehlo.bitcast_convert", "stablehlo.maximum", "stablehlo.minimum")
 """Operations that are refused on complex numbers.
 
-MLIR's lowering of them crashes or is wrong.
+On complex numbers, MLIR's lowering of these operations crashes or gives wrong results.
 """
 
 _COLLECTIVES = frozenset(

@@ -33,8 +33,8 @@ The key is the operation in the scatter's body.
 def lower_scatters(module: ir.Module) -> None:
     """Replace scatters that overwrite, add, multiply, or take an extreme; emit reductions instead.
 
-    An extreme is a minimum or maximum. Scatters of several operands, and scatters with other
-    combining functions, remain unchanged.
+    An extreme is a minimum or maximum. Scatters of several operands, of dynamic shapes or with
+    other combining functions remain unchanged, and so do extremes of integers.
     """
     if stablehlo is None:
         return

@@ -260,7 +260,7 @@ _REWRITES: dict[str, Callable[[ir.Operation], list[ir.Value] | None]] = {
     "tensor.extract_slice": _extract_slice,
     "tensor.insert_slice": _insert_slice,
 }
-"""The rewrite of each operation, by name.
+"""The function that rewrites an operation, by the operation's name.
 
-It returns the values that replace the results, or None if the operation may stay.
+The function returns the values that replace the results, or None if the operation may stay.
 """

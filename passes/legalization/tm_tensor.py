@@ -21,9 +21,10 @@ _REWRITES: dict[str, _Rewrite] = {
     "tm_tensor.sort": torch_sort,
     "tm_tensor.topk": torch_topk,
 }
-"""Functions that emit the values of an operation from its operands of static shapes, by name.
+"""The function that emits the replacement of an operation, by the operation's name.
 
-They return None for an operation that they do not support.
+The function is called with the operation and with the operands, cast to static shapes. It returns
+the values that replace the results, or None if it does not support the operation.
 """
 
 

@@ -19,11 +19,14 @@ _ORDERED = {
     for ordered in (_F.OLT, _F.OLE, _F.OGT, _F.OGE)
     for name in (ordered.name, ordered.name.replace("O", "U", 1))
 }
-"""Ordered comparisons of floats, by the name of a comparison that differs for NaN alone."""
+"""The ordered predicate for each ordered or unordered inequality of floats, by its name.
+
+The results of both predicates differ for NaN only.
+"""
 
 _LESS = ("OLT", "OLE", "ULT", "ULE", "slt", "sle")
 _GREATER = ("OGT", "OGE", "UGT", "UGE", "sgt", "sge")
-"""Names of comparisons; the predicates of floats and integers have equal numbers."""
+"""Names of the predicates of floats and signed integers that mean "greater" or "not less"."""
 
 
 def torch_sort(op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value] | None:

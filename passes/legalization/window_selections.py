@@ -137,7 +137,7 @@ def _i32() -> ir.Type:
 
 
 def _selected(op: ir.Operation, windows: _Windows, keeps: _Compare) -> ir.Value:
-    """Emit a reduction that selects an element of each window of ``op``; return their indices.
+    """Emit a reduction that selects an element of each window of ``op``; return the indices.
 
     The result has, for each window, the row-major index of the selected element in the window. The
     index is negative if the window contains padding only. ``keeps`` emits whether the element that

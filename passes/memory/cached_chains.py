@@ -16,7 +16,7 @@ from rammer_mlir.passes.memory.cut_functions import CutFunctions
 from rammer_mlir.passes.memory.operator_steps import kernel_names, tensor_bytes
 
 _SMALL_CONSTANT = 64 * 1024
-"""Most bytes of the weights of an rOperator in a chain, each chunk of which reads them again."""
+"""Maximum bytes of a weight that every chunk of a chain reads as a whole."""
 
 _MOST_CHUNKS = 64
 """Maximum number of chunks of a chain; each chunk adds rOperators to the schedule."""
@@ -94,7 +94,7 @@ class CachedChains:
         functions: creates the functions that compute a chunk's part of an rOperator's results.
         constants: the SSA values that are known at compile time.
         cache: maximum bytes of the intermediates of a chunk.
-        settled: rOperators at which no chain ends that should be cut, as found by earlier searches.
+        settled: the last rOperators for which an earlier search found no chain to cut.
     """
 
     functions: CutFunctions

@@ -57,7 +57,7 @@ class ChunkedChain:
 
 
 def intervals(size: int, count: int) -> list[tuple[int, int]]:
-    """Cut ``range(size)`` into at most ``count`` intervals; return the begin and end of each.
+    """Cut ``range(size)`` into at most ``count`` intervals; return the start and end of each.
 
     All intervals are equally long except for the last, which may be shorter.
     """

@@ -22,13 +22,13 @@ _MOST_OPERATORS = 40
 """Maximum number of rOperators that are computed in chunks together."""
 
 _NEARLY = 0.9
-"""Minimum saving of memory, relative to the largest, of rOperators to compute in chunks.
+"""Minimum saving of memory of a chain that may be chosen, relative to the largest saving.
 
-Of the chains that save as much, the one that repeats the least work is chosen.
+Of the chains with at least this saving, the chain that repeats the least work is chosen.
 """
 
 _MOST_EXTRA = 1.0
-"""Maximum work that overlapping windows may add to rOperators in chunks, relative to their work."""
+"""Maximum work that the chunks of a chain may repeat, relative to the work without chunks."""
 
 
 _POWER = 6

@@ -21,7 +21,7 @@ from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.recomputation.operator_sequence import Step, Steps, Value
 
 Root = ir.Value | int
-"""The owner of a tensor's buffer: a value, or the number of the output that holds the tensor."""
+"""The owner of a tensor's buffer: a value, or the index of the output that holds the tensor."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class OperatorSteps:
         steps: the buffers that each rOperator reads and writes, and its cost: scalar operations
             plus bytes moved.
         placement: the buffer and the layout of each tensor.
-        padded: for each buffer that is placed into a padded buffer, the owner of the padded buffer,
-            by the owner of the placed buffer.
+        padded: maps the owner of each buffer that is placed into a padded buffer to the owner of
+            the padded buffer.
     """
 
     operators: tuple[ir.OpView, ...]
@@ -111,7 +111,7 @@ def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) ->
 
 
 def _storage(placement: Placement, value: ir.Value) -> Storage:
-    """Return the buffer of a tensor and its layout there.
+    """Return the buffer of a tensor, and the tensor's layout in the buffer.
 
     A tensor for which ``placement`` has no buffer will be copied to a separate, dense buffer.
     """

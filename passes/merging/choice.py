@@ -33,7 +33,7 @@ from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 
 _INPUTS = 0
-"""The number of the graph's node that stands for the model's inputs."""
+"""The index of the graph's node that stands for the model's inputs."""
 
 
 def choose_groups(

@@ -9,7 +9,7 @@ from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.merging.convolutions import Window
 
 Member = Convolution | Product
-"""A convolution or matmul that may be merged with others of an equal ``kind``."""
+"""A convolution or matmul; members with an equal ``kind`` may be merged."""
 
 
 def growth_of(group: Sequence[Member]) -> float:

@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel
 
 Terms = tuple[tuple[int, int], ...]
-"""A linear index expression: pairs of a loop's number and its coefficient."""
+"""A linear index expression: pairs of a loop's index and the loop's coefficient."""
 
 
 @dataclass(frozen=True)

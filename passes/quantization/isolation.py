@@ -17,9 +17,9 @@ def isolate_candidates(
 ) -> list[Tap]:
     """Reduce the program ``copy`` to calls of quantized regions, and return the taps of its inputs.
 
-    The results of the calls become the outputs of ``copy``; their operands, except weights, become
-    additional inputs. The tap of an additional input names the input or output of the f32 program,
-    as changed by ``tap_regions``, that has the same value.
+    The results of the calls become the outputs of ``copy``; the calls' operands, except weights,
+    become additional inputs. The tap of an additional input names the input or output of the f32
+    program, as changed by ``tap_regions``, that has the same value.
 
     Args:
         module: the module with the quantized regions; unchanged.

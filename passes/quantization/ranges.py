@@ -22,18 +22,19 @@ Data with a maximum of 1,000 standard deviations still has 4 bins per deviation.
 """
 
 _KEPT = 0.9999
-"""The share of the values that the method ``percentile`` keeps; it clips both tails equally."""
+"""The share of the values that the method ``percentile`` keeps; both tails are clipped equally."""
 
 _LEVELS, _SIDE_LEVELS = 255, 128
-"""The number of steps of 8 bits for values of one sign, and for each of two signs."""
+"""Number of 8-bit levels for values of one sign, and on each side of zero for both signs."""
 
 _CANDIDATES = 128
 """The number of limits that the method ``entropy`` compares."""
 
 _FEWEST_BINS, _ENOUGH = 512, 16
-"""The method ``entropy``: minimum bins, and minimum values per bin for more bins.
+"""The method ``entropy``: minimum number of bins, and minimum average of values per bin.
 
-With fewer values, the shape of a distribution is indistinguishable from noise.
+While there are more bins and the average is lower, adjacent bins are merged. With few values, the
+shape of a distribution is indistinguishable from noise.
 """
 
 _SMALLEST = 1e-12
@@ -88,7 +89,7 @@ class Histogram:
 
 
 def _percentile(histogram: Histogram) -> Range:
-    """Return the range that keeps 99.99 % of the values, and clips equally many at both ends.
+    """Return the range that keeps 99.99 % of the values, and clips equal shares at both ends.
 
     ``_KEPT`` is the kept share.
     """

@@ -27,7 +27,7 @@ from rammer_mlir.passes.quantization.ranges import Range
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Maps the number of a region's input to its array if it is a weight, else to None."""
+"""Maps the index of a region's input to its array if the input is a weight, else to None."""
 
 FactorRanges = Sequence[Range | None]
 """The range of each factor of a contraction; None for a weight."""

@@ -28,7 +28,7 @@ from rammer_mlir.passes.quantization.region_calls import (
 Array = NDArray[Any]
 
 ReadWeight = Callable[[int], Array | None]
-"""Maps the number of a region's input to its array if it is a weight, else to None."""
+"""Maps the index of a region's input to its array if the input is a weight, else to None."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ REGION = "rtask.region"
 """Attribute of an operation: the number of its region and the region's code generator."""
 
 READING = "rtask.reading"
-"""Attribute of a composite's function, made by ``reading_attribute``: its operations' meaning."""
+"""Attribute of a composite's function: the meaning of its operations (``reading_attribute``)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ _MAKERS = {COMPOSITE: "rtask-match-composites", REGION: "rtask-annotate-regions"
 
 
 def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
-    """Return the mark of an operation in ``attribute``, None if it has none.
+    """Return the mark of an operation in ``attribute``; None if the operation has no mark.
 
     Raises:
         OperationError: if the attribute is malformed.

@@ -11,7 +11,7 @@ from rammer_mlir.programs.module_options import ModuleOption, text_of
 
 
 def declared_by(owner: object) -> tuple[ModuleOption, ...]:
-    """Return the member ``options`` of a code generator or an engine; empty if it has none."""
+    """Return the member ``options`` of a code generator or an engine; empty without this member."""
     return tuple(getattr(owner, "options", ()))
 
 
@@ -60,7 +60,8 @@ def check_owners(names: Iterable[str], codegens: Sequence[str]) -> None:
     """Check that each of the options ``names`` is for one of the code generators ``codegens``.
 
     ``codegens`` are the code generators that the compilation uses. If one of them is not built in,
-    nothing is checked: it may use any engine, and the options may be for that engine.
+    nothing is checked: this code generator may use any engine, and the options may be for that
+    engine.
 
     Raises:
         OptionError: if one of ``names`` does not begin with a name in ``codegens``.

@@ -54,7 +54,7 @@ class Apply:
 Expression: TypeAlias = Input | Constant | Apply
 
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "oeq", "one", "eq", "ne"})
-"""Functions of two operands that may be exchanged."""
+"""Functions whose two operands may be exchanged."""
 
 _FUNCTIONS: Mapping[str, str] = {
     **{f"arith.{name}f": name for name in ("add", "sub", "mul", "div", "neg")},
@@ -76,7 +76,7 @@ _FUNCTIONS: Mapping[str, str] = {
         )
     },
 }  # fmt: skip
-"""The function of each operation of a body that keeps the operands' type."""
+"""The function name for each body operation whose result has the operands' type."""
 
 _CASTS = frozenset({"arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.extsi"})
 

@@ -68,10 +68,11 @@ def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
     """Cut a sequence of ``count`` operations into intervals of minimal total cost.
 
     The operations are in a topological order. An interval fits if its cost is finite. An operation
-    that is in no fitting interval of the cut is an interval alone, with ``fits`` False and no cost.
-    The cut has as few such operations as possible. Among these cuts, it has the least sum of costs;
-    on a tie, the last interval begins as early as possible. Dynamic programming over the begin of
-    the last interval finds the optimum for the given order of operations.
+    that is in no fitting interval of the cut forms a separate interval: ``fits`` is False, and the
+    interval has no cost. The cut has as few such operations as possible. Among these cuts, the
+    returned cut has the least sum of costs; on a tie, the last interval begins as early as
+    possible. Dynamic programming over the start of the last interval finds the optimum for the
+    given order of operations.
 
     Args:
         count: count of the operations.

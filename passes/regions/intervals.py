@@ -56,9 +56,9 @@ def interval_sizes(
 ) -> Iterator[IntervalSizes]:
     """Yield, for each unit in order, the sizes of the intervals that end with this unit.
 
-    Intervals above the limit on operations or bytes are omitted, except for the unit alone. The
-    limit on inputs and outputs omits no interval, because a longer interval may have fewer inputs
-    and outputs.
+    Intervals above the limit on operations or bytes are omitted, except for the interval of one
+    unit. The limit on inputs and outputs omits no interval, because a longer interval may have
+    fewer inputs and outputs.
 
     Args:
         graph: the graph of the units.

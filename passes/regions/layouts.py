@@ -3,8 +3,8 @@
 A code generator states which inputs and outputs of a region it can process in blocks of channels,
 the host's layout of convolutions' activations (``channels/layout.py``). If the producer of such an
 input, or a reader of such an output, can process blocks too, the conversion between layouts is
-hoisted from the region to the entry function. There it cancels with the opposite conversion of
-another region, or `rtask-block-channels` lets the host use the blocks directly.
+hoisted from the region to the entry function. There the conversion cancels with the opposite
+conversion of another region, or `rtask-block-channels` lets the host use the blocks directly.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
 
 
 def alternatives(*options: Pattern) -> Pattern:
-    """Return a pattern that matches one of the patterns ``options``; earlier ones are preferred.
+    """Return a pattern that matches one of the patterns ``options``; earlier options are preferred.
 
     Raises:
         OptionError: if no pattern is given.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 Allowed = Callable[[int, int], bool]
 """A condition on the contraction of two nodes, given by their representatives.
 
-It need not test for cycles.
+The condition need not test for cycles.
 """
 
 

@@ -44,7 +44,8 @@ _KINDS: Mapping[tuple[str, Expression], str] = {
 }
 """Names of reductions.
 
-A key has the combining function, and the function that is applied to each element before.
+A key is a pair: the function that combines elements, and the expression that is applied to each
+element before elements are combined.
 """
 
 
@@ -57,8 +58,9 @@ def starts_at(op: Structured, number: float) -> bool:
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
     """Return the reading of a reduction of one input, along whole dimensions or over windows.
 
-    Return None for any other operation. A reduction over windows has a second operand in the IR.
-    Its shape is the size of the windows; its elements are not read. ``weights`` count as constants.
+    Return None for any other operation. A reduction over windows has a second operand in the IR,
+    whose shape is the size of the windows and whose elements are not read. ``weights`` count as
+    constants.
     """
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:

@@ -146,7 +146,8 @@ class RegionCode:
             from ``i * m`` on, where ``m`` is ``n`` rounded up to a multiple of 64.
         grain: ``region``: the code computes on the thread of the calling vEU, and other rTasks run
             at the same time. ``device``: the code computes on its own threads, as many as there are
-            vEUs, and no other rTask runs at the same time; it has a single rTask, and is for CPUs.
+            vEUs, and no other rTask runs at the same time; the rKernel has a single rTask, and
+            is for CPUs.
     """
 
     code: str | bytes

@@ -50,7 +50,7 @@ class RegionGraph:
 
     @cached_property
     def sources(self) -> Sequence[Sequence[int]]:
-        """For each unit, the indices of the units whose results it reads, in ascending order."""
+        """For each unit, the indices of the units whose results the unit reads, ascending."""
         number = {op: n for n, unit in enumerate(self.units) for op in unit.operations}
         return [
             sorted(
@@ -129,7 +129,7 @@ class RegionGraph:
 
     @cached_property
     def num_readers(self) -> Mapping[ir.Value, int]:
-        """For each value, the count of units that read it.
+        """For each value, the count of units that read the value.
 
         A use outside of all units, such as a return, counts as one more unit.
         """

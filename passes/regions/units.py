@@ -24,7 +24,7 @@ from rammer_mlir.passes.regions.weights import Weights
 class Unit:
     """Operations that are never separated: a composite, or the operations of a reading.
 
-    An operation that belongs to no composite and has no reading is a unit alone.
+    An operation that belongs to no composite and has no reading is a separate unit.
 
     Attributes:
         operations: the operations in the block's order; operations outside of the unit use only
@@ -62,7 +62,7 @@ class Unit:
 
     @cached_property
     def outputs(self) -> tuple[ir.Value, ...]:
-        """The results of the unit that are used outside of it."""
+        """The results of the unit that are used outside of the unit."""
         inside = set(self.operations)
         return tuple(v for op in self.operations for v in op.results if is_used_outside(v, inside))
 
@@ -98,7 +98,7 @@ def _is_in(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
 
 
 def is_used_outside(value: ir.Value, inside: Collection[ir.Operation]) -> bool:
-    """Whether ``value`` has a user that is neither in ``inside`` nor nested in a member of it."""
+    """Whether ``value`` has a user that is not in, or nested in an operation of, ``inside``."""
     return any(_enclosing(use.owner.operation, value) not in inside for use in value.uses)
 
 
@@ -193,7 +193,8 @@ def _region(ops: Sequence[ir.Operation]) -> Mark | None:
     Return None if no region contains any of the operations.
 
     Raises:
-        OperationError: if only some of the operations are in the region, or if they are in several.
+        OperationError: if only some of the operations are in the region, or if they are in several
+            regions.
     """
     regions = {mark_of(op, REGION) for op in ops}
     if len(regions) == 1:

@@ -215,11 +215,11 @@ class _TileBuilder:
         self._shift_indices(copy, number)
 
     def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
-        """Return the destination operand for result number ``result`` of the tiled operation.
+        """Return the destination operand for a result of the tiled operation.
 
-        If the body of ``op`` reads the destination, the returned tensor contains the initial
-        values. ``reused`` maps the number of a result to the input whose tile the result
-        overwrites.
+        ``result`` is the index of the result. If the body of ``op`` reads the destination, the
+        returned tensor contains the initial values. ``reused`` maps the index of a result to
+        the input whose tile the result overwrites.
         """
         value = op.outputs[result]
         if _is_computed(value):
@@ -246,10 +246,10 @@ class _TileBuilder:
         return _extract(tile, offsets, sizes, shape)
 
     def _destination(self, op: Structured, result: int) -> ir.Value:
-        """Return the tensor into which the tile of result number ``result`` of ``op`` is computed.
+        """Return the tensor into which the tile of result ``result`` of ``op`` is computed.
 
-        The tensor is a slice of an output of the function, or an empty tensor if the tile is a
-        temporary.
+        ``result`` is the index of the result. The tensor is a slice of an output of the function,
+        or an empty tensor if the tile is a temporary.
         """
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
@@ -273,9 +273,9 @@ class _TileBuilder:
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
         """Add the tile's offset to each ``linalg.index`` of a tiled operation.
 
-        A ``linalg.index`` of the tiled operation counts from the tile's begin, but the body expects
+        A ``linalg.index`` of the tiled operation counts from the tile's start, but the body expects
         indices of the whole operation. Gathers from a value that the same rTask computes keep the
-        indices from the tile's begin.
+        indices from the tile's start.
 
         Args:
             copy: the tiled operation.
@@ -335,7 +335,7 @@ def _single_use(value: ir.Value) -> ir.OpOperand | None:
 
 
 def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
-    """Return, by result number, an input that a result of an elementwise operation can overwrite.
+    """Return, by result index, an input that a result of an elementwise operation can overwrite.
 
     A result's tile can overwrite an input's tile if the input is a temporary of the rTask, has the
     type and the indexing map of the result, and has no other use.

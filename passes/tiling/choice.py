@@ -107,12 +107,12 @@ _FINEST = 32
 _MUCH_MORE = 1.4
 """Maximum factor by which a cut in half may increase the bytes moved once a target is met in part.
 
-It applies per doubling of the number of rTasks, so that several smaller cuts cannot together
-increase the bytes more than a cut in half may.
+The factor applies per doubling of the number of rTasks, so that several smaller cuts together
+cannot increase the bytes more than a cut in half may.
 """
 
 _PLENTY = 4
-"""Factor on ``Aim.enough`` and on ``Aim.operations`` for a stop without any target reached.
+"""Factor on ``Aim.enough`` and ``Aim.operations`` for an early stop that meets no target.
 
 A product of 300x12544 by 12544x1024 takes 62 ms in rTasks of 25 rows, whose micro tiles share a
 panel of weights in cache, and 104 ms in rTasks of 10 rows, a single micro tile.
@@ -124,7 +124,8 @@ _RAGGED = 1.25
 _FEWEST_OF_HALF = 4
 """Divisor of a halved tile size that does not divide the loop's trip count.
 
-Smaller sizes that divide the trip count are tried instead, down to the halved size divided by this.
+Smaller sizes that divide the trip count are tried instead, down to the halved size divided
+by this divisor.
 """
 
 CONTIGUOUS_MINIMUM = 32

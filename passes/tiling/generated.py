@@ -14,9 +14,9 @@ from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.scratch import Scratch
 
 GENERATED, SCRATCH = "rtask.generated", "scratch"
-"""Name of the attribute of a region's function that describes its generated rKernel; and a key.
+"""The attribute of a region's function that describes the generated rKernel, and one of its keys.
 
-The attribute is a dictionary; its key ``scratch`` has the bytes of scratch memory per rTask.
+The attribute is a dictionary; the entry ``scratch`` is the bytes of scratch memory per rTask.
 """
 
 

@@ -163,8 +163,8 @@ class TiledDomain:
     def filled(self, operation: int) -> Fraction:
         """Return the average iterations of an rTask, divided by those of an rTask of full size.
 
-        Both are iterations of operation number ``operation``. Only loops over panels count: the
-        result is below 1 if the trip count of such a loop is no multiple of its tile size.
+        Both are iterations of the operation with index ``operation``. Only loops over panels count:
+        the result is below 1 if the trip count of such a loop is no multiple of its tile size.
         """
         return prod(
             (
@@ -178,8 +178,9 @@ class TiledDomain:
         )
 
     def class_of(self, operation: int, loop: int) -> int | None:
-        """Return the index of the loop class with loop ``loop`` of operation ``operation``.
+        """Return the index of the loop class that contains a loop.
 
+        ``operation`` is the index of an operation, ``loop`` the index of a loop of this operation.
         The loops of a class are tiled together. Return None if the loop cannot be tiled.
         """
         for index, tile_class in enumerate(self.space.classes):
@@ -188,10 +189,10 @@ class TiledDomain:
         return None
 
     def spans(self, operation: int) -> list[Span]:
-        """Return the iterations of an rTask along each loop of operation number ``operation``.
+        """Return the iterations of an rTask along each loop of an operation.
 
-        Offsets are functions of the rTask id. An rTask covers all iterations of a loop that is not
-        tiled.
+        ``operation`` is the index of the operation. Offsets are functions of the rTask id.
+        An rTask covers all iterations of a loop that is not tiled.
         """
         spans: list[Span] = []
         for loop, extent in enumerate(self.space.operations[operation].extents):

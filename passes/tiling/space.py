@@ -23,7 +23,7 @@ from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""A loop or a result: an operation's number in the group, and the loop's or result's number."""
+"""A loop or a result: an operation's index in the group, and the loop's or result's index."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from rammer_mlir.passes.tiling.space import TileSpace, is_free
 _Part = tuple[int | None, int, int]
 """A term of an index expression: a loop's class, its trip count and its coefficient.
 
-The class is the number of the set of loops that are tiled together, None if the loop is not tiled.
+The class is the index of the set of loops that are tiled together, None if the loop is not tiled.
 """
 _BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
 

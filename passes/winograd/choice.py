@@ -28,7 +28,7 @@ _MULTIPLY_ADDS = 32
 """Multiply-accumulates per cycle of a core: two AVX-512 operations."""
 
 _PRODUCT = 1.1
-"""Factor of a product's time if its rows are few tiles, relative to long rows."""
+"""Factor by which a product with short rows, of few tiles, is slower than with long rows."""
 
 _TRANSFORM = 4.5
 """Cycles for each register of a transformed tile: load, additions, and store."""
@@ -48,7 +48,7 @@ _OPERATOR = 10_000
 _GAIN = 0.9
 """Maximum ratio of Winograd's cycles to those of direct convolution for which it is used.
 
-It is below 1 because Winograd's rounding errors are larger.
+The ratio is below 1 because Winograd's rounding errors are larger.
 """
 
 

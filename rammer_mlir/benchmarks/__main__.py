@@ -63,7 +63,7 @@ random operators of random sizes, and networks of 8-bit integers.
 """
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
-"""File of the fusion part's results, written only if all its models were measured at full scale."""
+"""File of the fusion results, written only if all fusion models were measured at full scale."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -239,9 +239,10 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
 
 
 def _each(options: argparse.Namespace, part: str, default: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the models to measure for a part of the benchmark, and print each before.
+    """Yield the models to measure for a part; print each model's name before it is yielded.
 
-    ``default`` has the part's models if the command names none; all models if it is empty.
+    If the command names no models, these are the models ``default``, or all models if ``default``
+    is empty.
     """
     names = list(default) if default and not options.models else select(options.models)
     for number, name in enumerate(names, start=1):
@@ -321,7 +322,7 @@ _MEASURES: dict[str, Callable[[argparse.Namespace, report.Report], None]] = {
     "sweep": _measure_sweep,
     "quantized": _measure_quantized,
 }
-"""The functions that measure parts of several models or cases, and store the results, by part."""
+"""For each part with several models or cases: the function that measures it and stores results."""
 
 
 @one_line_errors

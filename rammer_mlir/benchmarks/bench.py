@@ -225,7 +225,7 @@ class _Measuring:
         return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
-        """Raise ``error`` of contender ``name`` unless the measurement can go on without it.
+        """Raise ``error`` of contender ``name`` unless measuring can go on without this contender.
 
         The measurement can go on if the contender is neither the reference nor this compiler, and
         the error is a RammerError.

@@ -31,7 +31,7 @@ BUSY_MODELS = (
     "light_squeezenet", "light_shufflenet", "light_resnet50", "light_inception_v1", "squeezenet",
     "resnet18", "mobilenet_v2", "inception_v3", "transformer_4_layers", "lstm_tc",
 )  # fmt: skip
-"""Models measured if none is named: short and long runs, many barriers and few."""
+"""Models measured if the command names none: short and long runs, many and few barriers."""
 
 OURS, ALONE = "ours", "ours, one vEU"
 

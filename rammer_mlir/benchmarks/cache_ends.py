@@ -25,7 +25,7 @@ _HOT, _COLD = 0.5, 6.0
 _BYTES = 16 << 20
 """Number of bytes that are read for each sample of the time."""
 _BEGUN, _DONE = 0.1, 0.9
-"""Fractions of lost data through whose points a line is drawn; it is extrapolated to 0 and 1."""
+"""Fractions of lost data at two points; the line through them is extrapolated to 0 and 1."""
 
 
 def cache_ends(cache_bytes: int, repeats: int) -> tuple[int, int]:

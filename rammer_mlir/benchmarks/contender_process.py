@@ -29,24 +29,24 @@ Feeds = Mapping[str, Array]
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
-"""Seconds of a turn, unless the caller asks for other ones."""
+"""Default sum of the seconds of all timed runs of a turn."""
 MIN_RUNS, MAX_RUNS = 3, 200
 """Least and greatest number of timed runs in a turn, except for slow contenders."""
 
 SLOW_SECONDS = 0.5
-"""Seconds from which on a run is its turn's only timed run.
+"""If a turn's untimed runs take more than this number of seconds, only one run is timed.
 
 Caches and clock rates matter little for long runs.
 """
 
 _END_WITH_PARENT = 1
-"""Linux's number of PR_SET_PDEATHSIG, prctl's signal at the death of the parent."""
+"""PR_SET_PDEATHSIG, the option of Linux's ``prctl`` for a signal when the parent process ends."""
 
 
 class Lane:
-    """A child process that runs one contender, and is stopped (SIGSTOP) while others are timed.
+    """A child process that runs one contender, and is stopped while other contenders are timed.
 
-    The process runs only during ``open`` and ``call``.
+    Between calls of ``open`` and ``call``, the process is stopped (SIGSTOP).
     """
 
     def __init__(
@@ -163,8 +163,10 @@ def outputs(contender: Contender, feeds: Feeds) -> dict[str, Array]:
 def turn(contender: Contender, feeds: Feeds, budget: float = TURN_SECONDS) -> list[float]:
     """Run a contender repeatedly for a short time, and return the seconds of each timed run.
 
-    No timed run starts after ``budget`` seconds of them. Untimed runs precede them for a fifth of
-    this time, because other contenders have evicted this contender's data from the caches.
+    Untimed runs come first, for a fifth of ``budget``, because other contenders have evicted this
+    contender's data from the caches. Then runs are timed until they take ``budget`` seconds
+    together, but at least ``MIN_RUNS`` and at most ``MAX_RUNS`` runs. If the untimed runs take more
+    than ``SLOW_SECONDS``, only one run is timed.
     """
     run = partial(contender.run, feeds)
     first = _seconds(run)
@@ -195,9 +197,9 @@ def _reason(error: Exception) -> str:
 def _serve(pipe: Connection) -> None:
     """Load a model into a contender, both given by the first message on ``pipe``; answer calls.
 
-    Each later message is a function. It is called with the contender and the inputs, and its result
-    is the answer. An answer is a pair (error message or None, result). The process ends when the
-    other end of the pipe is closed.
+    Each later message is a function. The function is called with the contender and the inputs, and
+    its result is the answer. An answer is a pair (error message or None, result). The process ends
+    after an answer with an error message, and when the other end of the pipe is closed.
     """
     try:
         parent, open_contender, model, threads, feeds = pipe.recv()

@@ -32,7 +32,7 @@ from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
 
 SAMPLES = 200
 BATCH = 50
-"""Number of launches that are timed together; a sample is the mean time of one of them."""
+"""Number of launches that are timed together; a sample is the mean time of these launches."""
 
 
 @dataclass(frozen=True)

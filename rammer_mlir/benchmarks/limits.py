@@ -11,7 +11,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.roofline import Roofline
 
 WORST = 3
-"""Number of rKernels that are listed for a model: those with most time above their bounds."""
+"""Number of rKernels listed for a model: those that exceed their bounds by the most time."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,15 @@ class KernelLimit:
     floor: float
     seconds: float
     is_arithmetic: bool
-    """Whether arithmetic gives the bound, rather than the traffic of memory."""
+    """Whether the bound is the time of the arithmetic, and not the time of the memory traffic."""
     share: float
-    """Fraction of the time of all rTasks."""
+    """Time of these rOperators as a fraction of the time of all rTasks."""
 
 
 def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
     """Return the lower bounds and the measured time of a model's program.
 
-    The result is None if ``result`` has no latency of the program.
+    The result is None if ``result`` has no latency of the program, or no counts of operations.
 
     Args:
         result: the measurements of the model.

@@ -158,7 +158,7 @@ _WRITTEN = """
 
 
 def _exported_layer(number: int, *, has_slices: bool) -> str:
-    """Return the ONNX text of the nodes of layer ``number``.
+    """Return the ONNX text of the nodes of the layer with the index ``number``.
 
     Layer 0 also has the constants that all layers share. With ``has_slices``, an iteration of the
     recurrence reads a frame by several Slice nodes and a Gather, as PyTorch exports the model;

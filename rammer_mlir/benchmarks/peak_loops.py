@@ -13,7 +13,7 @@ from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import Machine
 
 _CHAINS = 12
-"""Number of independent chains of multiply-adds: 4 cycles of latency on two units, and 4 more."""
+"""Number of independent chains of multiply-adds: 2 units times 4 cycles of latency, and 4 more."""
 
 _TRIPS = 1 << 17
 """Number of iterations of the loop of multiply-adds."""

@@ -94,7 +94,7 @@ _CREATED_BY = {
     "chlo": "convert-torch-to-stablehlo",
     "tm_tensor": "convert-torch-to-tmtensor",
 }
-"""Dialects that torch-mlir has but does not register: by name, a pass that creates operations."""
+"""A pass that creates operations, for each dialect that torch-mlir has but does not register."""
 
 
 def load_created_dialect(name: str, context: object) -> None:

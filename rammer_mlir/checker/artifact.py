@@ -19,7 +19,7 @@ BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout":
 """For each kind of value in ``proof.json``, the kind of buffer that must hold the value."""
 
 LARGEST, MOST = 1 << 48, 1 << 23
-"""The largest number in a file, and the most entries of a list: sums stay far below 2**63."""
+"""Upper bounds of a number in a file, and of a list's length: sums stay far below 2**63."""
 
 
 def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
@@ -62,7 +62,7 @@ def starts(counts: Array | list[int]) -> Array:
 
 
 def entries(counts: Array) -> tuple[Array, Array]:
-    """Return two indices for each element of concatenated lists: of its list, and within this list.
+    """Return, for each element of concatenated lists, its list's index and its index in this list.
 
     ``counts`` has the lengths of the lists. For example, ``[2, 1]`` gives ``[0, 0, 1]`` and ``[0,
     1, 0]``.
@@ -165,7 +165,8 @@ class Artifact:
     def _read_values(self, values: Sequence[Any]) -> None:
         """Read the values of ``proof.json``; check that each lies in a buffer of its kind.
 
-        A value that is an input, output or updated input must fill its buffer.
+        A value that is an input, output or updated input must fill its buffer. Each output must
+        have a value.
         """
         self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
@@ -188,11 +189,11 @@ class Artifact:
         refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
-        """Read the rOperators, each with its rKernel and its arguments, pointers to buffers.
+        """Read the rOperators with their rKernels and arguments; check that the proof has the same.
 
-        ``program`` and ``proof`` are the contents of ``program.json`` and ``proof.json``. One list
-        has the arguments of all rOperators: those of rOperator ``o`` have the indices ``first[o]``
-        to ``first[o + 1] - 1``.
+        An argument is a pointer to a buffer. ``program`` and ``proof`` are the contents of
+        ``program.json`` and ``proof.json``. One list has the arguments of all rOperators: those of
+        rOperator ``o`` have the indices ``first[o]`` to ``first[o + 1] - 1``.
         """
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
@@ -254,9 +255,9 @@ class Artifact:
     def words(self) -> list[list[int]]:
         """Return, for each rOperator, the words that represent its arguments in the task table.
 
-        On a CPU, an argument is one word, the number of its pointer. Equal pointers have the same
-        number. Numbers are given in the order of first use. On a GPU, an argument is two words: the
-        buffer's number, and an offset in bytes.
+        On a CPU, an argument is one word, the index of its pointer among the distinct pointers, in
+        the order of first use. On a GPU, an argument is two words: the buffer's index, and an
+        offset in bytes.
         """
         words = self.pointers
         if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear

@@ -24,8 +24,8 @@ class Schedule:
     the task table encodes the proof's records. A run is consecutive rTasks of an rOperator on a
     vEU.
 
-    The rTask with index ``t`` in rOperator ``o`` has the number ``base[o] + t``. Three arrays are
-    indexed by this number:
+    The rTask with index ``t`` in rOperator ``o`` has the global index ``base[o] + t``. Three arrays
+    have an element for each global index:
 
     - ``veu``: the vEU of the rTask.
     - ``step``: the rTask's step on this vEU, counted from 1 over all launches.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Add the options that determine how a model is compiled.
+    """Add the options that determine how a model is compiled, and the options of all tools.
 
     An option that the user does not give is None: ``rammer-run`` refuses most options that are
     given for an artifact, which is already compiled.
@@ -214,7 +214,7 @@ def parse_pairs(flag: str, metavar: str, given: Sequence[str]) -> dict[str, str]
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
     """Add the options ``--timeline``, ``--explain`` and ``--compare``.
 
-    ``what`` is a phrase for the help text that says which run they describe.
+    ``what`` is a phrase for the help text that says which run these options describe.
     """
     parser.add_argument(
         "--timeline",

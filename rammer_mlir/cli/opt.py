@@ -37,7 +37,7 @@ SECTIONS = (
     ("From a program to native code", "lowering", LOWERING_PASSES),
     ("Passes that compile and run programs", "passes", COMPILER_PASSES),
 )
-"""The same passes with section titles and the folders of their lit tests, for the reference."""
+"""Sections of the pass reference: title, folder of the lit tests, and passes."""
 
 _OTHER_FORMS = ("emit-bytecode", "emit-llvm-ir", "emit-object")
 """Names of the switches for outputs in other forms than MLIR text."""

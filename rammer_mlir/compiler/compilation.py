@@ -265,7 +265,7 @@ class Compilation:
             as_bytecode: return bytecode, which is smaller and faster to read, instead of text.
 
         Raises:
-            OptionError: if ``stage`` is a later stage.
+            OptionError: if ``stage`` is any other stage.
             RammerError: as ``emit`` does.
         """
         if stage not in (REGIONS, *PORTABLE_STAGES):
@@ -293,7 +293,7 @@ class Compilation:
 
     @contextmanager
     def _places(self) -> Generator[None]:
-        """Return a context manager that gives errors of passes locations in the user's MLIR file.
+        """Return a context manager that adds locations in the user's MLIR file to errors of passes.
 
         Without an MLIR file, errors are raised unchanged.
         """

@@ -36,7 +36,7 @@ Copies at chunk borders take memory too, so a peak below the budget can be neces
 """
 
 _HOPELESS = 2
-"""Multiple of the budget; chunkings with a higher peak of memory are not planned."""
+"""Factor: chunkings whose peak of memory exceeds the budget times this factor are not planned."""
 
 _MOST_CORRECTIONS = 4
 """Largest number of memory limits to try in search of the smallest feasible limit.
@@ -138,7 +138,10 @@ class _Search:
         self._known: dict[tuple[int, str], MemoryDecision | int] = {}
 
     def run(self) -> MemoryDecision:
-        """Return the decision with the lowest predicted time whose arena fits the budget.
+        """Return the decision with the lowest predicted time of all trials that fit the budget.
+
+        The arena of such a trial has at most as many bytes as the budget. No further settings are
+        tried after one that hardly costs time, or that recomputes nothing.
 
         Raises:
             OptionError: if no trial's arena fits the budget.
@@ -171,7 +174,7 @@ class _Search:
                 yield _Setting(self._budget, chunks, int(share * self._budget))
 
     def _refuse(self, free: MemoryDecision) -> None:
-        """Raise OptionError with the smallest budget that would be sufficient.
+        """Raise OptionError with the smallest sufficient budget that is found.
 
         ``free`` is the decision for the program without a budget.
         """

@@ -110,8 +110,9 @@ def _timer(seconds: float) -> Callable[[], bool]:
 def _measured(finals: Finals, trials: _Trials, search: Search) -> Measured:
     """Compile and time competing programs; return the times of all choices of regions.
 
-    The first competitors are the finalists of the search. Recorded runs of the program without
-    regions and of the program with all regions then show which regions are faster than the host's
+    The first competitors are the program without regions, the program with all regions, and then
+    the finalists of the search. Recorded runs of the first two, and of the programs with all
+    regions of another order of code generators, then show which regions are faster than the host's
     code for the same operations. Programs with only such regions compete too.
 
     Args:

@@ -27,17 +27,20 @@ from rammer_mlir.support.interleaved_timing import (
 from rammer_mlir.support.log import LOGGER
 
 _SECONDS = 2.0
-"""Seconds for which runs of all programs are measured in total, and again of the fastest ones."""
+"""Seconds of each of two timings: of all programs together, then of the fastest programs."""
 
 _NEAR = 1.15
-"""Programs that take at most this multiple of the fastest one's time are measured again."""
+"""Programs that take at most this multiple of the fastest program's time are timed again."""
 
 _LEAST_ROUNDS = 11
-"""Minimum number of rounds of the second time; a single program has to win nine of them."""
+"""Minimum number of rounds of the second timing; a program alone beside ``HOST`` must win nine."""
 
 _DUEL_ROUNDS = 31
-"""Minimum number of rounds of a duel: a program that wins four of five rounds is then found in nine
-cases of ten. Slow programs get hardly more rounds the second time than ``_LEAST_ROUNDS``."""
+"""Minimum number of rounds of a duel.
+
+A program that wins four of five rounds is then found in nine cases of ten. Slow programs get hardly
+more rounds in the second timing than ``_LEAST_ROUNDS``.
+"""
 
 _RECORDS = 5
 """Number of recorded runs of a program."""
@@ -45,8 +48,8 @@ _RECORDS = 5
 _NOISE = 0.02
 """Relative difference below which two programs' times count as equal.
 
-The times of equal programs differ by as much on a machine with other processes. With a lower value,
-regions would be kept, or left out of many, that happened to be timed in better moments.
+On a machine with other processes, the times of equal programs differ by as much. With a lower
+value, the moments at which programs are timed would decide which regions are kept.
 """
 
 
@@ -170,9 +173,10 @@ def time_twice(
     """Time all choices of regions; time the fastest choices and ``HOST`` a second time.
 
     ``HOST`` is the program without regions. If the second timing finds no choice significantly
-    faster, although the times of one are less by more than ``_NOISE``, a duel of this choice and
-    ``HOST`` decides, with more rounds. Choices that are timed only once are never among the
-    significantly faster choices. Seconds are scaled to the machine's speed during the last timing.
+    faster, although the time of the fastest choice is less by more than ``_NOISE``, a duel of this
+    choice and ``HOST`` decides, with more rounds. Choices that are timed only once are never among
+    the significantly faster choices. Seconds are scaled to the machine's speed during the last
+    timing.
 
     Args:
         choices: the choices of regions, including ``HOST``.
@@ -200,9 +204,10 @@ def time_twice(
 def _updated(
     old: Mapping[Choice, float], new: Mapping[Choice, float], reference: Choice
 ) -> dict[Choice, float]:
-    """Return ``new``, and the seconds of the other choices in ``old`` at the speed of ``new``.
+    """Return the seconds in ``new``, and for all other choices the scaled seconds in ``old``.
 
-    ``reference`` is in both: it tells how the machine's speed has changed.
+    The scale is the ratio of the seconds of ``reference``, a choice in both ``old`` and ``new``: it
+    tells how the machine's speed has changed.
     """
     scale = new[reference] / old[reference]
     return {choice: new.get(choice, scale * seconds) for choice, seconds in old.items()}

@@ -65,7 +65,8 @@ class CheckedOptions(CompileOptions):
     def portable_stages(self) -> tuple[Stage, ...]:
         """Return the stages up to `program`, which several targets share.
 
-        These stages consist of passes only, except `regions`, which chooses regions.
+        Most of these stages consist of passes only. Exceptions are `regions`, which may choose
+        regions, and the stages that keep a memory budget.
         """
         stages = self.backend.checked_stages(self)
         return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
@@ -109,8 +110,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     """Return checked options for a target, with defaults for options not given.
 
     Raises:
-        OptionError: if the target, the policy or the number of vEUs is invalid, or the target does
-            not support an option.
+        OptionError: if the target or an option is invalid, or the target does not support an
+            option.
         TargetError: if the target's chip is unknown or too old.
     """
     samples, options = _read_samples(with_defaults(given))

@@ -228,7 +228,7 @@ class TraceRecord(_Place):
 
 
 TRACE_ACCESS_SHIFT, TRACE_BLOCK_SHIFT = 32, 16
-"""Bit positions of the access's number and of the block in the word ``WHO`` of a traced access.
+"""Bit positions of the access index and of the block index in the word ``WHO`` of a traced access.
 
 The word is ``access << 32 | block << 16 | lane``.
 """
@@ -299,10 +299,10 @@ SITE_BITS = 21
 BLOCK_SHIFT, LANE_SHIFT, PHASE_SHIFT = 43, 8, 19
 LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
 SEVERAL_LANES = LANE_MASK
-"""Number of a lane in a stamp that stands for several lanes of the block.
+"""Lane index in a stamp that stands for several lanes of the block.
 
 A stamp identifies an access: ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``. The phase
-is the number of the block's barriers before the access, plus 1; ``releases`` is the number of the
+is the count of the block's barriers before the access, plus 1; ``releases`` is the count of the
 lane's releases since the last barrier.
 """
 

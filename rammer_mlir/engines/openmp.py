@@ -17,7 +17,7 @@ _SOFT = 1
 """OpenMP's ``omp_pause_soft``: settings and variables of threads are kept (5.0, section 3.2.43)."""
 
 _pauses: dict[int, None] = {}
-"""Addresses of ``omp_pause_resource_all``; libraries stay loaded, and so do their threads."""
+"""Addresses of ``omp_pause_resource_all`` in OpenMP libraries, which are never unloaded."""
 
 
 def pause_before_forks(libraries: Sequence[ctypes.CDLL]) -> None:

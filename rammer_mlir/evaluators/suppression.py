@@ -48,9 +48,9 @@ def _corners(boxes: Numbers, is_centered: bool) -> Numbers:
 
 
 _BLOCK = 64
-"""Candidates that are compared at once, with one another and with the selected boxes.
+"""Number of candidates compared at once, with one another and with the selected boxes.
 
-Larger blocks compare more candidates than are needed; smaller ones need more calls of NumPy.
+Larger blocks compare more candidates than needed; smaller blocks need more calls of NumPy.
 """
 
 

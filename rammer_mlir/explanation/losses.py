@@ -22,7 +22,7 @@ class Loss:
         floor: lower bound of ``seconds``. The maximum of two times: of the arithmetic at the peak
             rate of a vEU, and of the memory traffic at the bandwidth of a vEU while all vEUs share
             the memory.
-        limit: ``arithmetic`` or ``memory``, whichever time is the maximum.
+        limit: ``arithmetic`` or ``memory``: the larger of these two times.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Loss:
 
     @property
     def lost(self) -> float:
-        """The time above the lower bound, in seconds summed over vEUs; 0 if it is below."""
+        """The time above the lower bound, in seconds summed over vEUs; at least 0."""
         return max(0.0, self.seconds - self.floor)
 
 

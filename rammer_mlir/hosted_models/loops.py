@@ -21,7 +21,7 @@ from rammer_mlir.programs.host_program import Repeat, Stack
 _WORTH_STEPS = 4
 """Fewest iterations for which native code runs the loop.
 
-Preparing that takes about as long as a call of the body.
+Preparing the native code's arguments takes about as long as a call of the body.
 """
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _CHUNK = 4096
 """Greatest number of iterations per native call.
 
-The limit keeps the process responsive to interrupts, and bounds the memory for results of
-iterations that a loop without a maximum number of iterations allocates ahead.
+The limit keeps the process responsive to interrupts. It also bounds the memory for the results of
+iterations, which is allocated before each native call, even if the loop ends earlier.
 """
 
 

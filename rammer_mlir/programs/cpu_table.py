@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rammer_mlir.programs.records import Program, Record, RunRecord, Slot
 
 BARRIER, END = -1, -2
-"""First words of barrier and end records; a run record begins with its rKernel's number."""
+"""First words of barrier and end records; a run record begins with its rKernel's index."""
 
 RUN_WORDS = 4
 

@@ -67,7 +67,7 @@ class OpenSignature:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The symbols of all inputs, each once, in order of first use."""
+        """The distinct symbols of all inputs, in order of first use."""
         return tuple(dict.fromkeys(s for tensor in self.inputs for s in tensor.symbols))
 
     @property

@@ -41,7 +41,7 @@ from rammer_mlir.programs.records import (
 )
 
 BARRIER, END = -1, -2
-"""First words of barrier and end records; a run record begins with its rKernel's number."""
+"""First words of barrier and end records; a run record begins with its rKernel's index."""
 
 RUN_WORDS = 5
 """Number of words of a run record."""
@@ -50,7 +50,7 @@ WAITS_AT = 2
 """Number of words of a barrier record before its pairs (vEU, steps)."""
 
 Buffer = tuple[Base, int]
-"""A buffer to which kernel arguments point: kind of memory, and index among those of that kind."""
+"""A buffer to which kernel arguments point: its kind, and its index among buffers of this kind."""
 
 
 @dataclass(frozen=True)

@@ -22,22 +22,22 @@ Data that different threads write is on different cache lines.
 ENTRY, TRACED_ENTRY = "rammer_run_veu", "rammer_run_veu_traced"
 """CPU: functions ``(vEU, context, state) -> i1`` that execute one vEU's share of a run.
 
-``TRACED_ENTRY`` also stores the start and end of every record, in nanoseconds. They start at the
-position in the vEU's state (``VEU``) and return 1 at the end of the vEU's records, or 0 if a
-barrier is not met after ``SPINS`` polls; the state then has the position of the barrier.
+Both functions start at the position in the vEU's state (``VEU``). They return 1 at the end of the
+vEU's records, or 0 if a barrier is not met after ``SPINS`` polls; the state then has the position
+of the barrier. ``TRACED_ENTRY`` also stores the start and end of every record, in nanoseconds.
 """
 
 START, STOP = "rammer_start_threads", "rammer_stop_threads"
 LAUNCH, REPEAT = "rammer_launch_job", "rammer_repeat_job"
 """CPU: functions that manage a pool's threads and launch entry functions, once or repeatedly.
 
-``start(pool, from, limit) -> i64`` creates the threads of these numbers and returns 0, or the error
-of ``pthread_create`` in the low half and the number of the missing thread in the high half;
-``stop(pool, count)`` ends the threads of numbers 1 to ``count`` - 1. ``launch(job, entry)`` returns
-after every vEU has ended; several threads may launch at the same time, with different jobs.
-``repeat(job, entry, repetition) -> i64`` returns the number of launches. Programs that different
-compilers made share a pool, so these functions and the structures below may change only together
-with the symbols.
+``start(pool, from, limit) -> i64`` creates the threads of indices ``from`` to ``limit`` - 1. It
+returns 0, or the error of ``pthread_create`` in the low half and the index of the missing thread in
+the high half. ``stop(pool, count)`` ends the threads of indices 1 to ``count`` - 1.
+``launch(job, entry)`` returns after every vEU has ended; several threads may launch at the same
+time, with different jobs. ``repeat(job, entry, repetition) -> i64`` returns the number of launches.
+Programs that different compilers made share a pool, so these functions and the structures below may
+change only together with the symbols.
 """
 
 FLOAT_MODE, SET_FLOAT_MODE = "rammer_float_mode", "rammer_set_float_mode"
@@ -46,8 +46,8 @@ FLOAT_MODE, SET_FLOAT_MODE = "rammer_float_mode", "rammer_set_float_mode"
 STATUS = "rammer_status"
 """CPU: a 64-bit status word in programs with external rKernels.
 
-It is 0 on success. After a failure the low ``STATUS_BITS`` bits are the status that the rKernel
-returned, as a signed number, and the high bits are the rKernel's number.
+The word is 0 on success. After a failure, the low ``STATUS_BITS`` bits are the status that the
+rKernel returned, as a signed number, and the high bits are the rKernel's index.
 """
 
 STATUS_BITS = 32
@@ -55,7 +55,7 @@ STATUS_BITS = 32
 MODULES = "rammer_modules"
 """CPU: a table with a row of ``ModuleWord``s for each stateful function that the program calls.
 
-It is absent if there are none.
+The table is absent if the program calls no stateful function.
 """
 
 
@@ -84,7 +84,8 @@ MODULE_WORDS = len(ModuleWord)
 RUN_CALLS = "rammer_run_calls"
 """CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run.
 
-Its state is a ``CALL_LIST``, whose C functions it calls. It returns 0, or 1 if a call failed.
+The state is a ``CALL_LIST``. The function makes the list's calls, and returns 1 if a call fails,
+else 0.
 """
 
 BEGIN_EXCLUSIVE, END_EXCLUSIVE = "rammer_begin_exclusive", "rammer_end_exclusive"
@@ -155,8 +156,8 @@ POOL = _layout(
 - ``bell`` grows by one with every launch that threads of the pool may join; idle threads sleep on
   it.
 - ``stop`` is nonzero to end the threads.
-- ``callers``: number of launches in progress. Each beyond the first replaces a thread of the pool:
-  those of the highest numbers withdraw.
+- ``callers``: number of launches in progress. Each launch beyond the first replaces a thread of the
+  pool: the threads of the highest indices withdraw.
 - ``sleepers``: number of threads that sleep on ``bell``.
 - The host sets the other fields: ``limit``, the greatest number of threads that compute, including
   the callers; ``places``, the address of ``limit`` addresses of jobs that threads may join, or
@@ -169,8 +170,8 @@ POOL = _layout(
 THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "number": (8, "<i8"), "handle": (16, "<u8")})
 """CPU: a thread's part of a pool's memory.
 
-``number`` is the thread's number; it begins a job with the vEU of that number, modulo the number of
-vEUs. ``handle`` is the ``pthread_t``. Number 0 stands for the callers; its part stays zero.
+``number`` is the thread's index; the thread begins a job with the vEU of this index modulo the
+count of vEUs. ``handle`` is the ``pthread_t``. Index 0 stands for the callers; its part stays zero.
 """
 
 JOB = _layout(
@@ -185,15 +186,15 @@ JOB = _layout(
         "veus": (2 * CACHE_LINE + 24, "<u8"),
     },
 )
-"""CPU: the memory of launches that do not overlap in time: the first part of it.
+"""CPU: the first part of the memory of launches that do not overlap in time.
 
-Threads may read it after a launch has ended, so it exists as long as the threads of its pool.
+Threads may read this memory after a launch has ended, so it exists as long as the pool's threads.
 
 - ``epoch`` grows by one with every launch.
 - ``entry``: the launched entry function; ``float_mode``: the floating-point control word of the
   launching thread.
 - The host sets the other fields: ``pool``; ``context``, which entry functions read; ``num_veus``;
-  and ``veus``, the address of the vEUs' states. All but ``context`` stay unchanged.
+  and ``veus``, the address of the vEUs' states. Of these fields, only ``context`` ever changes.
 """
 
 VEU = _layout(
@@ -212,7 +213,7 @@ The states of all vEUs follow ``JOB``.
 - ``owner``: the last epoch in which the vEU has ended, plus the bit ``1 << EPOCH_BITS`` while a
   thread runs the vEU. Only that thread writes the other fields.
 - ``position``: where the vEU resumes: in the low 32 bits the index of a record's first word among
-  the vEU's words, in the high bits the record's number; 0 for the first record.
+  the vEU's words, in the high bits the record's index; 0 for the first record.
 - ``awaited`` and ``target``: the address of the step counter that the vEU waits for, or null, and
   the value that the counter must reach.
 """
@@ -230,9 +231,9 @@ REPETITION = _layout(
 )
 """CPU: repeated launches of an entry function, as for a loop.
 
-At most ``steps`` launches run. If ``condition``, the address of a byte, is not null, they end when
-the byte is zero after a launch. Between launches the addresses of ``num_moves`` pointers change, as
-the array ``moves`` describes (``MOVE``).
+At most ``steps`` launches run. If ``condition``, the address of a byte, is not null, the last
+launch is the first after which the byte is zero. Between launches the addresses of ``num_moves``
+pointers change, as the array ``moves`` describes (``MOVE``).
 """
 
 MOVE = _layout(
@@ -246,9 +247,9 @@ MOVE = _layout(
 )
 """CPU: a pointer whose address changes between repeated launches.
 
-``pointer`` is its index in the pointer table, ``even`` and ``odd`` are the addresses for launches
-of even and odd number, counted from 0, and ``stride`` is the number of bytes by which both grow
-after each launch.
+``pointer`` is the pointer's index in the pointer table. ``even`` and ``odd`` are the addresses for
+launches of even and odd index, counted from 0, and ``stride`` is the number of bytes by which both
+addresses grow after each launch.
 """
 
 CALL_LIST = _layout(
@@ -281,9 +282,9 @@ BOUND = _layout(
 )
 """CPU: a buffer that library calls must bind again when its address differs from the last run's.
 
-- ``buffer``: its number; ``is_output``: 1 if the list's calls write it.
-- ``num_calls``, ``calls``: the calls that bind it.
-- ``address``: the bound address, 0 before the first run; the binding calls read it here.
+- ``buffer``: the buffer's index; ``is_output``: 1 if the list's calls write the buffer, else 0.
+- ``num_calls``, ``calls``: the calls that bind the buffer.
+- ``address``: the bound address, 0 before the first run; the binding calls read this word.
 - ``memory``: null, or ``size`` bytes that are bound permanently once the buffer has moved. Then
   ``is_copied`` is 1, and each run copies the buffer to or from this memory.
 """

@@ -136,7 +136,7 @@ class Padding:
     def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
         """Return the size that all padded axes have in ``shapes``; None if their sizes differ.
 
-        ``shapes`` are shapes by input name.
+        ``shapes`` are shapes by input name. The result is also None if no axis is padded.
         """
         found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
         return found.pop() if len(found) == 1 else None

@@ -31,7 +31,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class KernelSymbol:
-    """An rKernel: the name of its function, and the number of the function's pointer arguments."""
+    """An rKernel: the name of its function, and the count of the function's pointer arguments."""
 
     name: str
     num_arguments: int

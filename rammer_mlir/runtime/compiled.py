@@ -24,7 +24,7 @@ from rammer_mlir.support.paths import path_of
 Array = NDArray[np.generic]
 
 REPLACED = "replaced"
-"""Key in ``stats``: for each external module that the host replaces, by name, the reason."""
+"""Key in ``stats``: the reasons why the host replaces external modules, by module name."""
 
 
 class RunnableModel(ABC):

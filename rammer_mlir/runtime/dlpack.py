@@ -160,7 +160,7 @@ def _code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:
 _lent: dict[int, tuple[_Managed, object, object]] = {}
 """Exported tensors by address of their structure, kept until the consumer frees them.
 
-Each has the structure, its shape and stride arrays, and the owner of the memory.
+Each entry has the structure, its shape and stride arrays, and the owner of the memory.
 """
 
 

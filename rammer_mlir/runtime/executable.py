@@ -191,8 +191,8 @@ class Executable(CompiledModel):
     def pin(self, cores: Sequence[int] | None) -> None:
         """Pin thread ``i`` to core ``cores[i]`` from the next run on; None removes the pinning.
 
-        The model gets threads of its own. Thread 0 is the thread that calls ``run``, or the one
-        that executes the request; it is pinned only during the run. Thread ``i`` begins each run
+        The model gets threads of its own. Thread 0 is the thread that calls ``run``, or the
+        executor of the request; it is pinned only during the run. Thread ``i`` begins each run
         with vEU ``i``. Threads may share a core. If the system refuses to pin a thread, the next
         run raises a ``TargetError``.
 
@@ -247,8 +247,8 @@ class Executable(CompiledModel):
             steps: the greatest number of runs.
             inputs: for each input, in the signature's order, the addresses of its tensors in all
                 runs. Each tensor is dense and has the signature's shape and dtype.
-            outputs: likewise for each output. In each run, the memory of outputs must not overlap
-                the memory of inputs.
+            outputs: for each output, in the signature's order, the addresses of its tensors in all
+                runs. In each run, the memory of outputs must not overlap the memory of inputs.
             condition: the memory of a boolean output; the first run that writes False to it is the
                 last run. None to do ``steps`` runs.
 
@@ -295,7 +295,7 @@ class Executable(CompiledModel):
         return self._instance_with(self._code, modules)
 
     def _instance_with(self, code: NativeCode, modules: OpenModules | None) -> Instance:
-        """Return an instance on the shared pool, or on a pool of its own where it needs one."""
+        """Return an instance on the shared pool, or on a pool of its own if it needs one."""
         cores = self._cores
         # Foreign code has one state and one status, so one run at a time may call it. Such a run
         # does not wait for others: the code may itself run models, on the shared pool.
@@ -339,7 +339,7 @@ class Executable(CompiledModel):
         self._image = self._description = replace(self._image, constants=constants)
 
     def close(self) -> None:
-        """Unmap the code, and end threads of its own; the executable cannot run afterwards.
+        """Unmap the code, and end the executable's own threads; no run can begin afterwards.
 
         Runs in progress finish first. The threads that models share end with the last model that
         uses them; until then, the code of the model that ran first stays in memory.

@@ -27,7 +27,7 @@ class Context:
 
     Attributes:
         job: the vEUs' states and step counters.
-        lane: the lane of the run that uses the context, or of the last one.
+        lane: the lane of the run that uses the context, or of the last run that used it.
     """
 
     def __init__(self, image: CpuImage, job: Job) -> None:
@@ -85,7 +85,7 @@ class Context:
         outputs: Sequence[NDArray[np.generic]],
         traces: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Begin the next run: increment the run number, and write the addresses of its arrays.
+        """Begin the next run: increment the run number, and write the addresses of the arrays.
 
         Step counters are never cleared: compiled code computes the value with which the counters
         begin a run from the run number. Because the number is incremented before the run, it is not

@@ -41,7 +41,7 @@ def readable(value: Any, what: str) -> Any:
 
 
 def writable(value: Any, what: str) -> Any:
-    """Return a tensor of another library as a writable NumPy array that shares its memory.
+    """Return a tensor of another library as a writable NumPy array that shares the memory.
 
     A value that is no such tensor is returned unchanged. ``what`` names the value in messages. The
     array is not made by ``np.from_dlpack``, because NumPy treats capsules of the older DLPack

@@ -25,8 +25,8 @@ from rammer_mlir.support.aligned import address_of
 class Instance:
     """A program that is ready to run: its code, thread pool, contexts and opened modules.
 
-    Each run in progress has a context, which holds its intermediate results. Later runs use it
-    again, so there are as many contexts as runs have been in progress at the same time.
+    Each run in progress has a context, which holds the run's intermediate results. Later runs use
+    the context again, so a context is created only if more runs are in progress than ever before.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Instance:
         Args:
             image: the program's data.
             code: the program's functions.
-            pool: the threads that run it; with foreign code or a ``caller_core``, a pool that
-                admits one run at a time.
+            pool: the threads that run the program; with foreign code or a ``caller_core``, a pool
+                that admits one run at a time.
             modules: opened stateful functions, which the instance closes; None for none.
             caller_core: the core that calling threads are pinned to during runs; None for any.
 
@@ -79,8 +79,8 @@ class Instance:
         The arguments are those of ``Context.bind``.
 
         Returns:
-            False, without a run, if the instance is closed or its pool is retired: use another
-            instance.
+            True after the run. False without a run if the instance is closed or its pool is
+            retired: use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.
@@ -101,13 +101,13 @@ class Instance:
         outputs: Sequence[Moving],
         condition: NDArray[np.bool_] | None,
     ) -> int | None:
-        """Wait until a run may begin, and run the program repeatedly; return the number of runs.
+        """Wait until a run may begin, and run the program repeatedly.
 
         The arguments are those of ``Executable.repeat``.
 
         Returns:
-            None, without a run, if the instance is closed or its pool is retired: use another
-            instance.
+            The number of runs. None without a run if the instance is closed or its pool is retired:
+            use another instance.
 
         Raises:
             TargetError: if an external rKernel fails.
@@ -120,7 +120,10 @@ class Instance:
         return self._perform(launches)
 
     def _perform(self, task: Callable[[Context], int]) -> int | None:
-        """Call ``task`` when a run may begin; None if the instance must not be used any more."""
+        """Call ``task`` when a run may begin, and return its result.
+
+        Return None, without a call, if the instance must not be used any more.
+        """
         lanes = self._lanes
         lane = lanes.take()
         if lane is None:

@@ -1,4 +1,4 @@
-"""Limits how many runs are in progress at the same time, in the order of their requests."""
+"""Limits the number of concurrent runs; further requests wait, and run in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATIENCE = 1.0
 """Seconds between two times that a waiting executor searches for lanes that are lost."""
 
 Work = Callable[[int], object]
-"""A run in a lane, whose number is the argument."""
+"""A function that executes a run; its argument is the index of the run's lane."""
 
 
 class _Request:
@@ -40,7 +40,7 @@ class _Request:
         self.problem: BaseException | None = None
 
     def claim(self) -> bool:
-        """Return True to one caller, who begins or gives up the run, and False to others."""
+        """Return True to one caller, who begins or gives up the run; else False."""
         try:
             self.claims.pop()
         except IndexError:
@@ -78,7 +78,7 @@ class _Turn:
     """An executor that has a request and needs a lane.
 
     Attributes:
-        lane: the lane that it gets; None while it waits.
+        lane: the lane that the executor gets; None while the executor waits.
         bell: a lock that is released when ``lane`` is set.
     """
 
@@ -104,7 +104,7 @@ class Lanes:
     """
 
     def __init__(self, limit: int) -> None:
-        """Create ``limit`` lanes, for as many runs at the same time."""
+        """Create ``limit`` lanes, so that at most ``limit`` runs are in progress at a time."""
         self.locks = [threading.Lock() for _ in range(limit)]
         self._limit = limit
         # Methods of lists, sets and deques are atomic, so taking a free lane needs no lock. The

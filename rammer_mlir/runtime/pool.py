@@ -50,11 +50,11 @@ threads or other processes share cores, because the awaited thread needs the cor
 """
 
 _PATIENCE = 256
-"""Number of times that a thread finds another thread's vEU ready before it takes it over.
+"""Number of times that a thread finds another thread's vEU ready before taking over this vEU.
 
-They take some 20 microseconds. Within that time the other thread returns from yielding or wakes up,
-and has the vEU's data in its caches. Measured: with 32, runs of models on an otherwise idle machine
-take 1 % longer.
+These polls take some 20 microseconds. Within that time the other thread returns from yielding or
+wakes up, and that thread has the vEU's data in its caches. Measured: with 32 polls, runs of models
+on an otherwise idle machine take 1 % longer.
 """
 
 _IDLE_POLLS = 200
@@ -68,16 +68,17 @@ AddressOf = Callable[[str], int]
 class NativeCode:
     """Exported functions and variables of a compiled program.
 
-    The first argument of ``start`` and ``stop`` is the address of a thread pool, that of ``launch``
-    and ``repeat`` the address of a job.
+    The first argument of ``start`` and ``stop`` is the address of a thread pool. The first argument
+    of ``launch`` and ``repeat`` is the address of a job.
 
     Attributes:
         start: creates threads of the pool.
         launch: executes an entry function on every vEU.
         stop: ends threads of the pool.
         repeat: executes an entry function on every vEU repeatedly.
-        float_mode: returns the floating-point mode of the calling thread, as rounding.
-        set_float_mode: sets it.
+        float_mode: returns the floating-point mode of the calling thread: rounding, and flushing of
+            denormal numbers to zero.
+        set_float_mode: sets the floating-point mode of the calling thread.
         entry: address of the entry function, which executes the records of one vEU.
         traced_entry: address of the entry function that also records times.
         owner: an object that keeps the code in memory.

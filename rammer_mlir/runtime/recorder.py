@@ -1,4 +1,4 @@
-"""Records the begin and end times of each vEU's records during a run of a CPU program."""
+"""Measures the begin and end of each record of each vEU during a run of a CPU program."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SharedPool:
     """
 
     def __init__(self) -> None:
-        """Begin without a pool; its size is the number of usable cores."""
+        """Begin without a pool; the first pool will have a thread for each usable core."""
         self._lock = threading.Lock()
         self._count: int | None = None
         self._pool: weakref.ref[ThreadPool] | None = None
@@ -62,9 +62,10 @@ def use_threads(count: int | None) -> None:
     """Let at most ``count`` threads of this process run compiled models at the same time.
 
     All models share these threads, except those with threads of their own (``Executable.pin`` and
-    ``Executable.use_threads``). ``count`` includes the threads that call ``run``: as many runs can
-    be in progress at the same time, and further requests are executed in order. Runs in progress
-    are not affected. The pool's threads may use the cores of the thread that runs a model first.
+    ``Executable.use_threads``). ``count`` includes the threads that call ``run``: up to ``count``
+    runs can be in progress at the same time, and further requests are executed in order. Runs that
+    are in progress during this call are not affected. The pool's threads may use the cores of the
+    thread that runs a model first.
 
     Args:
         count: the number of threads; None for the number of cores that the process may use, which

@@ -29,7 +29,7 @@ _GAP = 16
 """Maximum time of an rTask for its rKernel to count as short, in units of a barrier's time."""
 
 _Head = tuple[float, int]
-"""A ready rTask: the time when its inputs are complete, in seconds, and the rTask's number.
+"""A ready rTask: the time when its inputs are complete, in seconds, and the rTask's index.
 
 All rTasks that it depends on are placed.
 """
@@ -91,7 +91,7 @@ class _Veu:
     Attributes:
         cache: the model of this vEU's cache: which constants of its rTasks the cache still holds.
         known: for each vEU w, the number of rTasks of w that this vEU knows to be complete.
-        tasks: the numbers of this vEU's rTasks, in order.
+        tasks: the indices of this vEU's rTasks in the task table, in order.
         busy: sum of the seconds of these rTasks, without barriers and idle time.
         free: end of the last of these rTasks, in seconds.
     """
@@ -147,10 +147,10 @@ class _Placing:
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
     def _place_next(self) -> int:
-        """Place the rTask of earliest start and return its number.
+        """Place the rTask that can start earliest; return the index of this rTask.
 
         Among equal starts, prefer the vEU whose cache has the rTask's constants at the smallest
-        distance (the most recently used), then the rTask of smallest number, then the vEU with the
+        distance (the most recently used), then the rTask of smallest index, then the vEU with the
         least busy time.
         """
         best: tuple[float, int, int, float, int] | None = None

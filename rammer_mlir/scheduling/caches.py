@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.device_costs import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
 NOTHING = -1
-"""Number of the working set of an rTask that reads no constant that other operators read."""
+"""Value of ``TaskCost.working_set`` for an rTask that reads no shared constant."""
 
 Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 """A box of a buffer: the buffer's number, and the box's offset, sizes and strides in elements."""
@@ -31,7 +31,7 @@ class TaskCost:
     Shared constants are constants that several operators read.
 
     Attributes:
-        working_set: the number of the rTask's working set, the boxes of shared constants that the
+        working_set: the index of the rTask's working set, the boxes of shared constants that the
             rTask reads.
         hot: seconds of the rTask if its working set is in the vEU's cache.
         cold: seconds of the rTask if its working set is not in the vEU's cache.
@@ -63,7 +63,7 @@ class SharedConstants:
         self._numbers: dict[tuple[Part, ...], int] = {}
         self._found: dict[tuple[RKernel, tuple[int, ...]], Sequence[TaskCost]] = {}
         self.sizes: list[int] = []
-        """The bytes of each working set, by its number."""
+        """The bytes of each working set, by the index of the working set."""
 
     @property
     def matter(self) -> bool:
@@ -92,7 +92,8 @@ class SharedConstants:
         """Return the index of operator ``number``'s rKernel with the least sum of rTask times.
 
         rTasks with the same working set are assumed to run consecutively on a vEU, so that only the
-        first of them loads it. Every rTask loads a working set that is larger than the cache.
+        first of them loads the working set. If a working set is larger than the cache, each of
+        these rTasks loads the working set.
         """
         operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
 
@@ -135,7 +136,7 @@ class SharedConstants:
 
 
 def _reads(graph: TaskGraph, number: int) -> set[int]:
-    """Return the numbers of the buffers that operator ``number`` reads with any of its rKernels."""
+    """Return the indices of the buffers that operator ``number`` reads with any of its rKernels."""
     operator = graph.operators[number]
     return {operator.operands[r.argument].buffer for k in operator.kernels for r in k.reads}
 
@@ -161,7 +162,7 @@ class Cache:
         self._distances: dict[int, int] = {}
 
     def missing(self, cost: TaskCost) -> float:
-        """Return the expected seconds by which loading its working set delays an rTask.
+        """Return the expected seconds that loading an rTask's working set adds to the rTask.
 
         The working set of an rTask is the set of shared constants that the rTask reads. The delay
         is 0 if the model is sure that the cache holds the whole working set. ``cost`` is the cost

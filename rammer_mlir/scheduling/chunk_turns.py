@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from rammer_mlir.scheduling.graph import TaskGraph
 
 Chunk = tuple[int, int]
-"""The number of a chain, and the number of a chunk in the order of execution."""
+"""The index of a chain, and the index of a chunk of this chain in the order of execution."""
 
 _EVEN = 0.9
 """Least share of the vEUs' time that whole chunks have to occupy, if all chunks take equal time.
@@ -71,7 +71,7 @@ class _Turn:
     """The condition for the start of a chunk, and the vEU that computes the chunk.
 
     Attributes:
-        after: the number of the chunk of the same chain that must end before this chunk starts;
+        after: the index of the chunk of the same chain that must end before this chunk starts;
             None if the chunk can start at any time.
         home: the vEU that computes the chunk; None if all vEUs share the chunk.
     """
@@ -84,7 +84,7 @@ class _Turn:
 class _Turns:
     """The turns of the chunks of one chain.
 
-    ``ends`` has the numbers of the chunks that have a turn, ascending; ``turns`` has their turns.
+    ``ends`` has the indices of the chunks that have a turn, ascending; ``turns`` has their turns.
     """
 
     ends: Sequence[int]
@@ -101,7 +101,7 @@ class _Turns:
 
 
 def _turns(ends: Sequence[int], num_veus: int, *, homes: bool) -> _Turns:
-    """Return the turns of the chunks of a chain, given their numbers ``ends``.
+    """Return the turns of the chunks of a chain, given the indices ``ends`` of these chunks.
 
     With ``homes`` and enough chunks for all vEUs, each vEU computes a range of consecutive chunks,
     because consecutive chunks share operands, such as the keys of an attention head. Otherwise all

@@ -48,7 +48,7 @@ class Clocks:
         self._known = [[zero] for _ in range(num_veus)]
 
     def now(self, veu: int) -> Clock:
-        """Return the clock of vEU ``veu``: how many rTasks of each vEU it knows to be complete.
+        """Return the clock of ``veu``: how many rTasks of each vEU ``veu`` knows to be complete.
 
         The entry for ``veu`` itself is not maintained.
         """
@@ -89,7 +89,7 @@ class Clocks:
     def misses(self, veu: int, required: Int64Array) -> bool:
         """Whether ``veu`` must wait before it may assume that ``required`` is fulfilled.
 
-        ``required[w]`` is a number of rTasks of each vEU w that have to be complete. The result is
+        ``required[w]`` is the number of rTasks of vEU w that have to be complete. The result is
         True if ``veu`` knows fewer rTasks of any other vEU to be complete.
         """
         missing = required > self._known[veu][-1]

@@ -30,7 +30,7 @@ _KEPT_INDICES = 1 << 24
 class Edge:
     """The dependencies of an operator's rTasks on the rTasks of one earlier operator.
 
-    ``producer`` is the number of the earlier operator. ``pairs`` has, for each rTask of the
+    ``producer`` is the index of the earlier operator. ``pairs`` has, for each rTask of the
     dependent operator, the producer's rTasks that it waits for.
     """
 
@@ -50,7 +50,7 @@ class _Writers:
     low: Sequence[int]
     reach: Sequence[int]
     operands: Sequence[tuple[int, int]]
-    """The number of the operator and the argument of each operand."""
+    """The index of the operator and the index of its argument, for each operand."""
 
     def touching(self, low: int, high: int) -> Sequence[tuple[int, int]]:
         return self.operands[bisect_left(self.reach, low) : bisect_right(self.low, high)]
@@ -106,7 +106,7 @@ class Dependencies:
     def _index_users(self) -> dict[int, list[int]]:
         """Return the operators that touch each buffer whose memory another buffer takes over.
 
-        The keys are the buffers' numbers, the values the operators' numbers in ascending order.
+        The keys are the indices of buffers, the values the indices of operators, ascending.
         """
         found: dict[int, list[int]] = {
             before: [] for buffer in self._graph.buffers for before in buffer.after
@@ -140,7 +140,7 @@ class Dependencies:
         ]  # fmt: skip
 
     def producers(self, consumer: int) -> list[int]:
-        """Return the numbers of the operators that ``consumer`` depends on, without duplicates."""
+        """Return the indices of the operators that ``consumer`` depends on, without duplicates."""
         edges = self.edges(consumer, [0] * (consumer + 1))
         return list(dict.fromkeys(edge.producer for edge in edges))
 
@@ -244,10 +244,10 @@ class Dependencies:
     ) -> Iterator[tuple[int, int]]:
         """Yield the operators before ``consumer`` that write a part of a buffer.
 
-        Each result is a pair of the numbers of the operator and of its argument. ``part`` is the
-        first and the last element of the part. With ``after_reads``, operators that read the part
-        are also included if the buffer is updated in place. A superset is allowed: callers compare
-        the boxes of the rTasks.
+        Each result is a pair: the index of the operator, and the index of its argument. ``part`` is
+        the first and the last element of the part. With ``after_reads``, operators that read the
+        part are also included if the buffer is updated in place. A superset is allowed: callers
+        compare the boxes of the rTasks.
         """
         if buffer in self._updated:
             yield from self._uses[buffer].latest(

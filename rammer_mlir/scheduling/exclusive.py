@@ -26,7 +26,7 @@ Schedule = Callable[[TaskGraph], Plan]
 class Segment:
     """A part of a graph: operators that a policy schedules together, then exclusive operators.
 
-    ``together`` and ``exclusive`` are the numbers of these operators. The rTask of an exclusive
+    ``together`` and ``exclusive`` are the indices of these operators. The rTask of an exclusive
     operator runs alone on the device.
     """
 

@@ -89,8 +89,8 @@ class RKernel:
         num_rtasks: the number of rTasks; the paper's ``get_total_rtask_num``.
         reads: the elements that each rTask reads.
         writes: the elements that each rTask writes; no other rTask writes these.
-        updates: the elements that each rTask may read and write, at most; rTasks of an rKernel may
-            share elements (atomics), and operators that update the same buffer do so in graph
+        updates: a superset of the elements that each rTask reads and writes; rTasks of an rKernel
+            may share elements (atomics), and operators that update the same buffer do so in graph
             order.
         flops_per_rtask: scalar operations of a full rTask.
         matrix_element: element type of the matrix instructions that compute most of these
@@ -138,7 +138,7 @@ class Buffer:
         element_bytes: size of an element in bytes.
         kind: whether the buffer is an input, output, constant, intermediate or ``inout``; an
             ``inout`` buffer has values before the run and new values after it.
-        after: numbers of the buffers whose memory this buffer takes over. A writer of this buffer
+        after: indices of the buffers whose memory this buffer takes over. A writer of this buffer
             waits for all earlier operators that touch one of those buffers.
     """
 
@@ -156,7 +156,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """An operand of an rOperator: a buffer's number, and the element where the operand starts."""
+    """An operand of an rOperator: a buffer's index, and the element where the operand starts."""
 
     buffer: int
     offset: int = 0
@@ -190,7 +190,7 @@ class TaskGraph:
 
     @property
     def inouts(self) -> frozenset[int]:
-        """The numbers of the ``inout`` buffers."""
+        """The indices of the ``inout`` buffers."""
         return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:

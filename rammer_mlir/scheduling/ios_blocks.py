@@ -16,7 +16,7 @@ Sources = Sequence[Sequence[int]]
 """For each operator, in a topological order, the operators whose results it reads."""
 
 Block = tuple[int, int]
-"""A range of units: the number of the first unit, and the number of the last unit plus one."""
+"""A range of units: the index of the first unit, and the index of the last unit plus one."""
 
 
 def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
@@ -29,13 +29,13 @@ def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
       if there are several, the latest in topological order
     - the reader of the fill operator, if there is only one reader
 
-    Otherwise, the fill operator is a separate unit. A unit depends on no other operators than those
-    from which its operator that is not a fill reads.
+    Otherwise, the fill operator is a separate unit. A unit with an operator that is not a fill
+    operator depends only on the operators from which this operator reads.
 
     Args:
-        sources: for each operator, in topological order, the numbers of the operators whose results
+        sources: for each operator, in topological order, the indices of the operators whose results
             it reads.
-        fills: the numbers of the fill operators.
+        fills: the indices of the fill operators.
     """
     readers = _readers(sources)
     units = {number: [number] for number in range(len(sources))}
@@ -67,7 +67,7 @@ def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[i
 
 
 def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each unit the numbers of the other units whose results it reads."""
+    """Return for each unit the indices of the other units whose results it reads."""
     unit_of = {number: index for index, unit in enumerate(units) for number in unit}
     return [
         sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
@@ -107,7 +107,7 @@ def cut_at_single_values(sources: Sources) -> list[Block]:
     """Cut a sequence of units into blocks, after each unit whose result is the only live value.
 
     The sequence is not cut where the only live value is the result of an earlier unit: that value
-    has readers on both sides, which may run concurrently. ``sources`` has the numbers of the units
+    has readers on both sides, which may run concurrently. ``sources`` has the indices of the units
     that each unit reads from.
     """
     crossing = crossing_values(sources)
@@ -119,7 +119,7 @@ def cut_at_single_values(sources: Sources) -> list[Block]:
 def cut_long(sources: Sources, longest: int) -> list[Block]:
     """Cut a sequence of units into blocks of at most ``longest`` units.
 
-    ``sources`` has the numbers of the units that each unit reads from. The cuts are where the
+    ``sources`` has the indices of the units that each unit reads from. The cuts are where the
     fewest values are live.
     """
     crossing = crossing_values(sources)

@@ -244,7 +244,7 @@ def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
 
 
 def members(mask: Mask) -> list[int]:
-    """Return the numbers of the units in a mask, ascending."""
+    """Return the indices of the units in a mask, ascending."""
     return list(_members(mask))
 
 

@@ -38,7 +38,7 @@ class MemorySizes:
 class MemoryPlan:
     """The positions of intermediates in the arena.
 
-    ``offsets`` has the byte offset of each intermediate by the buffer's number.
+    ``offsets`` has the byte offset of each intermediate by the buffer's index.
     """
 
     offsets: dict[int, int]
@@ -56,7 +56,7 @@ def plan_memory(
     Args:
         graph: the graph of the intermediates.
         plan: a schedule of the graph.
-        proposed: known byte offsets by buffer number, or None; they are returned if they are valid
+        proposed: known byte offsets by buffer index, or None; they are returned if they are valid
             for the plan and need a smaller arena than the offsets found here.
 
     Raises:
@@ -90,7 +90,7 @@ def _fit(
 ) -> bool:
     """Whether all buffers in ``sizes`` have offsets, and conflicting buffers do not overlap.
 
-    Offsets and sizes are bytes by buffer number.
+    Offsets and sizes are bytes by buffer index.
     """
     return offsets.keys() >= sizes.keys() and all(
         offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]

@@ -37,12 +37,12 @@ class MemoryLimitError(ScheduleError):
 
 
 Span = tuple[int, int]
-"""The numbers of the first and the last operator that touch a buffer."""
+"""The indices of the first and the last operator that touch a buffer."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """The bytes ``begin`` to ``end - 1`` of memory, and the number of the ``buffer`` in them."""
+    """The bytes ``begin`` to ``end - 1`` of memory, and the index of the ``buffer`` in them."""
 
     buffer: int
     begin: int
@@ -53,7 +53,7 @@ class _Block:
 class Limited:
     """A graph with anti-dependencies by which intermediates can share memory in any schedule.
 
-    ``offsets`` has the byte offset of each intermediate by the buffer's number.
+    ``offsets`` has the byte offset of each intermediate by the buffer's index.
     """
 
     graph: TaskGraph
@@ -113,7 +113,7 @@ def _next_fit(
     """Return byte offsets by buffer, assigned by next fit in graph order.
 
     Return None if a buffer does not fit into ``limit`` bytes. ``sizes`` has the bytes of each
-    buffer, ``spans`` the numbers of the first and the last operator that use it.
+    buffer, ``spans`` the indices of the first and the last operator that use the buffer.
     """
     offsets: dict[int, int] = {}
     position = 0
@@ -152,8 +152,8 @@ def _gaps(taken: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
 def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, int]:
     """Return byte offsets by buffer for execution in graph order, by the heuristics of ``pack``.
 
-    ``sizes`` has the bytes of each buffer, ``spans`` the numbers of the first and the last operator
-    that use it.
+    ``sizes`` has the bytes of each buffer, ``spans`` the indices of the first and the last operator
+    that use the buffer.
     """
     conflicts: dict[int, list[int]] = {number: [] for number in sizes}
     live: list[int] = []
@@ -171,7 +171,7 @@ def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, in
 
 
 def _predecessors(blocks: list[_Block]) -> dict[int, tuple[int, ...]]:
-    """Return, for each buffer, the buffers whose memory it takes over, by buffer number.
+    """Return, for each buffer, the buffers whose memory it takes over, by buffer index.
 
     A buffer takes over each byte of its memory from the latest earlier buffer that contains this
     byte. ``blocks`` has the interval of memory of each buffer, in the order of the buffers' first

@@ -1,6 +1,6 @@
-"""Finds overlapping strided boxes in flat memory, by mixed-radix digits of element numbers.
+"""Finds overlapping strided boxes in flat memory, by mixed-radix digits of element indices.
 
-The boxes are in the same buffer. An element's number is written in a mixed radix, which the strides
+The boxes are in the same buffer. An element's index is written in a mixed radix, which the strides
 of both boxes determine. A box then has an interval of values for each digit, and two boxes overlap
 if their intervals overlap for every digit. The result is exact if each stride is a multiple of the
 next smaller stride and no digit of a box overflows into the next digit, as with views, reshapes and

@@ -34,10 +34,10 @@ LONGEST = 40
 """Maximum number of units of a block that is searched as a whole."""
 
 Stage = list[int]
-"""The numbers of the operators of a stage."""
+"""The indices of the operators of a stage."""
 
 Solved = list[tuple[int, ...]]
-"""For each stage of a block, the numbers of its units within the block."""
+"""For each stage of a block, the indices of its units within the block."""
 
 
 @dataclass
@@ -54,8 +54,8 @@ class SearchCounts:
             exceed the limit on transitions.
         states: count of sets of units for which the best schedule was computed, in all distinct
             blocks (IOS section 4.2).
-        transitions: count of pairs of a state and a subset of it that was tried as the last stage,
-            in all distinct blocks (IOS section 4.2).
+        transitions: count of pairs of a state and a subset of the state that was tried as the last
+            stage, in all distinct blocks (IOS section 4.2).
     """
 
     units: int = 0

@@ -52,8 +52,8 @@ class OperatorTimes:
 
         The barrier between stages is not included. The operators are placed in ascending order. The
         rTasks of an operator go to the vEUs that are free first, and start when all operators that
-        this operator reads from have ended. The result approximates that of a placement rTask by
-        rTask, which would take about a hundred times as long to compute.
+        this operator reads from have ended. The result approximates the time of a placement of
+        single rTasks, which would take about a hundred times as long to compute.
         """
         free = [(0.0, self.device.num_veus)]
         ends: dict[int, float] = {}
@@ -95,7 +95,7 @@ class ConcurrentTimes:
     _stages: dict[Mask, float] = field(default_factory=dict[Mask, float])
 
     def operators(self, units: Mask) -> list[int]:
-        """Return the numbers of the operators of all units in a mask, unit by unit."""
+        """Return the indices of the operators of all units in a mask, unit by unit."""
         return [number for index in members(units) for number in self.units[index]]
 
     def group(self, units: Mask) -> tuple[float, float]:
@@ -126,7 +126,7 @@ class ConcurrentTimes:
         return self.times.device.barrier_seconds + max(longest, work)
 
     def stage(self, units: Mask) -> float:
-        """Return the seconds of a stage, including the barrier before it.
+        """Return the seconds of a stage, including the barrier before the stage.
 
         ``units`` is the bit mask of the stage's units.
         """

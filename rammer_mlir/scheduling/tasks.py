@@ -15,7 +15,7 @@ from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 
 Placement = Sequence[Sequence[int]]
-"""For each vEU, the numbers in a ``TaskTable`` of the rTasks that it runs, in order."""
+"""For each vEU, the indices in a ``TaskTable`` of the rTasks that the vEU runs, in order."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class TaskTable:
 
     Attributes:
         kernels: for each operator, the index of its chosen candidate.
-        base: number of each operator's first rTask.
+        base: index of each operator's first rTask among all rTasks.
         operators: operator of each rTask.
         homes: the vEU that should run each rTask; None for any.
         seconds: time of each rTask on a vEU.
-        sources: for each rTask the rTasks that it reads from, all with smaller numbers.
+        sources: for each rTask the rTasks that it reads from, all with smaller indices.
         readers: for each rTask the rTasks that read from it.
     """
 

@@ -74,7 +74,7 @@ def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
 class UpdatedBuffer:
     """The uses of a buffer, in the graph's order: the operand and the elements of each use.
 
-    A second index contains only the writes, because a read only has to wait for writes.
+    A separate index contains only the writes, because a read only has to wait for writes.
     """
 
     def __init__(self, num_elements: int) -> None:
@@ -108,16 +108,16 @@ class UpdatedBuffer:
         *,
         reads: bool,
     ) -> Iterator[tuple[int, int]]:
-        """Yield the earlier uses of a range as (operator, argument) numbers, the latest first.
+        """Yield the earlier uses of a range as pairs of indices (operator, argument), latest first.
 
         The search goes from later to earlier operators. It ends when the operators found so far
         have written the whole range, because these operators wait for all uses before them.
 
         Args:
-            consumer: number of the operator that needs the uses; only uses by operators of smaller
-                number are yielded.
+            consumer: index of the operator that needs the uses; only uses by operators of smaller
+                index are yielded.
             part: the range of elements.
-            written: called with an operator's number; returns the ranges in which this operator
+            written: called with an operator's index; returns the ranges in which this operator
                 writes every element.
             reads: whether to include uses that only read.
         """

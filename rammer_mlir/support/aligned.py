@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT = 64
-"""Alignment in bytes of a cache line, which is also that of the widest vector register."""
+"""Alignment in bytes of a cache line, and of the widest vector register."""
 
 
 _addressof = ctypes.addressof

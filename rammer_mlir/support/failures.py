@@ -5,7 +5,8 @@ from __future__ import annotations
 FAILURES: tuple[type[BaseException], ...] = (Exception, SystemExit)
 """Exceptions of an extension that become errors of one line.
 
-An extension that calls ``sys.exit`` must not end the tool silently; an interrupt by the user does.
+An extension that calls ``sys.exit`` must not end the tool silently. An interrupt by the user is not
+included, and so ends the tool.
 """
 
 

@@ -29,8 +29,8 @@ def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
     """Return the critical path in order of time.
 
     The path is traced back from the span that ended last. The predecessor of a span is the previous
-    span of the same vEU. But if a barrier or launch had to wait, its predecessor is the last rTask
-    to end among the rTasks that it waited for.
+    span of the same vEU. But the predecessor of a barrier or launch that had to wait is the rTask
+    that ended last among the awaited rTasks.
     """
     lanes = [_Lane(spans) for spans in timeline.veus]
     last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]

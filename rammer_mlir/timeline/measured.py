@@ -28,8 +28,8 @@ def measured_timeline(
         times: for each vEU an int64 array [records, 2] with the start and the end of each record,
             in nanoseconds.
         title: heading of the timeline.
-        modules: names of the external modules that implement rKernels, by rKernel number.
-        exclusive: numbers of rKernels whose rTasks use the whole device.
+        modules: names of the external modules that implement rKernels, by rKernel index.
+        exclusive: indices of rKernels whose rTasks use the whole device.
     """
     (launch,) = program.launches
     recorded = [t for t, records in zip(times, launch.veus, strict=True) if records]
@@ -53,8 +53,8 @@ class _Named:
 
     Attributes:
         program: the program that ran, with the names of its rOperators and rKernels.
-        modules: names of the external modules that implement rKernels, by rKernel number.
-        exclusive: the numbers of rKernels whose rTasks use the whole device.
+        modules: names of the external modules that implement rKernels, by rKernel index.
+        exclusive: the indices of rKernels whose rTasks use the whole device.
     """
 
     program: Program

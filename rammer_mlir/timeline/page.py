@@ -55,9 +55,9 @@ def _span(span: Span, names: _Numbers) -> list[object]:
     """Return a span for the page's JSON as a list, which is shorter than an object.
 
     The list begins with the start and the end in microseconds and the index of the span's name in
-    ``names``. For rTasks, the list continues with the index of the rKernel's name, the number of
+    ``names``. For rTasks, the list continues with the index of the rKernel's name, the index of
     the first rTask, and the count of rTasks. For a wait or a launch, the last element is a list
-    with the pairs (vEU, steps) in a row: the vEU, and how many of its rTasks have to be complete.
+    with the pairs (vEU, steps) one after another: ``steps`` rTasks of the vEU have to be complete.
     """
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":

@@ -46,6 +46,6 @@ def _event(process: int, span: Span) -> dict[str, object]:
 
 
 def rtask_range(span: Span) -> str:
-    """Return the numbers of a span's rTasks as text, such as ``3`` or ``3-7``."""
+    """Return the indices of a span's rTasks as text, such as ``3`` or ``3-7``."""
     last = span.first + span.count - 1
     return str(span.first) if span.count == 1 else f"{span.first}-{last}"

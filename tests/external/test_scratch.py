@@ -1,4 +1,4 @@
-"""Memory that foreign code writes and nobody reads is an operand, placed in the arena."""
+"""Scratch memory, which only foreign code reads and writes, is an operand in the arena."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ int32_t {name}(int64_t row, const float *x, const float *w, float *y, char *scra
 
 
 class SummedApart(PackedProducts):
-    """Takes products with weights, and sums rows in the scratch."""
+    """A code generator of products with weights, whose functions sum each row in the scratch."""
 
     scratch_bytes: int = 8 * 16 - 1  # rounded up to 128
 
@@ -49,7 +49,7 @@ class SummedApart(PackedProducts):
 
 @pytest.fixture
 def summed() -> Iterator[SummedApart]:
-    """Return the code generator, registered for a while."""
+    """Yield the code generator, which is registered during the test."""
     codegen = SummedApart()
     register_codegen(codegen)
     yield codegen
@@ -78,7 +78,7 @@ def test_each_rtask_has_its_own(veus: int, summed: SummedApart, tmp_path: Path) 
 
 
 def test_the_hosts_candidates_need_none(summed: SummedApart) -> None:
-    """They have the operand too, touch nothing of it, and no memory is planned for it."""
+    """The host's candidates do not use the scratch operand, and no memory is planned for it."""
     summed.scratch_bytes = 1 << 20
     exe = compiled("cost", num_veus=2)
     assert exe.image.modules == ()

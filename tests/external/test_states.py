@@ -40,7 +40,7 @@ from tests.runtime.test_without_compiler import python
 
 @pytest.fixture
 def packed() -> Iterator[PackedProducts]:
-    """Return a code generator of C with a state, registered for a while."""
+    """Yield a code generator of C code with a state, which is registered during the test."""
     codegen = PackedProducts()
     register_codegen(codegen)
     yield codegen
@@ -49,7 +49,7 @@ def packed() -> Iterator[PackedProducts]:
 
 @pytest.fixture
 def engine(packed: PackedProducts) -> Iterator[Products]:
-    """Let the code generator make graphs of an engine, registered for a while."""
+    """Yield an engine, registered during the test, for which ``packed`` makes graphs."""
     made = Products()
     register_engine(made)
     packed.form, packed.code = "graph", {"engine": made.name}
@@ -101,7 +101,7 @@ def test_c_with_a_state_needs_no_compiler(packed: PackedProducts, tmp_path: Path
 
 
 def test_measured(packed: PackedProducts, engine: Products) -> None:
-    """A function is opened with weights where it is measured, and closed after that."""
+    """A function is opened with its weights to be measured, and closed after the measurement."""
     for form in ("graph", "c"):
         packed.form, packed.code = form, {"engine": engine.name} if form == "graph" else {}
         exe = offloaded(costs="measured")
@@ -142,7 +142,7 @@ def test_entries_that_cannot_be_called(
     engine: Products,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They would end the process at the first run."""
+    """Entries that cannot be called are refused; they would end the process at the first run."""
 
     def answered(_: Products, __: EntryHost) -> OpenEntry:
         given: dict[str, Any] = {"function": 1, "state": 0, "close": list, **fields}
@@ -196,7 +196,10 @@ def test_a_forked_child_opens_its_own(engine: Products) -> None:
 
 
 def test_no_weights_where_functions_are_shared(packed: PackedProducts) -> None:
-    """Two rOperators of one rKernel have other weights, so its state gets none."""
+    """Without ``holds_weights``, rOperators with different weights share a function.
+
+    Its state gets no weights, so that opening it fails here.
+    """
     packed.holds_weights = False
     with pytest.raises(TargetError, match="'packed_0_open' to return 0, found 4") as found:
         offloaded().prepare()
@@ -219,7 +222,10 @@ NO_MEMORY = """
 
 
 def test_out_of_memory_is_one_line(packed: PackedProducts, tmp_path: Path) -> None:
-    """`malloc` fails when a state is opened; the program says so each time, and can be closed."""
+    """If `malloc` fails when a state is opened, each attempt raises a one-line error.
+
+    The program can be closed afterwards.
+    """
     packed.filled = {"find": NO_MEMORY}
     exe = offloaded()
     exe.save(tmp_path / "large.rammer")
@@ -266,7 +272,7 @@ MARK_AND_SLEEP = """
 
 
 def test_closing_waits_for_a_region_that_runs(packed: PackedProducts) -> None:
-    """The run of the other thread finishes with right results, and the next one is refused."""
+    """A run of another thread ends with right results before ``close`` returns; later runs fail."""
     packed.filled = {"before": MARK_AND_SLEEP}
     exe = offloaded(num_veus=2)
     x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
@@ -288,7 +294,7 @@ def test_closing_waits_for_a_region_that_runs(packed: PackedProducts) -> None:
 
 
 def test_what_a_module_needs(packed: PackedProducts, tmp_path: Path) -> None:
-    """A function of the package's library is found, and the package is looked for."""
+    """A required library's function is found; a package of the wrong version is refused."""
     wanted = '!host->find("LLVMPY_GetVersionInfo") || host->find("nothing")'
     packed.filled = {"find": f"if ({wanted}) return 9;"}
     packed.code = {"needs": (Requirement("llvmlite", library="binding/libllvmlite.so"),)}
@@ -324,15 +330,15 @@ def test_what_is_not_installed_is_one_line(name: str, packed: PackedProducts) ->
 
 
 class NotATextError(Exception):
-    """Its text cannot be made."""
+    """An exception whose text cannot be made."""
 
     def __str__(self) -> str:
-        """Fail."""
+        """Raise the exception itself instead of returning a text."""
         raise self
 
 
 def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
-    """Return a function in Python that computes a row of a product, as ``Products`` does."""
+    """Return a Python function that computes a row of a product, as ``Products`` does."""
     rows, sums, columns = map(int, host.module.content.split())
     kind, weight = ctypes.c_float * (sums * columns), host.weights[1]
     w = np.ctypeslib.as_array(kind.from_address(weight or 0)).reshape(sums, columns)
@@ -349,7 +355,7 @@ def product_of(host: EntryHost) -> Callable[[int, Sequence[int]], None]:
 def test_python_functions_of_engines(
     packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    """Each exception that they raise is in the error of its run, and printed nowhere."""
+    """Each exception of an engine's Python function is in the error of the run, and not printed."""
     failing: list[BaseException] = []
 
     def open_with(_: Products, host: EntryHost) -> OpenEntry:
@@ -388,7 +394,7 @@ def test_python_functions_of_engines(
 def test_runs_of_foreign_code_take_turns(
     packed: PackedProducts, engine: Products, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several clients never call foreign code at the same time; it may itself run models."""
+    """Runs of several clients never call foreign code concurrently; foreign code may run models."""
     node = helper.make_node("Exp", ["x"], ["y"])
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
     inner = rammer_mlir.compile(

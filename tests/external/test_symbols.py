@@ -127,9 +127,9 @@ def flipped(position: int) -> Callable[[bytes], bytes]:
     ids=["empty", "text", "cut", "cut late", "type", "machine", "sections", "far", "names"],
 )
 def test_damaged_object_is_refused(damage: Callable[[bytes], bytes], found: str) -> None:
-    """One line says so, where LLVM's own reader would end the process or print a line of its own.
+    """A damaged object is refused in one line; LLVM's own reader would end the process or print.
 
-    The numbers are offsets in the ELF header.
+    The arguments of ``flipped`` are offsets in the ELF header.
     """
     whole = emit_object(ir("abs", "call i32 @abs(i32 7)", "i32"), host_machine())
     with pytest.raises(TargetError) as raised:
@@ -142,7 +142,7 @@ def test_damaged_object_is_refused(damage: Callable[[bytes], bytes], found: str)
 
 
 def test_object_of_another_target_is_not_loaded() -> None:
-    """Only code for this machine can be checked here."""
+    """An object for another machine is linked without a check, which would have to load it."""
     machine = Machine("aarch64-unknown-linux-gnu", "generic", "", 128)
     content = emit_object(ir("no_such_function"), machine)
     assert linked_objects([foreign(content, "object")], machine) == (content,)

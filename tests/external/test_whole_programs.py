@@ -66,7 +66,7 @@ def small(name: str) -> onnx.ModelProto:
 
 @cache
 def expected(name: str) -> tuple[Any, dict[str, Any]]:
-    """Return inputs, and what ONNX Runtime computes of them."""
+    """Return random inputs, and the outputs that ONNX Runtime computes from them, by name."""
     model = small(name)
     feeds = random_feeds(model, 4)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -75,7 +75,10 @@ def expected(name: str) -> tuple[Any, dict[str, Any]]:
 
 
 def compiled(case: Case, codegen: str, folder: Path, **options: Any) -> Executable:
-    """Compile a case, prove its schedule, and compare it, saved and loaded too."""
+    """Compile a case, prove its schedule, compare its outputs, and return the executable.
+
+    The outputs must be close to ONNX Runtime's, and equal those of the saved and loaded artifact.
+    """
     found = rammer_mlir.compile(
         small(case.model), offload=codegen, policy=case.policy, num_veus=case.veus, cache=False,
         **options,
@@ -104,13 +107,13 @@ def test_everything_that_a_code_generator_takes(codegen: str, case: Case, tmp_pa
 
 
 def foreign_is_free(kernel: RKernel, device: Device) -> float | None:
-    """Say that foreign code takes no time, and leave the compiler's own to the device's model."""
+    """Return almost no time for foreign code; else None, so that the device's model is used."""
     return 1e-9 if "_x0" in kernel.name else None
 
 
 @pytest.fixture
 def free() -> Iterator[str]:
-    """Return the name of a cost function by which foreign code is worth it, for a while."""
+    """Yield the name of a cost function that favors foreign code, registered during the test."""
     COST_FUNCTIONS.register("free", foreign_is_free)
     yield "free"
     COST_FUNCTIONS.unregister("free")
@@ -128,7 +131,10 @@ def test_regions_that_are_worth_it_are_kept(
 
 @pytest.mark.parametrize("codegen", CODEGENS)
 def test_the_choice_by_cost_is_right(codegen: str, tmp_path: Path) -> None:
-    """Whatever is chosen, by the device's model."""
+    """Regions that the device's model chooses give right results.
+
+    Their estimated time is at most that of no region and that of all regions.
+    """
     with compiled(CASES[1], codegen, tmp_path, offload_choice="cost") as exe:
         found = exe.stats["offload"]
         assert bool(exe.image.modules) == (found["kept"] > 0)

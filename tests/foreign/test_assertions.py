@@ -1,4 +1,4 @@
-"""``cf.assert`` is assumed to hold, and wrong indices stay within their tensors."""
+"""Conditions of ``cf.assert`` are assumed to hold, and wrong indices are clamped."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ func.func @slice(%x: tensor<2x9xf32>, %i: index) -> tensor<2xf32> {{
 
 @pytest.mark.parametrize("assertion", ["", '%t = arith.constant true\ncf.assert %t, "no"'])
 def test_slices_with_offsets_of_the_run(assertion: str) -> None:
-    """Whether asserted or not, an offset out of bounds is clamped."""
+    """An offset out of bounds is clamped, with and without an assertion."""
     x = np.arange(18, dtype=np.float32).reshape(2, 9)
     text = SLICE.format(assertion=assertion, offset="%i")
     reads = {0: 0, 3: 3, 5: 5, 6: 5, 7 * 10**11: 5, -1: 0, -(2**62): 0}

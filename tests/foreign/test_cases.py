@@ -82,7 +82,7 @@ def quantized(a: Array, b: Array) -> Array:
 
 
 def convolution(x: Array, w: Array, pad: int = 0) -> Array:
-    """``x`` is NHWC, ``w`` HWCF."""
+    """Return the convolution of ``x``, in the layout NHWC, with ``w``, in the layout HWCF."""
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64)
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], (1, 2))
     return np.einsum("nhwcij,ijcf->nhwf", windows, w.astype(np.float64))
@@ -112,7 +112,7 @@ def scatter_add(a: Array, u: Array) -> Array:
 
 
 def scatter_window(a: Array, u: Array) -> Array:
-    """The first window's second element is outside."""
+    """Return ``a`` with two windows overwritten; the first window's second element is outside."""
     found = a.copy()
     found[5, 1] = u[0, 0]
     found[0:2, 3] = u[1]
@@ -142,7 +142,10 @@ def normalized(x: Array, scale: Array, offset: Array, mean: Array) -> Array:
 
 
 def three_fry(state: Array) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., SC 2011), of the halves of a counter."""
+    """Return the next state and the random bits of Threefry-2x32 (Salmon et al., SC 2011).
+
+    It has 20 rounds, and makes two 32-bit words of the halves of each 64-bit counter.
+    """
     key, counter = (int(v) for v in state)
     mask = 0xFFFFFFFF
     keys = [key & mask, key >> 32]
@@ -359,7 +362,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "joined_pieces": lambda a, b: np.concatenate([a, b]),
     },
 }
-"""By file and function, the results of the inputs."""
+"""The functions that compute the expected results from the inputs, by file and function name."""
 
 
 @cache

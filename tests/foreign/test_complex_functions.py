@@ -40,7 +40,7 @@ def _pairs(parts: Array, dtype: str) -> Array:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("function", _FUNCTIONS)
 def test_finite_numbers(function: str, dtype: str) -> None:
-    """Each part is within 4 units in the last place, also where the other part is far greater."""
+    """Each part is within 4 units in the last place, however great the other part is."""
     info = np.finfo(dtype)
     exponents = np.random.default_rng(0).uniform(-30, 30, 8)
     sizes = np.concatenate(
@@ -59,7 +59,7 @@ def test_finite_numbers(function: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("function", ["sqrt", "log"])
 def test_zeros_infinities_and_nan(function: str, dtype: str) -> None:
-    """They are those of NumPy, with the signs of zeros."""
+    """Results for zeros, infinities and NaN are close to NumPy's, with equal signs of zeros."""
     parts = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan], np.finfo(dtype).dtype)
     numbers = _pairs(parts, dtype)
     found = _run(function, numbers)

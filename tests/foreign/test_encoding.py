@@ -58,7 +58,10 @@ def test_bytecode_with_a_text_that_is_not_utf8(name: bytes) -> None:
 
 
 def test_bytecode_with_an_attribute_that_is_not_utf8() -> None:
-    """Attributes are assembly in bytecode, and files in the locations of MLIR's errors."""
+    """An attribute in bytecode that is not UTF-8 is refused.
+
+    Bytecode has attributes as assembly, and MLIR's error gives a position in this assembly.
+    """
     content = bytecode(function())
     damaged = content.replace(b"fastmath<none>", b"fastmath<non\xe8>")
     assert damaged != content
@@ -67,7 +70,7 @@ def test_bytecode_with_an_attribute_that_is_not_utf8() -> None:
 
 
 def test_texts_in_utf8_and_comments() -> None:
-    """Escaped UTF-8 and escaped backslashes are valid; comments contain no texts."""
+    """Escaped UTF-8 and escaped backslashes are accepted in names; comments are not checked."""
     text = "// \"it's \\FF\n" + function(attributes=r' {rtask.name = "\C3\A4 \\FF"}')
     with rammer_mlir.compile(text) as executable:
         assert executable.input_names == ["ä \\FF"]
@@ -90,7 +93,7 @@ def test_data_may_have_any_bytes(text: str) -> None:
 
 
 def test_damaged_bytecode_is_left_to_mlir() -> None:
-    """Any bytes are accepted, or refused for a text."""
+    """The check of damaged bytecode accepts it, or refuses a text, and raises no other error."""
     content, chosen = bytecode(function()), random.Random(5)
     for _ in range(500):
         damaged = bytearray(content[: chosen.randrange(len(content) + 1)])

@@ -1,4 +1,4 @@
-"""``python -m rammer_mlir.benchmarks.foreign``: a folder of functions, and what becomes of each."""
+"""``python -m rammer_mlir.benchmarks.foreign`` reports an outcome for each function of a folder."""
 
 from __future__ import annotations
 

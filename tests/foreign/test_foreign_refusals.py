@@ -1,4 +1,4 @@
-"""What cannot be compiled is refused in one go, each operation at its place, with advice."""
+"""Operations that cannot be compiled are refused all at once, each with its location and advice."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ CODES = np.arange(256, dtype=np.uint8)
 
 
 def module(source: dict[str, str], to: dict[str, str], size: int) -> str:
-    """Return a function that converts arguments of some types to others, by name."""
+    """Return the text of a function that converts arguments of types ``source`` to types ``to``.
+
+    Both map the names of arguments to element types; ``size`` is the length of all tensors.
+    """
     arguments = ", ".join(f"%{name}: tensor<{size}x{kind}>" for name, kind in source.items())
     kinds = ", ".join(f"tensor<{size}x{kind}>" for kind in to.values())
     lines = "".join(

@@ -1,4 +1,4 @@
-"""Functions of f16 and bf16 need no library of a compiler's."""
+"""Functions of f16 and bf16 run without the runtime library of a compiler."""
 
 from __future__ import annotations
 

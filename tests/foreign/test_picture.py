@@ -1,4 +1,4 @@
-"""Each arrow of the README's picture: forward by compiling, back by giving a printed stage."""
+"""Each arrow of the README's picture has a test: a stage is compiled further or given back."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FRAMEWORKS = {
     ("torch", "onnx"): ("test_pytorch_models.py", "test_three_ways_give_torchs_numbers"),
     ("jax", "linalg"): ("test_jax_functions.py", "test_a_lowered_function_is_a_model"),
 }
-"""Arrows from frameworks, and the tests of them, which need environments with the frameworks."""
+"""Arrows from frameworks, and the file and name of each arrow's test, which needs the framework."""
 
 _NODE = r"(\w+)(?:\(\[.*?\]\))?"
 _ARROW = re.compile(rf"{_NODE} -->(?:\|.*?\|)? (?={_NODE})")
 
 
 def arrows() -> list[tuple[str, str]]:
-    """Return the arrows of the picture, from and to."""
+    """Return the arrows of the picture, each as the names of its source and its target."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     picture = text.partition("```mermaid")[2].partition("```")[0]
     return [(found[1], found[2]) for found in _ARROW.finditer(picture)]

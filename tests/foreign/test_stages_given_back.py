@@ -1,4 +1,4 @@
-"""Every stage that is printed can be given back, and goes on from there."""
+"""Every printed portable stage can be compiled again, starting from this stage."""
 
 from __future__ import annotations
 

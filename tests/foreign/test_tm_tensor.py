@@ -32,7 +32,10 @@ def outputs(text: str, *inputs: Array) -> list[Array]:
 def scan_text(
     shape: Sequence[int], axis: int, inclusive: bool, element: str, operation: str
 ) -> str:
-    """Return a function with one ``tm_tensor.scan`` from an accumulator that is an argument."""
+    """Return the text of a function with one ``tm_tensor.scan``.
+
+    Its accumulator is an argument of the function.
+    """
     given = kind(shape, element)
     rest = kind([*shape[:axis], *shape[axis + 1 :]], element)
     return f"""
@@ -83,7 +86,10 @@ def test_scan(
 def scatter_text(
     shape: Sequence[int], updates: Sequence[int], dims: Sequence[int], element: str, body: str
 ) -> str:
-    """Return a function with one ``tm_tensor.scatter``; ``body`` lacks the last type."""
+    """Return the text of a function with one ``tm_tensor.scatter``.
+
+    ``body`` is the text of the scatter's body without the type of ``tm_tensor.yield``.
+    """
     result, given = kind(shape, element), kind(updates, element)
     index = kind([updates[0], len(dims)], "i64")
     return f"""
@@ -142,7 +148,10 @@ def test_scatter(
 
 
 def test_scatter_of_a_number_that_is_cast() -> None:
-    """The number of updates is known from one operand alone, as torch-mlir leaves it."""
+    """A scatter is right whose number of updates is static only before a cast of the updates.
+
+    torch-mlir leaves such casts.
+    """
     text = """
     func.func @f(%t: tensor<5xi32>, %i: tensor<3x1xi64>, %u: tensor<3xi32>) -> tensor<5xi32> {
       %v = tensor.cast %u : tensor<3xi32> to tensor<?xi32>
@@ -163,7 +172,7 @@ def test_scatter_of_a_number_that_is_cast() -> None:
 
 
 def sort_text(shape: Sequence[int], axis: int, element: str, comparison: str) -> str:
-    """Return a function that sorts values and numbers by the values."""
+    """Return the text of a function that sorts values, and moves their indices along."""
     values, numbers = kind(shape, element), kind(shape, "i64")
     return f"""
     func.func @f(%x: {values}, %n: {numbers}) -> ({values}, {numbers}) {{
@@ -207,7 +216,10 @@ def test_sort(shape: tuple[int, ...], axis: int, element: str, comparison: str) 
 def topk_text(
     shape: Sequence[int], axis: int, count: int, comparison: str, start: str, *, numbered: bool
 ) -> str:
-    """Return a function of values, and of indices if ``numbered``, that selects ``count``."""
+    """Return the text of a function that selects ``count`` values along an axis.
+
+    If ``numbered``, their indices are an operand too; else they are the values' positions.
+    """
     short = [*shape[:axis], count, *shape[axis + 1 :]]
     values, numbers = kind(shape, "f32"), kind(shape, "i32")
     best, places = kind(short, "f32"), kind(short, "i32")
@@ -261,7 +273,10 @@ def test_topk(
 def attention_text(
     batch: Sequence[int], element: str, mask: str | None = None, attributes: str = ""
 ) -> str:
-    """Return a function with an attention of 3 rows, 5 keys of 4 elements, and values of 2."""
+    """Return the text of a function with an attention of 3 queries and 5 keys.
+
+    Queries and keys have 4 elements, values have 2.
+    """
     q, k, v, r = (kind([*batch, *s], element) for s in ((3, 4), (5, 4), (5, 2), (3, 2)))
     m = kind([*batch, 3, 5], mask or "i1")
     more, types = ("", "") if mask is None else (", %m", f", {m}")

@@ -23,7 +23,7 @@ def expected(
     operand: Array, source: Array, window: Sequence[int], strides: Sequence[int], padding: Padding,
     direction: str, initial: float,
 ) -> Array:  # fmt: skip
-    """Return the result by StableHLO's specification."""
+    """Return the result that StableHLO's specification defines, computed window by window."""
     found = np.full(operand.shape, initial, operand.dtype)
     for at in np.ndindex(source.shape):
         selected: tuple[int, ...] | None = None
@@ -45,7 +45,7 @@ def text(
     sizes: Sequence[int], counts: Sequence[int], window: Sequence[int], strides: Sequence[int],
     padding: Padding, element: str, direction: str, combine: str = "add",
 ) -> str:  # fmt: skip
-    """Return a function with one ``select_and_scatter``."""
+    """Return the text of a function with one ``select_and_scatter``."""
     operand, source = (
         f"tensor<{'x'.join(map(str, shape))}x{element}>" for shape in (sizes, counts)
     )

@@ -1,6 +1,6 @@
-"""Tests with frameworks that not everybody installs: they are collected where these are there.
+"""Tests with PyTorch and JAX, which are collected only where these frameworks are installed.
 
-``make frontends`` makes an environment for each framework, and runs them in it.
+``make frontends`` makes an environment for each framework, and runs its tests there.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ IDS = np.array([4, 9, 4, 1, 30, 9, 2, 7], np.int32)  # words that come twice add
 
 
 def assert_equal(found: Any, expected: Any) -> None:
-    """Compare structures of arrays, types, and numbers in single precision."""
+    """Check that structures, shapes and types are equal, and numbers are equal to f32 precision."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)

@@ -20,17 +20,17 @@ BY_TORCH = "a graph of torch.compile is run by torch: "
 
 @pytest.fixture(autouse=True)
 def fresh_graphs() -> None:
-    """Forget the graphs of other tests."""
+    """Clear the graphs that torch compiled for other tests."""
     torch._dynamo.reset()
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Return what torch.compile makes of a function."""
+    """Return the function that torch.compile makes of ``function`` with the back end ``rammer``."""
     return torch.compile(function, backend=rammer, options=options)
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what the back end says of graphs that torch runs."""
+    """Return the back end's messages about graphs that torch runs."""
     return [r.getMessage() for r in caplog.records if r.getMessage().startswith(BY_TORCH)]
 
 

@@ -23,13 +23,13 @@ X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
 @pytest.fixture(autouse=True)
 def no_gradients() -> Iterator[None]:
-    """Compare with what torch computes without gradients."""
+    """Disable gradients during each test."""
     with torch.no_grad():
         yield
 
 
 def assert_equal(found: Any, expected: Any) -> None:
-    """Compare structures of tensors, and numbers in single precision."""
+    """Check that structures are equal, and tensors are equal to f32 precision."""
     flatten = torch.utils._pytree.tree_flatten
     ours, structure = flatten(found)
     others, expected_structure = flatten(expected)
@@ -99,7 +99,10 @@ def test_weights_stay_in_torchs_memory() -> None:
 def test_a_program_that_was_kept_has_the_weights_of_today(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cache knows a module by its weights' values, which the model's proto does not have."""
+    """After a change of its weights, a module is compiled again: the cache's key depends on them.
+
+    The model's proto does not contain the weights.
+    """
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     layer, x = nn.Linear(64, 64).eval(), torch.randn(2, 64)
@@ -135,10 +138,10 @@ def test_dimensions_without_a_name_are_known_by_their_place() -> None:
 
 
 class Nested(nn.Module):
-    """Takes and returns nested structures, constants among them."""
+    """A module that takes and returns nested structures of tensors and constants."""
 
     def forward(self, a: Tensor, *, scale: int, more: dict[str, Tensor]) -> dict[str, Any]:
-        """Return inputs, equal results and constants too."""
+        """Return an input, two equal results, and constants, in a nested structure."""
         return {"same": a, "list": [a * scale, None, scale, more["b"] + a], "a": a * scale}
 
 
@@ -178,27 +181,27 @@ def test_strided_tensors_and_those_with_gradients_are_taken() -> None:
 
 
 class Counting(nn.Module):
-    """Changes a buffer."""
+    """A module that changes its buffer."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("count", torch.zeros(4))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Count."""
+        """Increment the buffer, and return the sum of the buffer and ``x``."""
         self.count.add_(1)
         return x + self.count
 
 
 class Function(nn.Module):
-    """A function as a module."""
+    """A module that calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
 
     def forward(self, x: Tensor) -> Any:
-        """Call the function."""
+        """Return the function's result."""
         return self.function(x)
 
 
@@ -212,7 +215,7 @@ def sums_of_pairs(x: Tensor) -> Any:
 
 @pytest.mark.parametrize("function", [spectrum, sums_of_pairs])
 def test_complex_numbers(function: Callable[[Tensor], Any]) -> None:
-    """Tensors are complex; the ONNX model has pairs."""
+    """Complex inputs and outputs are complex tensors, though the ONNX model has pairs."""
     x = X if function is spectrum else torch.complex(X, X * 2 - 1)
     compiled = rammer_mlir.pytorch.compile(Function(function).eval(), x)
     for given in (x, x * 3, x.conj()):

@@ -1,4 +1,4 @@
-"""The benchmark of PyTorch's interfaces: its ratios, and a network in a process of its own."""
+"""The benchmark of PyTorch's interfaces: its ratios, and the timing of a network in a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structures of arguments and results: rebuilt as torch does, and inputs of all kinds of memory."""
+"""Structures are rebuilt as torch does; tensors of all types and layouts become arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytree: Any = torch.utils._pytree
 
 
 class Pair(NamedTuple):
-    """A type that torch flattens too."""
+    """A named tuple, which torch flattens like other structures."""
 
     first: object
     second: object

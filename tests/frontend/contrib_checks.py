@@ -33,7 +33,7 @@ def contrib_model(
     Args:
         operator: name of the operator.
         inputs: arrays whose types and shapes the inputs have; None for omitted inputs.
-        constants: numbers of the inputs that are initializers.
+        constants: indices of the inputs that are initializers.
         results: element types of the outputs; None for omitted outputs.
         version: version of ONNX's operators.
         domain: domain of the operator.

@@ -42,11 +42,11 @@ class Graph:
         return name
 
     def size(self, value: str, axis: int) -> str:
-        """Add nodes that give the size of a dimension as a scalar; return its name."""
+        """Add nodes that compute the size of a dimension as a scalar; return the scalar's name."""
         return self.node("Gather", self.node("Shape", value), self.const(axis), axis=0)
 
     def vector(self, *sizes: str | int) -> str:
-        """Add nodes that join sizes to a shape; return its name."""
+        """Add nodes that join sizes to a shape; return the shape's name."""
         parts = [
             self.const([s]) if isinstance(s, int) else self.node("Unsqueeze", s, self.const([0]))
             for s in sizes
@@ -71,7 +71,7 @@ class Graph:
 
 
 def compared_positions() -> onnx.ModelProto:
-    """Return a model as GPT: a comparison of positions hides the keys after each query."""
+    """Return a model like GPT: a comparison of positions hides the keys after each query."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 1))
@@ -81,7 +81,7 @@ def compared_positions() -> onnx.ModelProto:
 
 
 def triangle() -> onnx.ModelProto:
-    """Return a model as GPT-2: a lower triangular matrix selects the scores that are kept."""
+    """Return a model like GPT-2: a lower triangular matrix selects the scores that are kept."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     length = g.size(x, 0)
@@ -93,7 +93,7 @@ def triangle() -> onnx.ModelProto:
 
 
 def padding_in_causal_mask() -> onnx.ModelProto:
-    """Return a model as Llama: the input padding mask is written into a copy of the causal mask."""
+    """Return a model like Llama: the padding mask is written into a copy of the causal mask."""
     g = Graph()
     x, given = g.input("x", [1, 1, "s", "s"]), g.input("given", [1, "s"], INT64)
     length = g.size(x, 2)
@@ -123,7 +123,7 @@ def padding_in_causal_mask() -> onnx.ModelProto:
 
 
 def sliding_window() -> onnx.ModelProto:
-    """Return a model as Mistral: a query sees only some keys before it."""
+    """Return a model like Mistral: a query sees only some keys before it."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 0))
@@ -138,7 +138,7 @@ def sliding_window() -> onnx.ModelProto:
 
 
 def counted_positions() -> onnx.ModelProto:
-    """Return a model as OPT: positions are counted where the mask is 1, and select table rows."""
+    """Return a model like OPT: positions are counted where the mask is 1, and select table rows."""
     g = Graph()
     mask = g.input("mask", [1, "s"], INT64)
     table = g.const(np.random.default_rng(0).standard_normal((1100, 4)), "f4")
@@ -153,7 +153,7 @@ def counted_positions() -> onnx.ModelProto:
 
 
 def relative_buckets() -> onnx.ModelProto:
-    """Return a model as T5: distances are put into buckets, exact if small, else logarithmic."""
+    """Return a model like T5: distances are put into buckets, exact if small, else logarithmic."""
     g = Graph()
     x = g.input("x", [1, 2, "s", "s"])
     keys = g.range(g.size(x, 3))
@@ -180,7 +180,7 @@ def relative_buckets() -> onnx.ModelProto:
 
 
 def shifted_windows() -> onnx.ModelProto:
-    """Return a model as Swin: rows are padded, rolled, cut into windows, and masked by region."""
+    """Return a model like Swin: rows are padded, rolled, cut into windows, and masked by region."""
     g = Graph()
     x = g.input("x", [1, "s", 4, 2])
     window, shift = 4, 2
@@ -208,9 +208,9 @@ def _roll(g: Graph, value: str, shift: int, axis: int) -> str:
 
 
 def _regions(g: Graph, rows: str, window: int, shift: int) -> str:
-    """Return the number of the region of each row, from 0 to 2.
+    """Return the name of a tensor with the index of each row's region, from 0 to 2.
 
-    It is computed as exporters do: parts of a tensor of zeros are overwritten one by one.
+    As in exporters' models, parts of a tensor of zeros are overwritten one by one.
     """
     image = g.node("ConstantOfShape", g.vector(1, rows, window, 1))
     bounds = [(0, -window, 0.0), (-window, -shift, 1.0), (-shift, INF, 2.0)]
@@ -234,7 +234,7 @@ def _windows(g: Graph, value: str, rows: str, window: int, channels: int) -> str
 
 
 def rotary() -> onnx.ModelProto:
-    """Return a model as Llama: queries are rotated by angles that grow with their position."""
+    """Return a model like Llama: queries are rotated by angles that grow with their position."""
     g = Graph()
     x = g.input("x", [1, "s", 8])
     frequencies = g.const(10000.0 ** (-np.arange(4) / 4), "f4")
@@ -270,7 +270,7 @@ def chained_shapes() -> onnx.ModelProto:
 
 
 def squeezed_if_one() -> onnx.ModelProto:
-    """Return a model as PyTorch exports: an If on a shape removes a dimension if its size is 1."""
+    """Return a model as PyTorch exports: an If removes a dimension if the dimension's size is 1."""
     g = Graph()
     x = g.input("x", ["s", 1, 4])
     is_one = g.node("Equal", g.size(x, 1), g.const(1))

@@ -38,7 +38,7 @@ def node_model(
     Args:
         operator: name of the operator, of ONNX's own domain.
         inputs: arrays whose types and shapes the inputs have; None for omitted inputs.
-        constants: numbers of the inputs that are initializers.
+        constants: indices of the inputs that are initializers.
         outputs: number of outputs.
         opset: version of ONNX's operators.
         attributes: attributes of the node.

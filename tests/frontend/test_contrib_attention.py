@@ -213,7 +213,7 @@ def test_grouped_attention_with_a_bias(heads: int) -> None:
 @pytest.mark.parametrize("details", [{}, {"local_window_size": 3}, {"do_rotary": 1}])
 @pytest.mark.parametrize("new", [1, 3])
 def test_grouped_attention_with_a_past(details: dict[str, Any], new: int) -> None:
-    """Grouped attention with a full cache of past keys and values, and one or three new tokens."""
+    """Grouped attention of new tokens with a full cache of keys and values is right."""
     past, total = 5, 5 + new
     changes: dict[str, Any] = {
         "query": floats(1, new, 4 * 16),

@@ -113,7 +113,7 @@ def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
 
 
 def _products(text: str) -> list[str]:
-    """Return the lines with a reduction in the IR."""
+    """Return the lines of the IR that have a reduction."""
     return [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
 
 
@@ -175,7 +175,10 @@ def test_transposed_convolutions_of_nothing() -> None:
 
 
 def test_small_inputs_are_not_padded_for_a_stride_of_one() -> None:
-    """6x6 inputs have 8x8 outputs, so that a convolution would multiply much padding."""
+    """A transposed convolution of stride 1 does not pad a small input with few output channels.
+
+    As a convolution with 8x8 outputs, it would multiply much padding around 6x6 inputs.
+    """
     for size, channels, is_padded in ((6, 32, False), (6, 33, True), (30, 32, True)):
         inputs = [floats(1, 64, size, size), floats(64, channels, 3, 3, seed=1)]
         text = check_node("ConvTranspose", inputs)

@@ -282,7 +282,7 @@ def reductions() -> Iterator[Case]:
 CASES = [*elementwise(), *arithmetic(), *logic(), *casts(), *movement(), *indexing(), *reductions()]
 
 KNOWN_TO_NUMPY_ONLY = {"CumProd"}
-"""ONNX Runtime has no kernel for these."""
+"""Operators for which ONNX Runtime has no kernel."""
 
 
 def evaluate(given: Case) -> list[Array]:

@@ -218,7 +218,7 @@ def test_elements_of_four_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_digest_reads_what_the_compiler_reads(place: str, tmp_path: Path) -> None:
-    """The digest of a model depends on the bytes of external data that the model uses, only."""
+    """The digest of a model depends only on the bytes of external data that the model uses."""
     path = files(tmp_path, PLACES[place](external("w", offset=4)), {"w": bytes(30)})
     digests: list[str | None] = []
     for position in (0, 4, 19, 20):
@@ -232,7 +232,7 @@ def test_the_digest_reads_what_the_compiler_reads(place: str, tmp_path: Path) ->
 
 
 def test_the_digest_of_a_file_with_a_hole(tmp_path: Path) -> None:
-    """Of a sparse file of terabytes, only the bytes that the model uses are read."""
+    """A sparse file of terabytes can be used: only the bytes that the model uses are read."""
     path = files(tmp_path, in_graph(external("w", offset=16)), {"w": VALUE.tobytes()})
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     os.truncate(tmp_path / "w", 1 << 42 if limit == resource.RLIM_INFINITY else 1 << 20)

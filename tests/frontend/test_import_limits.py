@@ -1,4 +1,4 @@
-"""Small models that stand for graphs of excessive size are refused quickly."""
+"""Small models that stand for graphs of excessive size are refused quickly, or not expanded."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_top_k(axis: int, largest: int) -> None:
 
 
 def _first(x: np.ndarray, count: int, largest: int) -> np.ndarray:
-    """Return the positions of the first elements of each row; NaN exceeds all numbers."""
+    """Return the indices of each sorted row's ``count`` first elements; NaN is the greatest."""
     if x.dtype.kind == "f":
         numbers = np.where(np.isnan(x), np.inf, x).astype(np.float64)
         return np.lexsort([-numbers, ~np.isnan(x)] if largest else [numbers, np.isnan(x)])[
@@ -172,7 +172,7 @@ def _first(x: np.ndarray, count: int, largest: int) -> np.ndarray:
 def test_top_k_of_long_rows_selects_by_bits(
     dtype: str, rows: int, length: int, count: int, largest: int
 ) -> None:
-    """With many equal elements, extreme values, NaN, infinities and zeros of both signs."""
+    """TopK of long rows is right for equal elements, extreme values, NaN, infinities and -0.0."""
     rng = np.random.default_rng(length)
     x = rng.integers(0, 60, (rows, length)).astype(dtype)
     if x.dtype.kind == "f":
@@ -223,7 +223,10 @@ def test_cumulative_sum(axis: int, exclusive: int, reverse: int, length: int) ->
 def test_cumulative_sum_across_vectors_goes_block_by_block(
     exclusive: int, reverse: int, length: int, blocks: int, size: int
 ) -> None:
-    """Axes of one block, of blocks that divide them, and of blocks with padding; two levels."""
+    """A cumulative sum over a long axis is computed in blocks of the axis, padded if necessary.
+
+    An axis with many blocks has blocks of blocks.
+    """
     inputs = [floats(2, length, 3, 3), np.array(1, np.int64)]
     text = check_node("CumSum", inputs, constants=[1], exclusive=exclusive, reverse=reverse)
     assert blocks == 1 or f"tensor<2x{blocks}x{size}x3x3xf32>" in text

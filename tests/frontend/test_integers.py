@@ -115,7 +115,10 @@ def test_lengths_beyond_the_axis_read_nothing_else() -> None:
 @pytest.mark.parametrize("exponents", [np.int32, np.int64])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_powers_with_large_and_negative_exponents(kind: Any, exponents: Any) -> None:
-    """ONNX Runtime rounds fractions towards zero; 64 has no bit that squaring looks at."""
+    """Powers with large or negative exponents equal ONNX Runtime's, rounded towards zero.
+
+    The exponent 64 has zeros in all low bits, which are those that repeated squaring uses.
+    """
     cases = [
         (0, 64), (0, 65), (0, 128), (1, 64), (1, 1000), (-1, 64), (-1, 65), (0, 0), (5, 0),
         (1, -5), (-1, -1), (-1, -2), (2, -1), (3, -2), (-2, -1), (-3, 3), (2, 30), (-7, 5),

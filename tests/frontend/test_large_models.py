@@ -26,7 +26,7 @@ from rammer_mlir.support.garbage import paused_collector
 
 @pytest.fixture
 def always_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parse small models without their weights' data, too, as large models are."""
+    """Let small models be parsed without the data of their weights, as large models are."""
     monkeypatch.setattr(tensor_data, "WORTH_SPLITTING", 0)
     monkeypatch.setattr(large_data, "_LARGE", 64)
 

@@ -1,7 +1,7 @@
 """NaN, infinities and signed zeros in models that are compiled and run.
 
 Elementwise operators and softmax agree with ONNX Runtime. A maximum or minimum over elements is NaN
-if any element is NaN, as in NumPy and PyTorch; in ONNX Runtime it depends on the order.
+if any element is NaN, as in NumPy and PyTorch; in ONNX Runtime, the order of the elements decides.
 """
 
 from __future__ import annotations

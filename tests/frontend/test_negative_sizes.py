@@ -1,4 +1,4 @@
-"""Models with negative sizes are refused; in ONNX's shape inference they crashed the process."""
+"""Models with negative sizes, which would crash ONNX's shape inference, are refused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ def test_a_value_that_begins_with_zeros_is_added() -> None:
 
 
 def test_an_attention_without_mask_adds_no_mask() -> None:
-    """ONNX defines it by a mask of zeros, and by rows without a key, of which there are none."""
+    """Attention without a mask is imported without operations for a mask.
+
+    ONNX defines it by a mask of zeros, and by zeros for rows without a key; there are none.
+    """
     shape = (1, 2, 40, 8)
     model = node_model("Attention", [floats(*shape, seed=n) for n in range(3)], opset=24)
     text = module_text(import_model(model))

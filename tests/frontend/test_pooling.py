@@ -48,7 +48,10 @@ def test_data_smaller_than_a_window_has_no_window(
 def test_data_much_smaller_than_a_window_has_no_window(
     operator: str, padding: str, kernel: int, stride: int
 ) -> None:
-    """ONNX's shape inference computes a negative size, and would end the process."""
+    """Pooling of data much smaller than the window has a result without elements.
+
+    ONNX's shape inference computes a negative size, and would end the process.
+    """
     window = {"kernel_shape": [kernel], "strides": [stride], "auto_pad": padding}
     found = run_node(operator, [floats(1, 2, 1)], opset=22, ceil_mode=1, **window)
     assert [value.shape for value in found.values()] == [(1, 2, 0)]
@@ -61,7 +64,10 @@ def test_data_much_smaller_than_a_window_has_no_window(
 def test_windows_of_same_padding_are_the_size_over_the_stride(
     operator: str, padding: str, kernel: int, size: int
 ) -> None:
-    """ONNX's shape inference counts another window where the stride exceeds the window."""
+    """With same padding, the number of windows is the size divided by the stride, rounded up.
+
+    ONNX's shape inference counts one more window if the stride exceeds the window.
+    """
     window = {"kernel_shape": [kernel], "strides": [2], "auto_pad": padding}
     found = run_node(operator, [floats(1, 2, size)], opset=22, ceil_mode=1, **window)
     rounded_down = run_node(operator, [floats(1, 2, size)], opset=22, **window)
@@ -89,7 +95,10 @@ def test_positions_are_those_of_the_data_where_the_border_is_as_small() -> None:
 
 @pytest.mark.parametrize("by_column", [0, 1])
 def test_max_pool_gives_the_position_of_a_nan(by_column: int) -> None:
-    """As in PyTorch, the maximum is NaN then; ONNX Runtime skips NaN."""
+    """MaxPool of a window with a NaN gives NaN, as in PyTorch, and the position of the NaN.
+
+    ONNX Runtime skips NaN.
+    """
     image = floats(1, 1, 4, 6)
     image[0, 0, 1, 4] = np.nan
     found = run_node(

@@ -35,9 +35,9 @@ def recurrent(
     Args:
         kind: "LSTM", "GRU" or "RNN".
         direction: "forward", "reverse" or "bidirectional".
-        bias: whether it has a bias.
-        states: whether it has initial states.
-        peepholes: whether it has peephole weights.
+        bias: whether the operator has a bias.
+        states: whether the operator has initial states.
+        peepholes: whether the operator has peephole weights.
         attributes: other attributes of the node.
     """
     generator = np.random.default_rng(7)

@@ -1,4 +1,4 @@
-"""Reductions of tensors without elements, and default attributes of activations."""
+"""Reductions of scalars, and default attributes of activations."""
 
 from __future__ import annotations
 

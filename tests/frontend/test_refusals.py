@@ -38,7 +38,7 @@ def chain(operator: str, count: int, domain: str = "") -> list[onnx.NodeProto]:
 
 
 def refusal(refused: onnx.ModelProto, error: type[RammerError] = UnsupportedError) -> str:
-    """Return the error message of a model, which is one line, equal for import and compilation."""
+    """Check that import and compilation raise equal errors of one line; return their message."""
     with pytest.raises(error) as of_import:
         import_model(refused)
     with pytest.raises(error) as of_compile:

@@ -74,7 +74,7 @@ def test_grid_sample_outside_of_the_image(mode: str, padding: str, corners: int)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scale", [1.5, 1.75, 2.0, 2.6, 0.6])
 def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> None:
-    """Before opset 11, coordinates are divided by the scale, without the centers of pixels."""
+    """Before opset 11, coordinates are divided by the scale, without offsets of half a pixel."""
     if opset < 10 and scale < 1:
         return  # Upsample cannot shrink
     scales = np.array([1, 1, scale], np.float32)
@@ -88,7 +88,7 @@ def test_coordinates_of_older_opsets(opset: int, mode: str, scale: float) -> Non
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("scales", [(0.5, 1.5), (2, 1.5), (0.5, 0.7)])
 def test_scales_of_two_axes_in_older_opsets(mode: str, scales: tuple[float, float]) -> None:
-    """In opset 10, each axis is rounded by its own scale: down if it grows, up if it shrinks."""
+    """In opset 10, each axis is rounded by its own scale: down if the axis grows, else up."""
     given = np.array([1, 1, *scales], np.float32)
     check_node("Resize", [floats(1, 2, 3, 5), given], constants=[1], opset=10, mode=mode)
     model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 10]>
@@ -116,7 +116,7 @@ def test_linear_coordinates_beyond_the_last_element() -> None:
 @pytest.mark.parametrize("rounding", ["floor", "round_prefer_ceil"])
 @pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel"])
 def test_nearest_elements_of_axes_that_differ(coordinates: str, rounding: str) -> None:
-    """One axis is repeated, one is stretched by a fraction, one shrinks, one stays."""
+    """Resize is right if axes are repeated, stretched by a fraction, shrunk and kept at once."""
     check_node(
         "Resize",
         [floats(3, 4, 5, 6), None, None, np.array([6, 6, 3, 6])],

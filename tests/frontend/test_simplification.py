@@ -72,7 +72,10 @@ def test_models_to_simplify_are_recognized(body: str) -> None:
 
 @pytest.mark.parametrize("names", ['a, ""', '"", a'])
 def test_results_without_a_name(names: str) -> None:
-    """The optimizer names or drops them; Clip's omitted bound must not become such a result."""
+    """A Split is right if a result has no name, though the optimizer names or drops this result.
+
+    Clip's omitted bound, which has no name either, must not become this result.
+    """
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["": 21]> g (float[6, 4] x, bool[6] m) => (float[n, 2] y) '
         f"<float top = {{3.0}}> {{ z = Compress <axis = 0> (x, m)  "

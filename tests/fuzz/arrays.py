@@ -25,7 +25,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def draw(name: str, shape: Sequence[int], dtype: np.dtype[Any], seed: int) -> Array:
-    """Return the array of an input, which its name and the seed determine."""
+    """Return the array of an input; the input's name and the seed determine its elements."""
     random = np.random.default_rng([seed, zlib.crc32(name.encode())])
     if dtype == np.bool_:
         return random.random(shape) < 0.5

@@ -32,7 +32,7 @@ MODELS = (
     """<ir_version: 9, opset_import: ["": 21]> g (float[1,700] x) => (float[1,600] y)
     <float[700,600] w> { t = MatMul(x, w) u = Tanh(t) v = Exp(u) y = Add(t, v) }""",
 )
-"""One small, one of several programs, and one whose constants are mapped from the file."""
+"""A small model, one with an open dimension, and one whose constants are mapped from the file."""
 
 VALUES: tuple[Json, ...] = (None, -1, 0, 1, 1 << 70, 0.5, "x", [[]], {"a": 1}, False, [])
 
@@ -46,7 +46,7 @@ class Whole:
 
 
 def model_of(number: int) -> onnx.ModelProto:
-    """Return the model number ``number`` of ``MODELS``, with random weights."""
+    """Return the model with the index ``number`` in ``MODELS``, with random weights."""
     model = onnx.parser.parse_model(MODELS[number])
     shape = [dim.dim_value for dim in model.graph.value_info[0].type.tensor_type.shape.dim]
     weight = np.random.default_rng(number).standard_normal(shape).astype(np.float32)
@@ -73,7 +73,7 @@ def whole(number: int) -> Whole:
 
 
 def make(seed: int) -> Case:
-    """Return a case: the number of an artifact, and the edits that damage it."""
+    """Return a case: the index of a model in ``MODELS``, and the edits that damage its artifact."""
     chance = random.Random(seed)
     edits: list[Json] = []
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
@@ -118,7 +118,7 @@ def _with_byte(content: bytes, place: int, value: int) -> bytes:
 def _header_place(content: bytes, number: int) -> int:
     """Return the position of a byte in a ZIP header or in the manifest.
 
-    ``number`` is a large random number that chooses it.
+    ``number`` is a large random number that chooses the position.
     """
     marks = [b"PK\3\4", b"PK\1\2", b"PK\5\6", b"{"]
     start = content.find(marks[number % 4], (number >> 8) % max(len(content), 1))
@@ -167,7 +167,7 @@ def _change(manifest: Json, number: int, value: Json) -> None:
 _CANNOT_EDIT = (
     zipfile.BadZipFile, KeyError, ValueError, IndexError, EOFError, RuntimeError,
 )  # fmt: skip
-"""What `zipfile` raises for a file that an edit before has damaged, encrypted by its header too."""
+"""Errors of `zipfile` for a file that an earlier edit has damaged or marked as encrypted."""
 
 
 def check(case: Case) -> Problem | None:

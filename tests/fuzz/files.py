@@ -23,11 +23,11 @@ from tests.fuzz.models import random_model
 from tests.fuzz.oracle import Rejected
 
 DATA = "weights.bin"
-"""External data beside every model: 4 KiB."""
+"""Name of the file with external data beside every model; the file has 4 KiB."""
 
 HOSTILE = (-(2**63), -(2**31), -7, -2, -1, 0, 1, 2, 3, 5, 63, 64, 65, 1000, 2**31 - 1, 2**31, 2**32,
            2**40, 2**62, 2**63 - 1)  # fmt: skip
-"""Whole numbers at the ends of ranges."""
+"""Integers at the ends of ranges, and small integers."""
 
 SMALL = (-3, -2, -1, 0, 1, 2, 3, 4, 5, 7, 8, 100)
 
@@ -85,7 +85,7 @@ def _make_external(tensor: TensorProto) -> None:
 
 
 Damage = Callable[[onnx.ModelProto, random.Random], None]
-"""Changes a model in place."""
+"""A function that damages a model in place by random choices."""
 
 
 def _graphs(model: onnx.ModelProto) -> list[onnx.GraphProto]:
@@ -357,7 +357,7 @@ def make(seed: int) -> Case:
 
 
 def check(case: Case) -> Problem | None:
-    """Compile or import a damaged file; return a problem if an error has not just one line."""
+    """Compile or import a damaged file; return a problem if the error is not one short line."""
     with tempfile.TemporaryDirectory(prefix="rammer-fuzz-") as folder:
         path = Path(folder, "model.onnx")
         path.write_bytes(case.model)

@@ -18,13 +18,13 @@ from tests.fuzz.arrays import Array, draw, is_float
 from tests.fuzz.oracle import Rejected, is_grid, run_node
 
 SIZES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 24, 31, 32, 33, 48, 65)
-"""Of dimensions: ones, and both sides of vector widths and tiles."""
+"""Sizes of dimensions: 1, and sizes below, at and above those of vectors and tiles."""
 
 MOST_ELEMENTS = 1 << 14
-"""Of one value: compile time is what counts, not run time."""
+"""Most elements of a value; more would take run time without testing the compiler further."""
 
 LARGEST = 1e4
-"""Of numbers that go on: larger ones overflow a few operators later."""
+"""Largest magnitude in a node's float results; larger numbers overflow a few operators later."""
 
 FLOATS = ("float32", "float32", "float32", "float32", "float64", "float16")
 INTEGERS = ("int64", "int32", "int64", "int8", "uint8")
@@ -126,7 +126,7 @@ class RandomGraph:
         return value
 
     def weight(self, shape: Sequence[int], dtype: Any = "float32", prefix: str = "") -> Value:
-        """Return random numbers of a shape, as a constant or sometimes as an input.
+        """Return random numbers of a shape: a constant, possibly an earlier one, or a new input.
 
         ``prefix`` selects the numbers, as for inputs.
         """
@@ -158,12 +158,12 @@ class RandomGraph:
 
     def tensor(self, rank: int | Sequence[int] | None = None, kinds: str = "f", *,
                exact: bool = False) -> Value:  # fmt: skip
-        """Return a value of a given rank and element kind; add an input if there is none.
+        """Return a value of a given rank and element kind: an existing value or a new input.
 
         Args:
             rank: the rank, or the possible ranks; any rank if None.
             kinds: possible kinds of elements: "f", "i", "u" or "b", as in NumPy.
-            exact: whether its numbers must have no rounding errors.
+            exact: whether the value's numbers must have no rounding errors.
         """
         ranks = (rank,) if isinstance(rank, int) else rank
 
@@ -282,7 +282,7 @@ def _tensor_info(
 
 
 _SATURATING = frozenset(("ReduceProd", "ReduceSumSquare"))
-"""Reductions of integers that saturate in ONNX Runtime, and wrap around here: ONNX says neither."""
+"""Integer reductions that saturate in ONNX Runtime, and wrap around here: ONNX defines neither."""
 
 
 def _require_useful(array: Array, operator: str) -> None:

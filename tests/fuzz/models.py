@@ -30,10 +30,13 @@ FAMILIES = (
 POLICIES = (*("wavefront", "sequential", "list", "ios") * 5, "auto")
 
 _REACH = 12
-"""How many times as far as disturbed numbers are results may be: the order of sums is free."""
+"""Allowed deviation of a result, as a multiple of the deviation in runs with disturbed numbers.
+
+A multiple is allowed since the order of sums is free.
+"""
 
 _CLOSE = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
-"""Relative to the largest element: what needs no closer look."""
+"""Errors, divided by the largest element, that need no closer check, by element type."""
 
 
 def random_model(seed: int) -> onnx.ModelProto:
@@ -166,7 +169,7 @@ def different(
 
 
 _LEAST = 1e-2
-"""What results are taken for at least: roundings within an operator may cancel."""
+"""Least magnitude to which errors are relative: roundings within an operator may cancel."""
 
 
 def _is_close(wanted: Array, found: Array) -> bool:

@@ -1,4 +1,4 @@
-"""References that share no code with the compiler: ONNX Runtime, and ONNX's own in float64."""
+"""References independent of the compiler: ONNX Runtime, and ONNX's own reference in float64."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDING = {"float64": 2.0**-50, "float32": 2.0**-22, "float16": 2.0**-9, "bfloa
 """Relative error that one operator may add, by element type."""
 
 _TRIALS = 4
-"""How often numbers are disturbed to see how far rounding errors go."""
+"""Number of runs with disturbed numbers, which show how far rounding errors go."""
 
 
 class Rejected(Exception):
@@ -146,7 +146,7 @@ WIDENED = frozenset(
 """Operators that ONNX's reference computes by their definition."""
 
 _NEWEST = frozenset(("Softmax",))
-"""Those of which it knows one meaning alone, that of opset 13 and later."""
+"""Operators of ``WIDENED`` that ONNX's reference computes only as opset 13 and later define."""
 
 
 def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -20,16 +20,16 @@ from tests.fuzz.case import Case, Problem
 from tests.fuzz.oracle import Rejected
 
 SECONDS = 120.0
-"""After this long a case hangs."""
+"""Seconds without a result after which a case counts as a hang."""
 
 ADDRESS_SPACE = 12 << 30
-"""Bytes of virtual memory of a child: code, threads and tables of a compiler take some."""
+"""Most bytes of a child's virtual memory; the compiler's code, threads and tables are a part."""
 
 RESIDENT = 3 << 30
-"""Bytes that a child may touch for one small case, beside what it began with."""
+"""Bytes by which a child's peak memory may grow while it tries one small case."""
 
 JOBS = 400
-"""After so many cases a child is renewed."""
+"""Number of cases after which a new process replaces a child."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Kind:
 class Outcome:
     """The result of trying a case: the case and its problem, if any.
 
-    The case is None if the seed gave no case.
+    The case is None if it could not be made, or if the reference cannot run it.
     """
 
     case: Case | None
@@ -58,7 +58,7 @@ class Outcome:
 
 
 Job = tuple[str, int] | Case
-"""A case, or the kind and the seed of one."""
+"""A case, or the kind and the seed that a case is made from."""
 
 
 def try_case(

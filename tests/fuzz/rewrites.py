@@ -50,7 +50,7 @@ class Site:
         return self.constant(np.array(numbers, np.int64))
 
     def choose(self, *operators: str) -> int:
-        """Return the number of a random node of one of the given operators, or of any operator.
+        """Return the index of a random node of one of the given operators, or of any operator.
 
         Raises:
             Rejected: if there is no such node.
@@ -62,14 +62,14 @@ class Site:
         return self.random.choice(found)
 
     def replace(self, number: int, nodes: Nodes) -> None:
-        """Replace node ``number`` by other nodes."""
+        """Replace the node with the index ``number`` by other nodes."""
         copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in self.model.graph.node]
         copies[number : number + 1] = nodes
         del self.model.graph.node[:]
         self.model.graph.node.extend(copies)
 
     def around(self, number: int, front: Callable[[str], Nodes]) -> None:
-        """Insert nodes between a random operand and the node ``number`` that reads it.
+        """Insert nodes between the node with the index ``number`` and one of its operands.
 
         ``front`` maps the operand's name to the new nodes; the last of them gives the new operand.
         """

@@ -14,10 +14,10 @@ from tests.fuzz.case import Case
 from tests.fuzz.oracle import Rejected, all_values
 
 Fails = Callable[[Case], bool]
-"""Whether a smaller case is still the finding."""
+"""A function that returns whether a smaller case still has the problem of the finding."""
 
 SECONDS = 90.0
-"""For one finding."""
+"""Seconds after which the reduction of a finding ends."""
 
 
 def shrink(case: Case, fails: Fails) -> Case:

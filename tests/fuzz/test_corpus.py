@@ -1,4 +1,4 @@
-"""Tests with former findings of the fuzzer, with a sample of its cases, and of its parts."""
+"""Tests with former findings and a sample of the fuzzer's cases, and tests of the fuzzer itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fuzz.shrink import shrink
 CORPUS = Path(__file__).parent / "corpus"
 
 SAMPLE = {"model": 6, "file": 12, "artifact": 12, "equivalent": 3}
-"""Cases of each kind: some twenty seconds in all."""
+"""Number of cases of each kind; all of them take some twenty seconds."""
 
 
 @pytest.mark.parametrize("case", list(cases_in([CORPUS])), ids=lambda case: case.name)

@@ -1,4 +1,4 @@
-"""The same programs on a real GPU, where there is one."""
+"""Programs on this machine's GPU, compared with ONNX Runtime; skipped where there is no GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 @pytest.fixture(scope="module")
 def target() -> str:
-    """Return the target of this machine's GPU, or skip."""
+    """Return the target of this machine's GPU, or skip the test."""
     try:
         kind, driver = open_gpu()
     except TargetError as error:
@@ -60,7 +60,7 @@ def test_veus_and_launches(name: str, num_veus: int | None, target: str) -> None
 
 
 def test_a_thousand_runs_of_a_relay(target: str) -> None:
-    """Barriers between all vEUs hold, run after run, launched and replayed."""
+    """A relay over many vEUs is right in each of 1000 runs, launched and replayed in turn."""
     executable = Relay(min(find_gpu(target).num_veus, 100), 400).compile(target)
     inputs = executable.to_device({"x": np.array([0.5], np.float32)})
     captured = executable.capture(inputs)
@@ -73,7 +73,7 @@ def test_a_thousand_runs_of_a_relay(target: str) -> None:
 
 
 def test_a_watchdog_ends_a_program_that_waits_for_ever(target: str) -> None:
-    """A vEU that awaits a step which never comes is named, and the GPU is free again."""
+    """A watchdog's error names a vEU that waits forever; afterwards, the GPU runs again."""
     from dataclasses import replace
 
     from tests.runtime.test_gpu_executable import awaits_one_step_more

@@ -1,4 +1,4 @@
-"""A small kit, and its kernels for the stand-in's hook: what the emulator executes for each."""
+"""The subjects of a small kit, and their code for the emulator, which the stand-in runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ RELAY_132 = Subject("relay-132", Relay(132, 133), tolerance=EXACT)
 
 
 def emulated(subject: Subject) -> Iterator[tuple[str, Code]]:
-    """Yield each program of a model, by name, as the emulator executes it."""
+    """Yield the name of each program of a subject, and its code for the emulator."""
     for each in subject.ways:
         name = program_name(subject, each)
         if isinstance(subject.source, Relay):
@@ -78,7 +78,7 @@ def emulated(subject: Subject) -> Iterator[tuple[str, Code]]:
 
 
 def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECTS) -> None:
-    """Write what the hook executes for the kit's code."""
+    """Write the code that the emulator executes in the place of each program of the kit."""
     folder.mkdir()
     for subject in subjects:
         for name, code in emulated(subject):
@@ -90,7 +90,7 @@ def write_kernels(kit: Path, folder: Path, subjects: Sequence[Subject] = SUBJECT
 
 
 def let_misbehave(kit: Path, folder: Path, name: str, behavior: str) -> None:
-    """Let a program ``hang``, ``crash``, or write nothing (``wrong``)."""
+    """Let a program of the kit ``hang``, ``crash``, or write no results (``wrong``)."""
     cubin = read_program(kit / PROGRAMS, name, store_of(kit)).code
     path = folder / f"{hashlib.sha256(cubin).hexdigest()[:16]}.pickle"
     held = pickle.loads(path.read_bytes())

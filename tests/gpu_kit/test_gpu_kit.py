@@ -43,7 +43,7 @@ exit 0
 
 @dataclass(frozen=True)
 class Place:
-    """A kit, the stand-in, its kernels, and where commands run."""
+    """The paths of a kit, of the stand-in's library, of its kernels, and of the working folder."""
 
     kit: Path
     libraries: Path
@@ -51,7 +51,7 @@ class Place:
     folder: Path
 
     def command(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run ``python KIT ...`` as on a machine with a GPU and without this package."""
+        """Run ``python KIT ...`` with the stand-in in the place of CUDA's driver."""
         given = {
             **os.environ, "LD_LIBRARY_PATH": str(self.libraries), "PYTHONPATH": str(STANDIN),
             "STANDIN_KERNELS": str(self.kernels), "STANDIN_BYTES": str(64 << 20),
@@ -67,7 +67,7 @@ class Place:
         return read_results(self.folder / "results.jsonl")
 
     def calls(self) -> list[str]:
-        """Return the driver's calls."""
+        """Return the logged calls of the stand-in, one line for each."""
         return (self.folder / "calls.txt").read_text().splitlines()
 
 
@@ -98,14 +98,14 @@ def test_a_relay_over_all_multiprocessors(made: Place, tmp_path: Path) -> None:
 
 @pytest.fixture
 def place(made: Place, tmp_path: Path) -> Place:
-    """Return the kit with kernels and results of its own."""
+    """Return the kit with its own copy of the kernels and an empty working folder."""
     kernels = tmp_path / "kernels"
     shutil.copytree(made.kernels, kernels)
     return replace(made, kernels=kernels, folder=tmp_path)
 
 
 def test_the_whole_sequence(place: Place) -> None:
-    """Every case is run, timed and written; what this machine lacks is said."""
+    """Every case runs and has a result; cases that this machine cannot run are absent."""
     tools = place.folder / "tools"
     tools.mkdir()
     sanitizer = tools / "compute-sanitizer"
@@ -156,7 +156,7 @@ def _check_calls(calls: Sequence[str]) -> None:
 
 
 def test_cases_that_hang_crash_or_are_wrong_or_missing(made: Place, place: Place) -> None:
-    """Each is a line of the results, and the next case goes on."""
+    """Each failing case has a status and a message in the results, and the next case runs."""
     kit = place.folder / "kit"
     shutil.copytree(made.kit, kit, symlinks=True)
     place = replace(place, kit=kit)
@@ -201,7 +201,7 @@ def test_a_command_goes_on_where_the_last_one_stopped(place: Place) -> None:
 
 
 def test_a_probe_that_computes_wrong_numbers(place: Place) -> None:
-    """Its figures are kept: a load from another address is a finding."""
+    """A probe with wrong loads is wrong; the number of these loads is reported with its figures."""
     done = place.command("--cases", "probe", PYTHONPATH="")  # no hook: kernels write nothing
     result = place.results()["probe"]
     assert (done.returncode, result["status"]) == (1, "wrong")
@@ -222,7 +222,7 @@ def test_without_a_gpu(made: Place, tmp_path: Path) -> None:
 
 
 def test_a_kit_needs_neither_the_compiler_nor_the_package(made: Place) -> None:
-    """It is imported from its own folder, and nothing that compiles is."""
+    """A kit prints its usage where no package of the compiler can be imported."""
     code = (
         "import runpy, sys; absent = 'onnx', 'onnxruntime', 'torch_mlir', 'llvmlite', 'ml_dtypes';"
         f"sys.modules |= dict.fromkeys(absent); sys.argv = ['kit', '--help'];"

@@ -1,4 +1,4 @@
-"""A device file from a kit's results, and the tables of results: figures are made up."""
+"""A device file and tables that are made of a kit's results, with made-up figures."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def kit() -> Kit:
 
 
 def test_tables_of_results() -> None:
-    """Each model is beside the best of its baselines, and its prediction beside its time."""
+    """The tables have each model's time, its best baseline's time, and its predicted time."""
     times = {"median": 30e-6, "low": 30e-6, "high": 30e-6, "runs": 3}
     found = {
         **results(),

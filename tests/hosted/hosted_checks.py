@@ -18,7 +18,7 @@ Feeds = Mapping[str, Any]
 
 
 def model_of(text: str, version: int = 17) -> onnx.ModelProto:
-    """Parse a graph, ``(inputs) => (outputs) {nodes}``, and check it."""
+    """Parse a graph, ``(inputs) => (outputs) {nodes}``; check and return its model."""
     header = f'<ir_version: 8, opset_import: ["": {version}]>'
     model = onnx.parser.parse_model(f"{header} g {text}")
     onnx.checker.check_model(model)
@@ -26,12 +26,12 @@ def model_of(text: str, version: int = 17) -> onnx.ModelProto:
 
 
 def floats(*shape: int, seed: int = 0) -> NDArray[np.float32]:
-    """Return random numbers around zero."""
+    """Return normally distributed float32 numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def reference(model: onnx.ModelProto, feeds: Feeds) -> dict[str, Any]:
-    """Return what ONNX Runtime computes, by name."""
+    """Return the outputs that ONNX Runtime computes, by name."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
@@ -46,7 +46,7 @@ def _numbered(values: Sequence[Any]) -> dict[int, Any]:
 
 
 def assert_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
-    """Compare outputs: names, types, shapes and values."""
+    """Check that outputs have equal names, types and shapes, and close values."""
     assert list(found) == list(expected)
     for name, value in expected.items():
         if isinstance(value, list):
@@ -64,7 +64,7 @@ def check(
     emulate: bool = False,
     num_veus: int = 2,
 ) -> RunnableModel:
-    """Return the compiled model, after a comparison of each run's outputs with the reference."""
+    """Compile a model, compare each run's outputs with ONNX Runtime's, and return the model."""
     made = rammer_mlir.compile(
         model,
         target=target,
@@ -81,7 +81,7 @@ def check(
 def hosted(
     model: onnx.ModelProto, runs: Sequence[Feeds], *, target: str = "cpu", emulate: bool = False
 ) -> HostedModel:
-    """Check a model that the host runs in parts."""
+    """Check a model that the host must run in parts, and return the compiled model."""
     made = check(model, runs, target=target, emulate=emulate)
     assert isinstance(made, HostedModel)
     return made

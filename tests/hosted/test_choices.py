@@ -1,4 +1,4 @@
-"""Branches that data chooses."""
+"""If nodes whose condition depends on data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def test_a_branch_is_compiled_when_it_is_taken() -> None:
 
 
 def test_a_branch_may_contradict_the_shapes_at_hand() -> None:
-    """As that of a voice detector for another sampling rate does; it fails when it is taken."""
+    """A branch whose shapes contradict each other is compiled, and fails only when it is taken.
+
+    A voice detector has such a branch for another sampling rate.
+    """
     model = model_of("""(float[2,3] x, bool c) => (float[M,N] y) {
       y = If(c)<then_branch = a () => (float[2,3] p) { p = Relu(x) },
                 else_branch = b () => (float[I,J] q) <int64[2] s = {4, 4}> {

@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.traversal import subgraphs
 from tests.hosted.hosted_checks import floats, hosted, model_of
 
 _STEPS = 90
-"""More steps than are unrolled."""
+"""Iterations of the loops, which are too many to be unrolled."""
 
 
 def cell(
@@ -19,8 +19,8 @@ def cell(
 ) -> str:
     """Return a recurrent cell in a loop with a weight and a limit among its states.
 
-    The counter, of type ``kind`` and ``shape``, counts from ``start`` by ``step`` to the limit, by
-    default to ``_STEPS`` iterations.
+    The counter, of type ``kind`` and ``shape``, counts from ``start`` by ``step`` up to the limit.
+    The default limit gives ``_STEPS`` iterations.
     """
     brackets = "[1]" if shape else ""
     limit = limit or f"Constant<value = {kind} {{{start + _STEPS * step}}}>()"
@@ -51,7 +51,7 @@ def cell(
 
 
 def loops_of(text: str) -> list[tuple[str, int]]:
-    """Return the operator of each loop that is left, and the number of inputs of its body."""
+    """Return each loop that folding leaves: its operator, and the number of its body's inputs."""
     nodes = fold(load(model_of(text))).model.graph.node
     return [
         (node.op_type, len(graph.input))
@@ -68,7 +68,7 @@ def feeds(first: int = 0, step: int = 1) -> dict[str, object]:
 
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_a_counted_cell_is_a_scan(kind: str) -> None:
-    """The counter, the weight and the limit are no states; the element is a source."""
+    """A counted cell is a Scan over the elements, whose only state is that of the cell."""
     text = cell(kind=kind)
     hosted(model_of(text), [feeds()])
     assert loops_of(text) == [("Scan", 2)]
@@ -84,7 +84,7 @@ def test_counters_begin_and_step_anywhere(start: int, step: int, shape: str) -> 
 
 
 def test_a_limit_of_the_run() -> None:
-    """Data decides how often; weights and limits are no states nevertheless."""
+    """If the limit is an input, the loop stays a Loop; its weight and its limit are no states."""
     text = cell(kind="int64", limit="Identity(n)")
     model = model_of(text)
     for number in (1, 7, _STEPS):
@@ -93,7 +93,7 @@ def test_a_limit_of_the_run() -> None:
 
 
 def test_a_state_that_only_looks_like_an_invariant() -> None:
-    """Two states that are exchanged in each iteration."""
+    """Two states that each iteration exchanges are not taken for invariants."""
     text = """(float[4] x, float[4] y) => (float[4] a, float[4] b) {
       n = Constant<value = int64 {71}>()  c = Constant<value = bool {1}>()
       a, b = Loop(n, c, x, y) <body = g (int64 i, bool d, float[4] s, float[4] t)

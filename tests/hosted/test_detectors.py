@@ -1,6 +1,4 @@
-"""Models in the form of exported detectors: proposals, a head on those that data selects, and a
-suppression inside a branch.
-"""
+"""Models like exported detectors: data selects boxes, which a head and a suppression process."""
 
 from __future__ import annotations
 
@@ -27,14 +25,14 @@ LABELS = """(float[40,4] x, float[4,30] w) => (float[N,30] y, int64[M] labels) {
 
 
 def test_a_large_constant_that_a_part_returns() -> None:
-    """Where the size is known, the labels are constant and an output at once."""
+    """A part may return an output that is a large constant once the output's size is known."""
     model = model_of(LABELS.replace("m = ReduceMax<keepdims = 0>(x, one)",
                                     "m = ReduceMax<axes = [1], keepdims = 0>(x)"))  # fmt: skip
     hosted(model, [{"x": floats(40, 4, seed=n) + 3, "w": floats(4, 30)} for n in range(2)])
 
 
 def test_a_host_program_behind_a_shape_value() -> None:
-    """The shape is a constant of the specialization, which is a host program of its own."""
+    """A specialization for a shape value is a host program, in which the shape is a constant."""
     proto = model_of("""(float[6] x, int64[2] s) => (int64[M,N] y, float[A,B] z) {
       y = NonZero(x)  w = Exp(x)  z = Reshape(w, s) }""")
     request = Request(proto, check_options(num_veus=2), cached=False)
@@ -71,7 +69,7 @@ SUPPRESSED = """(float[30,4] boxes, float[30] scores) => (float[N,4] y) {
 
 
 def test_a_branch_for_any_number_of_boxes() -> None:
-    """It is one host program, whatever the number is."""
+    """A branch with an open number of boxes is one host program for all numbers."""
     runs = [
         {"boxes": np.abs(floats(30, 4, seed=n)), "scores": floats(30, seed=n) + shift}
         for n, shift in enumerate((0.0, 1.0, -1.0, -9.0))

@@ -1,4 +1,4 @@
-"""Files of models that the host runs in parts."""
+"""Artifacts of models that the host runs in parts: saved, loaded, prepared, and used by tools."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def _selected(count: int) -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("most", [None, 20])
 def test_sizes_that_were_not_run_before(most: int | None, tmp_path: Path) -> None:
-    """The greatest size is that of what rows are selected from, or the user's."""
+    """A prepared model runs at sizes without an earlier run, up to a greatest size.
+
+    This is the user's size, or the size of the tensor from which rows are selected.
+    """
     model = model_of(BOXES)
     with rammer_mlir.compile(model, cache=False, specializations=16) as made:
         assert isinstance(made, HostedModel)
@@ -101,7 +104,7 @@ def test_sizes_that_were_not_run_before(most: int | None, tmp_path: Path) -> Non
 
 
 def test_a_file_with_the_greatest_size_alone(tmp_path: Path) -> None:
-    """A smaller size is run by the least program that is not smaller."""
+    """A file's only program, made for a large size, also runs smaller sizes."""
     model = model_of(BOXES)
     with hosted(model, [_selected(38)]) as made:
         made.save(tmp_path / "model.rammer")
@@ -160,7 +163,7 @@ def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_tools(tmp_path: Path) -> None:
-    """All branches are in the file, though none was taken."""
+    """The tools compile, run and describe a model; its file has both branches, though none ran."""
     (tmp_path / "model.onnx").write_bytes(model_of(PRODUCTS).SerializeToString())
     artifact = tmp_path / "model.rammer"
     made = tool("compile", tmp_path / "model.onnx", "-o", artifact, "--no-cache")

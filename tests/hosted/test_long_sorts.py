@@ -52,7 +52,10 @@ def test_the_host_sorts_whole_rows_that_are_longer() -> None:
 
 @pytest.mark.parametrize("largest", [0, 1])
 def test_few_of_many_are_what_sorting_all_of_them_gives(largest: int) -> None:
-    """With equal elements, and with NaN, which is greater than all numbers."""
+    """TopK of few elements equals a whole sort, with equal elements and with NaN.
+
+    NaN is greater than all numbers.
+    """
     rng = np.random.default_rng(largest)
     x = rng.integers(0, 40, (3, 600)).astype(np.float32)
     x[0, rng.integers(0, 600, 20)] = np.nan

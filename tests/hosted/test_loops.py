@@ -34,7 +34,7 @@ def cell(steps: int) -> dict[str, Any]:
 @pytest.mark.parametrize("steps", [1, 64, 65, 200])
 @pytest.mark.parametrize("num_veus", [1, 2])
 def test_scans(steps: int, num_veus: int) -> None:
-    """Short ones are unrolled, which nobody sees in the results."""
+    """Scans are right for any number of steps: short ones are unrolled, long ones are repeated."""
     check(model_of(CELL), [cell(steps)], num_veus=num_veus)
 
 
@@ -75,7 +75,7 @@ def test_a_loop_that_does_not_begin() -> None:
 
 @pytest.mark.parametrize("limit", [-1.0, 2.5, 6000.0])
 def test_a_condition_that_the_body_computes(limit: float) -> None:
-    """Without a greatest number of steps; more of them than native code takes at a time."""
+    """A loop that only a computed condition ends is right, also after many steps of native code."""
     model = model_of("""(float[4] x, float l) => (float[4] y, int64 n, float[K] z) {
       c = Constant<value = bool {1}>()  zero = Constant<value_int = 0>()
       y, n, z = Loop(, c, x, zero) <body = b (int64 i, bool d, float[4] s, int64 k)
@@ -86,7 +86,7 @@ def test_a_condition_that_the_body_computes(limit: float) -> None:
 
 
 def test_states_that_grow() -> None:
-    """As a list of tokens does; the body is compiled for each length."""
+    """A state may grow in each step, as a list of tokens does."""
     model = model_of("""(float[1] x, int64 n) => (float[N] y) {
       c = Constant<value = bool {1}>()
       y = Loop(n, c, x) <body = b (int64 i, bool d, float[M] s) => (bool e, float[L] t) {
@@ -96,7 +96,7 @@ def test_states_that_grow() -> None:
 
 
 def test_slices_by_the_number_of_the_step() -> None:
-    """They are views that the host takes: no program is compiled for each number."""
+    """Slices at the index of the step are views of the host: one program serves all steps."""
     model = model_of("""(float[9,4] x, int64 n) => (float[4] y) {
       c = Constant<value = bool {1}>()  zero = Constant<value = float[4] {0, 0, 0, 0}>()
       y = Loop(n, c, zero) <body = b (int64 i, bool d, float[4] s) => (bool e, float[4] t) {
@@ -156,7 +156,7 @@ def test_bodies_of_many_nodes_are_not_unrolled() -> None:
 
 
 def test_a_vector_of_one_element_counts() -> None:
-    """Exporters write the count, and the number of the step, so."""
+    """The count, the index of the step, and the condition may be vectors of one element."""
     model = model_of("""(float[4] x, int64[1] n) => (float[4] y) {
       c = Constant<value = bool[1] {1}>()
       y = Loop(n, c, x) <body = b (int64[1] i, bool[1] d, float[4] s) => (bool[1] e, float[4] t) {

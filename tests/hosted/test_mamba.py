@@ -32,7 +32,7 @@ def program_of(made: object) -> HostedModel:
     ids=["exported", "without slices", "written"],
 )
 def test_states_are_computed_where_they_are_used(case: tuple[onnx.ModelProto, Feeds]) -> None:
-    """A part, a loop and a part again; steps read single frames, and all layers share a body."""
+    """Parts and loops alternate, loops read single frames, and all layers' loops share a body."""
     model, feeds = case
     program = program_of(check(model, [feeds])).program
     loops = [step for step in program.steps if isinstance(step, Repeat)]

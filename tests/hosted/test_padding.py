@@ -15,7 +15,7 @@ from tests.hosted.hosted_checks import floats, hosted, model_of
 SELECT = """
   at = NonZero(keep)  all = Constant<value_ints = [-1]>()  flat = Reshape(at, all)
   rows = Gather(x, flat) """
-"""The rows of x [40, 6] that data selects."""
+"""Nodes that select rows of x [40, 6] by data."""
 
 ROWS = {
     "product": "y = MatMul(rows, w)",
@@ -58,7 +58,7 @@ ROWS = {
       b = Constant<value_int = 1>()  r = Range(a, k, b)  f = Cast<to = 1>(r)
       c = Constant<value_ints = [1]>()  col = Unsqueeze(f, c)  y = Add(z, col)""",
 }  # fmt: skip
-"""What is computed of each row by itself."""
+"""Nodes that compute each row of the result from a single row, by name."""
 
 TOGETHER = {
     "rows_summed": """z = MatMul(rows, w)  zero = Constant<value_ints = [0]>()
@@ -82,7 +82,7 @@ TOGETHER = {
     "interleaved": """z = MatMul(rows, w)  t = Transpose(z)  l = Constant<value_ints = [-1]>()
       f = Reshape(t, l)  c = Constant<value_ints = [-1, 8]>()  y = Reshape(f, c)""",
 }  # fmt: skip
-"""What is not."""
+"""Nodes whose rows depend on other rows or on the number of rows, by name."""
 
 
 def _model(body: str) -> str:
@@ -102,7 +102,7 @@ def _computes(made: HostedModel) -> list[Compute]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_are_padded(name: str) -> None:
-    """Four sizes, one of them without a row, need two programs."""
+    """Six numbers of rows, one of them 0, need two programs."""
     made = hosted(model_of(_model(ROWS[name]), 18), [_run(n, n) for n in (5, 1, 0, 7, 14, 3)])
     (compute,) = _computes(made)
     assert compute.padding is not None, compute.obstacle
@@ -130,7 +130,10 @@ def test_sizes_of_the_ladder() -> None:
 
 
 def test_values_that_must_not_be_padded() -> None:
-    """Negative indices count from the end, and sizes that are broadcast differ."""
+    """Inputs with negative indices or with sizes that differ are not padded.
+
+    Negative indices count from the end, and sizes differ where they are broadcast.
+    """
     padding = Padding((PaddedInput("x", ((0, 0),)), PaddedInput("i", ((0, 0),), is_index=True)), ())
     x = np.zeros((3, 2), np.float32)
     assert padding.sizes({"x": x, "i": np.array([0, 1, 2])}) == {0: 3}
@@ -165,7 +168,7 @@ MIXED = (
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_parts(seed: int) -> None:
-    """Some operators in a row; a single one that mixes rows forbids padding."""
+    """The rows of random operators are padded, unless one of the operators mixes rows."""
     random = np.random.default_rng(seed)
     chosen = [str(random.choice(ALONE)) for _ in range(4)]
     if seed % 4 == 3:

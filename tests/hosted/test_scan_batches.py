@@ -1,4 +1,4 @@
-"""Scan of opset 8, with its dimension of a batch, against ONNX Runtime."""
+"""Scan of opset 8, which has a batch dimension, compared with ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops rewritten before the host takes them: stacks for sequences, elements for reads."""
+"""Loops are rewritten before the host runs them: sequences to stacks, reads to scan inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STEPS = 70
 
 
 def loops_of(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    """Return the loops that are left to the host."""
+    """Return the loops that folding leaves to the host."""
     return [n for n in fold(load(model)).model.graph.node if n.op_type in ("Loop", "Scan")]
 
 
@@ -54,7 +54,7 @@ def sources(model: onnx.ModelProto) -> list[str]:
 
 
 def appending(after: str, result: str, *, count: str = "", insert: str = "(t, v)") -> str:
-    """Return a graph with a loop that appends a vector in each step."""
+    """Return a graph with a loop that appends a tensor to a sequence in each step."""
     given, make = (", int64 n", "") if count == "" else ("", f"n = Constant<value_int = {count}>()")
     return f"""(float[2,{STEPS},4] x{given}) => ({result}) {{
       c = Constant<value = bool {{1}}>()  e = SequenceEmpty()  z = Constant<value_int = 0>()
@@ -95,7 +95,7 @@ def test_other_uses_find_a_sequence() -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 3, STEPS])
 def test_a_count_that_the_run_brings(steps: int) -> None:
-    """The loop stacks nevertheless; without a step the sequence is empty."""
+    """A loop whose count is an input stacks its results; a count of 0 gives an empty sequence."""
     model = model_of(appending("k = SequenceLength(s)", "seq(float[A,B]) s, int64 k"))
     made = hosted(model, [{"x": floats(2, STEPS, 4), "n": np.array(steps)}])
     assert "SplitToSequence" in evaluated(made)
@@ -113,7 +113,7 @@ def test_nothing_cannot_be_joined() -> None:
 
 @pytest.mark.parametrize("insert", ["(t, v, z)", "(t, v, i)"])
 def test_tensors_that_are_inserted_elsewhere(insert: str) -> None:
-    """They stay a sequence."""
+    """Tensors that are inserted at a position instead of appended stay a sequence."""
     after = "y = ConcatFromSequence<axis = 0, new_axis = 1>(s)"
     model = model_of(appending(after, "float[A,B,C] y", count=str(STEPS), insert=insert))
     hosted(model, [{"x": floats(2, STEPS, 4)}])
@@ -137,7 +137,7 @@ def test_a_sequence_that_the_steps_read() -> None:
 
 
 def test_tensors_of_different_shapes() -> None:
-    """They stay a sequence: a stack has elements of one shape."""
+    """Tensors of different shapes stay a sequence: a stack has elements of one shape."""
     model = model_of(f"""(float[{STEPS}] x) => (float[N] y) {{
       c = Constant<value = bool {{1}}>()  n = Constant<value_int = {STEPS}>()
       e = SequenceEmpty()
@@ -172,7 +172,10 @@ READS = """(float[80,4] x, float[4,{n}] z) => (float[4] y, float[{n},4] o) {{
 
 
 def test_reads_by_the_number_of_the_step() -> None:
-    """Of a tensor with more elements than steps, along another axis, after a slice of all."""
+    """Reads at the index of the step become inputs of a Scan.
+
+    They read a tensor with more elements than steps, along another axis, or after a slice of all.
+    """
     model = model_of(READS.format(n=STEPS))
     hosted(model, [{"x": floats(80, 4), "z": floats(4, STEPS)}])
     assert not {"Gather", "Slice"} & set(operators_of(model))
@@ -213,7 +216,7 @@ def test_a_condition_that_counts() -> None:
 
 
 def expression(nodes: str, result: str = "") -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """Return a model with a Scan over ``v``, which nodes compute from its inputs."""
+    """Return a model with a Scan over ``v``, which ``nodes`` compute from inputs, and its feeds."""
     outputs = f"float[3,5] y, float[{STEPS},3,5] z{result}"
     text = f"""(float[{STEPS},3] a, float[{STEPS},1,5] b, float[3,5] c, float[3,5] h0)
       => ({outputs}) {{ two = Constant<value_ints = [2]>()  {nodes}
@@ -272,7 +275,7 @@ def test_expressions_of_reversed_scans() -> None:
 
 
 def test_elements_of_the_last_axis_are_turned_by_a_part() -> None:
-    """So that the host copies nothing before the first step."""
+    """A Scan over the last axis is right; a part transposes the elements before the first step."""
     model = model_of(f"""(float[3,{STEPS}] x, float[3] h0) => (float[3] y, float[{STEPS},3] z) {{
       u = Tanh(x)  w = Relu(u)
       y, z = Scan<num_scan_inputs = 1, scan_input_axes = [1], body = g (float[3] h, float[3] e)
@@ -281,7 +284,7 @@ def test_elements_of_the_last_axis_are_turned_by_a_part() -> None:
 
 
 def layers(factors: list[float]) -> onnx.ModelProto:
-    """Return layers that differ in weights, and in a factor within the bodies of their loops."""
+    """Return a model of layers that differ in weights, and in a constant factor of their loops."""
     nodes = "".join(
         f"""p{n} = MatMul(x{n}, m{n})  e{n} = Exp(w{n})
         y{n}, x{n + 1} = Scan<num_scan_inputs = 1, body = b (float[64] h{n}, float[64] a{n})
@@ -303,7 +306,7 @@ def layers(factors: list[float]) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(("factors", "bodies"), [([0.5, 0.5, 0.5], 1), ([0.5, 0.25, 0.5], 2)])
 def test_equal_bodies_are_compiled_once(factors: list[float], bodies: int) -> None:
-    """Weights that they multiply by may differ, what is written in them may not."""
+    """Loop bodies that differ in weights are one part; bodies that differ in constants are not."""
     made = hosted(layers(factors), [{"x0": floats(STEPS, 64), "h": floats(64, seed=1)}])
     calls = [step.body.part for step in made.program.steps if isinstance(step, Repeat)]
     assert len(calls) == len(factors)
@@ -324,7 +327,7 @@ def test_equal_bodies_in_artifacts(tmp_path: Path) -> None:
 def test_code_of_equal_parts_is_made_once(
     factors: list[float], objects: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the products of all layers, whose weights differ, and of each body that differs."""
+    """One object is made for the products of all layers, and one for each different loop body."""
     made: list[int] = []
     emit = steps.emit_object
 

@@ -1,4 +1,4 @@
-"""Sequences of tensors and optional values: Python's lists, and None."""
+"""Sequences of tensors and optional values, which are lists and None in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random expressions of what a Scan reads: the rewritten graph computes what the first one did."""
+"""Random expressions that a Scan reads give the same results after the graph is rewritten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BINARY = ("Add", "Mul", "Sub", "Max", "Min")
 
 
 class Expression:
-    """Nodes of random operators on operands of ``[STEPS, ROWS, COLUMNS]`` or what broadcasts."""
+    """Random nodes on operands that have or broadcast to the shape ``[STEPS, ROWS, COLUMNS]``."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -61,14 +61,14 @@ class Expression:
         return self.node(f"Transpose<perm = {[perm.index(n) for n in range(3)]}>({changed})")
 
     def flipped(self, depth: int) -> str:
-        """Turn what has its dimensions in another order, the steps first or last."""
+        """Add an operation in another order of the dimensions, and transpose its result."""
         pair, perm = [("lines, flat", [0, 2, 1]), ("last, deep", [2, 1, 0])][self.rng.integers(2)]
         whole = self.node(f"{self.rng.choice(_BINARY)}({pair})")
         return self.node(f"Transpose<perm = {perm}>({whole})")
 
 
 def model_for(seed: int) -> onnx.ModelProto:
-    """Return a Scan over a random expression, in one of both directions."""
+    """Return a model with a Scan over a random expression; odd seeds scan backwards."""
     made = Expression(seed)
     whole = made.node("Add(rows, columns)")
     v = made.node(f"Mul({made.make(3)}, {whole})")
@@ -87,7 +87,7 @@ def model_for(seed: int) -> onnx.ModelProto:
 
 
 def rewritten(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the folded model as one that ONNX Runtime takes."""
+    """Return the folded model in a form that ONNX Runtime accepts, with its weights."""
     found = fold(load(model)).model
     proto = onnx.ModelProto.FromString(found.proto.SerializeToString())
     inputs = [value for value in found.inputs]
@@ -109,7 +109,7 @@ def test_random_expressions(seed: int) -> None:
 
 
 def test_most_of_them_move() -> None:
-    """Else the comparisons above say nothing."""
+    """At least 15 of 40 expressions move into the loop; otherwise the test above tests nothing."""
     moved = 0
     for seed in range(40):
         (scan,) = (node for node in rewritten(model_for(seed)).graph.node if node.op_type == "Scan")

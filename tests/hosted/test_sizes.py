@@ -124,7 +124,7 @@ SHAPE_VALUES = {
 
 @pytest.mark.parametrize("operator", SHAPE_VALUES)
 def test_values_that_the_run_brings(operator: str) -> None:
-    """Each value is a specialization; equal ones are compiled once."""
+    """Each value of an input that decides a shape has a specialization; equal values share it."""
     text, values = SHAPE_VALUES[operator]
     model = model_of(text)
     shapes = {
@@ -143,7 +143,7 @@ def test_values_that_the_run_brings(operator: str) -> None:
 
 
 def test_a_length_that_data_decides() -> None:
-    """A mask up to the greatest length: small integers are evaluated, the rest is compiled."""
+    """A mask up to the greatest length is right, and a slice of that length."""
     model = model_of("""(float[3,D] x, int64[3] lengths) => (float[3,N] y) {
       most = ReduceMax<keepdims = 0>(lengths)  zero = Constant<value_int = 0>()
       one = Constant<value_int = 1>()  places = Range(zero, most, one)

@@ -14,7 +14,7 @@ _NOTE = 7
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol: its name, section number (0 where undefined), address and size."""
+    """A symbol: its name, section index (0 where undefined), address and size."""
 
     name: str
     section: int
@@ -51,7 +51,7 @@ class CodeObject:
 
     @property
     def notes(self) -> bytes:
-        """Return all notes, one after the other."""
+        """Return the content of all note sections, joined."""
         return b"".join(s.content for s in self.sections if s.kind == _NOTE)
 
 

@@ -39,7 +39,7 @@ def compile_kernel(source: str, name: str = "k", machine: Machine | None = None)
 
 
 def kernel_of(library: Library, name: str) -> Kernel:
-    """Return a function of a library that takes ``(id, *arrays)``."""
+    """Return the function ``name`` of a library as a callable ``(id, *arrays)``."""
     address = library.address(name)
 
     def call(rtask: int, *arrays: Array) -> None:

@@ -1,4 +1,4 @@
-"""Machines to compile for, whatever this one is."""
+"""Machines to compile for, which do not depend on the machine that runs the tests."""
 
 from __future__ import annotations
 

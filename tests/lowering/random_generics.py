@@ -28,7 +28,7 @@ _COMBINERS = {
 
 @dataclass
 class Term:
-    """One result of an indexing map: its text, coefficients over the loops, and divisor."""
+    """A result of an indexing map: a linear combination of loops, divided by ``divisor``."""
 
     factors: dict[int, int]
     constant: int = 0
@@ -202,7 +202,7 @@ func.func private @k(%id: index, {arguments}) {{
         return "\n".join(lines)
 
     def random_data(self) -> list[Array]:
-        """Return the flat arrays after the arguments, with room after their ends."""
+        """Return a flat array for each buffer, with some elements more than the buffer has."""
         generator = np.random.default_rng(self.random.randrange(1 << 30))
         return [
             (

@@ -33,7 +33,7 @@ def bytes_of(shape: tuple[int, ...], kind: str, seed: int) -> Array:
 def model_of(
     nodes: list[onnx.NodeProto], x: Array, result: tuple[int, ...], constants: dict[str, Array]
 ) -> onnx.ModelProto:
-    """Return a model from ``x``, of bytes, to ``y`` of int32."""
+    """Return a model of ``nodes`` with an input ``x`` of bytes and an output ``y`` of int32."""
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     graph = helper.make_graph(
         nodes,
@@ -48,7 +48,7 @@ def model_of(
 def product_of(
     shape: tuple[int, int, int], kinds: tuple[str, str], zeros: str
 ) -> tuple[onnx.ModelProto, Array, Array]:
-    """Return a MatMulInteger, its data and the exact product."""
+    """Return a model of MatMulInteger, its input and the exact product."""
     rows, inner, columns = shape
     x, w = bytes_of((rows, inner), kinds[0], 1), bytes_of((inner, columns), kinds[1], 2)
     sizes = (
@@ -86,7 +86,10 @@ def test_products(data: str, weights: str, zeros: str, shape: tuple[int, int, in
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("shape", [(7, 64, 80), (1, 20, 33), (3, 5, 4)])
 def test_products_on_other_processors(target: str, shape: tuple[int, int, int]) -> None:
-    """Processors without VNNI multiply 16 bits; sums of unsigned by signed extremes are exact."""
+    """Sums of products of extreme unsigned and signed bytes are exact on every x86-64 level.
+
+    Processors without VNNI multiply 16-bit integers.
+    """
     if target != "cpu" and not named_machine(target.removeprefix("cpu:")).is_this:
         pytest.skip(f"{target}: this processor lacks its instructions")
     rows, inner, columns = shape
@@ -132,7 +135,7 @@ def test_convolutions(channels: tuple[int, int], kind: str, zero: int, window: i
 @pytest.mark.parametrize(("channels", "group"), [((32, 32), 32), ((32, 64), 2), ((24, 48), 3)])
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_grouped_convolutions(channels: tuple[int, int], group: int, has_zeros: bool) -> None:
-    """Weights with zero points, a number for each channel, need the sums of the data."""
+    """Grouped convolutions are exact, with and without a zero point for each output channel."""
     model, x = convolution_of(channels, group, "u8", 3, 100)
     if has_zeros:
         model.graph.node[0].input.append("q")
@@ -199,7 +202,10 @@ def test_the_instructions_of_processors() -> None:
 def dequantized(
     shape: tuple[int, ...], kind: str, points: int, seed: int
 ) -> tuple[Array, Array, Array]:
-    """Return random bytes, and ``points`` scales and zero points; scalars for one."""
+    """Return random bytes, ``points`` scales and ``points`` zero points.
+
+    For one point, scale and zero point are scalars.
+    """
     random = np.random.default_rng(seed)
     size = () if points == 1 else (points,)
     scale = random.uniform(0.01, 0.02, size).astype(np.float32)
@@ -239,7 +245,10 @@ def test_dequantized_factors(case: str, data: str, weights: str, per_channel: bo
 
 
 def test_a_long_sum_of_dequantized_factors_stays_in_floats() -> None:
-    """2^31 / (255 * 128) terms might overflow an i32."""
+    """A sum of products is computed in floats if its length may overflow an i32.
+
+    At most 2^31 / (255 * 128) terms are safe.
+    """
     x, s, z = dequantized((1, 66_000), "u8", 1, 1)
     w, t, q = dequantized((66_000, 8), "s8", 1, 2)
     x[:], w[:], z, q = 255, -128, np.zeros_like(z), np.zeros_like(q)

@@ -162,7 +162,10 @@ def test_float_literals_take_the_type_before_them() -> None:
     [(X86_64_AVX512, "zmm", 20), (X86_64_AVX2, "ymm", 8)],
 )
 def test_matmul_keeps_its_accumulators(target: machine.Machine, register: str, least: int) -> None:
-    """Enough chains for two fused multiply-adds a cycle, each done in four, and nothing spilled."""
+    """A matmul has enough accumulators for two fused multiply-adds per cycle, and none is spilled.
+
+    Each fused multiply-add takes four cycles.
+    """
     text = assembly(_MATMUL, target)
     body = re.findall(rf"vfmadd\w+ps\t.*%{register}(\d+)$", text, re.M)
     assert len(set(body)) >= least

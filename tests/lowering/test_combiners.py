@@ -1,4 +1,4 @@
-"""Which bodies of reductions have a combiner, and what it leaves as it is."""
+"""Combiners of reductions: which bodies have one, and the identity of each combiner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOOLEAN = """%s = arith.cmpi ne, %c, %zero : i8
 
 
 def found(element: str, body: str) -> list[tuple[str, bool]] | None:
-    """Return the combiners of a body: name, and whether of booleans."""
+    """Return the name and ``is_boolean`` of each combiner of a body; None if it has none."""
     with ir.Context():
         module = ir.Module.parse(SOURCE.replace("ELEMENT", element).replace("BODY", body))
         operations = module.body.operations[0].operation.regions[0].blocks[0].operations
@@ -68,7 +68,7 @@ def test_other_bodies_have_none(body: str) -> None:
 @pytest.mark.parametrize("bits", [1, 8, 16, 32, 64])
 @pytest.mark.parametrize("name", [n for n in COMBINERS if not n.endswith("f")])
 def test_integer_identities(name: str, bits: int) -> None:
-    """Of all bits: smallest, largest and some other numbers stay as they are."""
+    """Combining an identity with the smallest, the largest or another number gives that number."""
     with ir.Context(), ir.Location.unknown():
         kind = ir.IntegerType.get_signless(bits)
         identity = _constant(Combiner(name, {}, kind).identity())
@@ -99,7 +99,7 @@ def test_booleans_start_from_bytes() -> None:
 
 
 def _constant(value: ir.Value) -> float:
-    """Return the number that an ``arith.constant`` emits."""
+    """Return the number of the ``arith.constant`` whose result is ``value``."""
     owner = value.owner
     assert not isinstance(owner, ir.Block)
     given = owner.operation.attributes["value"]
@@ -109,7 +109,7 @@ def _constant(value: ir.Value) -> float:
 
 
 def _fold(name: str, left: int, right: int, bits: int) -> int:
-    """Return the operation's result on two numbers of so many bits, as bits."""
+    """Return the result of an operation on two integers of ``bits`` bits, as unsigned bits."""
     half, mask = 1 << (bits - 1), (1 << bits) - 1
     signed = [(n & mask) - ((n & half) << 1) for n in (left, right)]
     results = {

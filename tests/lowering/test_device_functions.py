@@ -1,4 +1,4 @@
-"""PTX from elsewhere in the place of declarations, as text."""
+"""Functions of external PTX replace their declarations in the PTX text of a program."""
 
 from __future__ import annotations
 

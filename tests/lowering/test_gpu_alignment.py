@@ -1,4 +1,4 @@
-"""What is known of addresses on GPUs: no more than what holds for every rTask."""
+"""The known alignment of addresses on GPUs, which must hold for every rTask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("kind", "alignment", "expected"), KINDS.values(), ids=KINDS)
 def test_arguments(kind: str, alignment: str, expected: int) -> None:
-    """An offset in the type comes on top of the address."""
+    """An argument's alignment is that of its address plus the offset in its type."""
     text = f"func.func @k(%x: {kind} {{rtask.alignment = {alignment} : i64}}) {{ return }}"
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
@@ -32,7 +32,7 @@ def test_arguments(kind: str, alignment: str, expected: int) -> None:
 
 @pytest.mark.parametrize(("alignment", "start", "expected"), [(16, 32, 16), (4, 32, 4), (16, 8, 8)])
 def test_views_of_bytes(alignment: int, start: int, expected: int) -> None:
-    """A view is aligned as its buffer and its start are."""
+    """A view's alignment is the lesser of those of its buffer and its start."""
     text = f"""
 func.func @k(%x: memref<1024xi8> {{rtask.alignment = {alignment} : i64}}) {{
   %start = arith.constant {start} : index

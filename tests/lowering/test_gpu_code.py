@@ -33,18 +33,18 @@ from rammer_mlir.programs.residency import (
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 
 AMD_CHIPS = {"gfx906": 0x2F, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx1100": 0x41}
-"""Numbers of the processors in the ELF flags (LLVM's AMDGPU user guide)."""
+"""Codes of the processors in the ELF flags (LLVM's AMDGPU user guide)."""
 
 
 def emit(model: bytes, target: str, stage: str, veus: int = 4) -> bytes:
-    """Compile a model to a stage."""
+    """Compile a model, and return the content of a stage."""
     return Compilation.of_model(
         model, check_options(target, policy="wavefront", num_veus=veus)
     ).emit(stage)
 
 
 def small(name: str) -> bytes:
-    """Build a benchmark model at its small scale."""
+    """Return a benchmark model at its small scale, serialized."""
     return build(name, 1, "small").SerializeToString()
 
 
@@ -60,7 +60,7 @@ def small(name: str) -> bytes:
     ],
 )
 def test_ptxas_accepts_programs(name: str, chip: str) -> None:
-    """Without a library, without spills, with the shared memory that the program says."""
+    """Programs are accepted by ptxas, need no library and spill no registers."""
     ptx = emit(small(name), f"nvvm:{chip}", "ptx").decode()
     assert ".extern" not in ptx and "__nv_" not in ptx
     assembled = assemble(ptx, chip)
@@ -71,7 +71,7 @@ def test_ptxas_accepts_programs(name: str, chip: str) -> None:
 
 
 def test_ptx_orders_memory_at_device_scope() -> None:
-    """The poll acquires and backs off, the publication releases; no relaxed read-modify-write."""
+    """A poll acquires and backs off, a publication releases, without atomic read-modify-writes."""
     ptx = emit(small("nas_cell"), "nvvm:sm_90", "ptx").decode()
     assert "ld.acquire.gpu.global.b64" in ptx
     assert "st.release.gpu.global.b64" in ptx
@@ -84,13 +84,13 @@ def test_ptx_orders_memory_at_device_scope() -> None:
 
 
 def test_products_and_sums_are_fused() -> None:
-    """A multiply and an add would be half as fast."""
+    """Products and sums are fused: a separate multiply and add would be half as fast."""
     ptx = emit(small("mlp"), "nvvm:sm_80", "ptx").decode()
     assert "fma.rn.f32" in ptx
 
 
 def product(kind: int) -> bytes:
-    """Build a matrix product that is worth staging."""
+    """Return a serialized model of a matrix product that is large enough to be staged."""
     weight = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
     element = helper.tensor_dtype_to_np_dtype(kind)
     graph = helper.make_graph(
@@ -115,7 +115,7 @@ def product(kind: int) -> bytes:
     ],
 )
 def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> None:
-    """By the chip's own means; f32 stays f32."""
+    """Products are staged with the chip's own instructions; f32 is not rounded to tf32."""
     ptx = emit(product(kind), f"nvvm:{chip}", "ptx", veus=1).decode()
     assert not {found for found in instructions if found not in ptx}
     assert "tf32" not in ptx
@@ -133,7 +133,7 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
     ],
 )
 def test_matrix_instructions_of_amd(kind: int, instruction: str, chip: str) -> None:
-    """For narrow elements alone, without spills."""
+    """AMD's matrix instructions are used for f16 and bf16 but not for f32, without spills."""
     options = check_options(f"rocdl:{chip}", policy="wavefront", num_veus=1)
     compilation = Compilation.of_model(product(kind), options)
     text = compilation.emit("llvm").decode()
@@ -147,7 +147,10 @@ def test_matrix_instructions_of_amd(kind: int, instruction: str, chip: str) -> N
 @pytest.mark.parametrize("chip", ["gfx906", "gfx90a", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
 def test_narrow_products_on_amd(kind: int, chip: str) -> None:
-    """Also by chips without matrix instructions; the linker finds every symbol."""
+    """Products of f16 and bf16 compile for all AMD chips, without undefined symbols.
+
+    Some of these chips have no matrix instructions.
+    """
     code = read_code_object(emit(product(kind), f"rocdl:{chip}", "hsaco", veus=1))
     assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
 
@@ -155,7 +158,7 @@ def test_narrow_products_on_amd(kind: int, chip: str) -> None:
 @needs_ptxas
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 def test_tf32_where_it_is_asked_for(chip: str) -> None:
-    """Elements are rounded to nearest, and the artifact is for the same chip."""
+    """With ``+tf32``, elements are rounded to nearest, and the PTX is for the same chip."""
     ptx = emit(product(TensorProto.FLOAT), f"nvvm:{chip}+tf32", "ptx", veus=1).decode()
     for instruction in ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32"):
         assert instruction in ptx
@@ -187,7 +190,7 @@ def test_unknown_features(target: str) -> None:
 @pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
 @pytest.mark.parametrize("name", [*TABLE_1, *LIGHT])
 def test_tools_accept_whole_models(name: str, chip: str) -> None:
-    """No rKernel spills; the linker for AMD refuses undefined symbols by itself."""
+    """Whole models compile without spills; AMD's linker refuses undefined symbols by itself."""
     code = compile_for_gpu(name, chip)
     assert (code.error, code.spill_bytes) == ("", 0)
     assert code.binary_bytes > 0
@@ -196,7 +199,7 @@ def test_tools_accept_whole_models(name: str, chip: str) -> None:
 @pytest.mark.parametrize("chip", AMD_CHIPS)
 @pytest.mark.parametrize("name", ["attention", "nas_cell"])
 def test_hsaco_is_complete(name: str, chip: str) -> None:
-    """Nothing undefined, made for the chip, with a kernel descriptor and metadata."""
+    """An hsaco has no undefined symbols, is for its chip, and has a descriptor and metadata."""
     code = read_code_object(emit(small(name), f"rocdl:{chip}", "hsaco"))
     assert (code.machine, code.flags & 0xFF) == (224, AMD_CHIPS[chip])
     assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
@@ -209,7 +212,7 @@ def test_hsaco_is_complete(name: str, chip: str) -> None:
 
 
 def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) -> None:
-    """Check the 64 bytes that the launch reads (LLVM's AMDGPU user guide, kernel descriptor)."""
+    """Check the kernel descriptor, 64 bytes that a launch reads (LLVM's AMDGPU user guide)."""
     descriptor = code.bytes_of("rammer_program.kd")
     assert len(descriptor) == 64
     group, _, kernarg = struct.unpack_from("<III", descriptor)
@@ -223,7 +226,7 @@ def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) 
 
 @pytest.mark.parametrize(("chip", "wait"), [("gfx90a", "s_waitcnt"), ("gfx1100", "s_waitcnt")])
 def test_amd_code_orders_memory(chip: str, wait: str) -> None:
-    """The poll refreshes the cache, the publication waits for stores; blocks meet and sleep."""
+    """A poll refreshes the cache and sleeps, a publication releases, and lanes synchronize."""
     options = check_options(f"rocdl:{chip}", policy="wavefront", num_veus=4)
     compilation = Compilation.of_model(small("nas_cell"), options)
     text = compilation.emit("llvm").decode()
@@ -236,7 +239,7 @@ def test_amd_code_orders_memory(chip: str, wait: str) -> None:
 
 
 def test_functions_without_an_expansion_are_refused() -> None:
-    """By name: the code generator would end the process."""
+    """A function without an expansion is refused by name: LLVM would end the process."""
     node = helper.make_node("Exp", ["x"], ["y"])
     kind = TensorProto.DOUBLE
     graph = helper.make_graph(
@@ -256,7 +259,7 @@ def test_functions_without_an_expansion_are_refused() -> None:
                        (TensorProto.DOUBLE, "f64")]
 )  # fmt: skip
 def test_remainders(kind: int, name: str) -> None:
-    """They become arithmetic; on f64 they would be calls of a vendor's library."""
+    """Remainders of f16 and f32 become arithmetic; f64 is refused, as it would need a library."""
     graph = helper.make_graph(
         [helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)],
         "remainder",
@@ -287,7 +290,7 @@ DEVICE = Multiprocessors(count=10, threads=2048, registers=65536, shared_bytes=1
     ],
 )
 def test_residency(block: BlockNeeds, most: int) -> None:
-    """Threads, registers and shared memory each limit it."""
+    """Threads, registers and shared memory each limit the number of resident blocks."""
     assert resident_blocks(DEVICE, block) == most
     check_residency("nvvm:sm_90", most, DEVICE, block)
     with pytest.raises(TargetError, match=f"expected at most {most} vEUs.*found {most + 1}"):
@@ -296,13 +299,13 @@ def test_residency(block: BlockNeeds, most: int) -> None:
 
 @needs_ptxas
 def test_a_program_that_cannot_be_resident_is_refused() -> None:
-    """More blocks than the chip's usual board holds: the device described has 68 of its units."""
+    """More blocks than the chip's usual board holds are refused: it has 68 multiprocessors."""
     with pytest.raises(TargetError, match=r"'nvvm:sm_75': expected at most .* vEUs.*found 272"):
         emit(small("mlp"), "nvvm:sm_75", "cubin", veus=272)
 
 
 def test_reports_are_read() -> None:
-    """As ptxas 13 prints them, the largest of several functions."""
+    """The report of ptxas 13 gives the largest numbers of its functions."""
     report = read_report(
         "ptxas info    : Function properties for a\n"
         "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
@@ -316,7 +319,7 @@ def test_reports_are_read() -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_every_nvidia_chip_is_known_to_llvm(chip: str) -> None:
-    """LLVM selects all instructions, also those of the barriers."""
+    """LLVM selects instructions for every NVIDIA chip, also those of barriers."""
     ptx = emit(small("nas_cell"), f"nvvm:{chip}", "ptx").decode()
     assert f".target {chip}" in ptx and "nanosleep" in ptx
 
@@ -328,7 +331,7 @@ def test_missing_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ptxas_is_found_in_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As the wheels of NVIDIA lay it out, when PATH has none."""
+    """If PATH has no ptxas, that of NVIDIA's wheels is found."""
     tool = tmp_path / "nvidia" / "cu13" / "bin" / "ptxas"
     tool.parent.mkdir(parents=True)
     tool.touch()

@@ -1,4 +1,4 @@
-"""Loops of PTX, and the counts of whole programs: loads in flight, stores and barriers."""
+"""Main loops and loading loops in PTX, and counts of the loads and stores of whole programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def test_the_main_loop_and_the_loop_that_loads() -> None:
 @needs_ptxas
 @pytest.mark.parametrize("precision", ["f16", "f32"])
 def test_a_matrix_times_a_vector(precision: str) -> None:
-    """As many rTasks as saturate the memory of an H100, with 16 wide loads in each thread."""
+    """A matrix-vector product saturates the memory of an H100.
+
+    It has at least 128 rTasks, 2 MiB of loads in flight, and 16 wide loads in each loop iteration.
+    """
     found = count(f"1x4096x4096-{precision}", "sm_90")
     assert not found.error
     assert found.rtasks >= 128

@@ -1,4 +1,4 @@
-"""The functions that GPUs take from arithmetic, against NumPy in double precision."""
+"""Functions that GPUs compute by arithmetic, without libm, compared with NumPy in float64."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "math.asin": (np.arcsin, 1.0, 2.5),
     "math.acos": (np.arccos, 1.0, 2.5),
 }
-"""Reference, largest argument, and error in units in the last place."""
+"""By function: the reference, the largest argument, and the largest error in ulp."""
 
 
 def compute(name: str, *arguments: Array) -> Array:
-    """Expand a function on f32 and evaluate it on this machine."""
+    """Evaluate the expansion of a function on f32 arrays, compiled for this processor."""
     kinds = ", ".join(f"%a{n}: memref<{COUNT}xf32>" for n in range(len(arguments)))
     loads = "\n".join(
         f"%x{n} = memref.load %a{n}[%i] : memref<{COUNT}xf32>" for n in range(len(arguments))
@@ -64,7 +64,7 @@ func.func private @k(%id: index, {kinds}, %out: memref<{COUNT}xf32>) {{
 
 
 def ulps(found: Array, exact: Array) -> float:
-    """Return the largest error in units in the last place of f32."""
+    """Return the largest error of ``found`` in units in the last place of f32."""
     unit = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
     return float(np.max(np.abs(found.astype(np.float64) - exact) / unit))
 
@@ -75,7 +75,7 @@ def test_all_expansions_are_tested() -> None:
 
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str) -> None:
-    """On small and large arguments of both signs."""
+    """Functions of one argument are accurate for small and large arguments of both signs."""
     reference, largest, limit = UNARY[name]
     rng = np.random.default_rng(1)
     exponents = rng.uniform(-30, np.log2(largest), COUNT)
@@ -86,7 +86,7 @@ def test_unary(name: str) -> None:
 
 
 def test_atan2() -> None:
-    """In all quadrants, and on the axes as C does."""
+    """atan2 is accurate in all quadrants, and handles zeros and infinities as C does."""
     rng = np.random.default_rng(2)
     y, x = rng.standard_normal((2, COUNT)).astype(np.float32)
     special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf], np.float32)
@@ -97,7 +97,7 @@ def test_atan2() -> None:
 
 
 def test_powf() -> None:
-    """Also of negative numbers, zeros and infinities."""
+    """Powers are accurate, and negative bases, zeros, infinities and NaN give NumPy's results."""
     rng = np.random.default_rng(3)
     x = np.exp(rng.uniform(-20, 20, COUNT)).astype(np.float32)
     y = rng.uniform(-6, 6, COUNT).astype(np.float32)
@@ -115,7 +115,7 @@ def test_powf() -> None:
 
 
 def test_remf() -> None:
-    """Bit by bit what C's fmod gives, up to the widest ratio there is."""
+    """The remainder equals C's fmod bit by bit, up to the largest ratio of two f32 numbers."""
     rng = np.random.default_rng(4)
     x, y = np.ldexp(rng.uniform(-1, 1, (2, COUNT)), rng.integers(-148, 128, (2, COUNT)))
     x[: COUNT // 2] = y[: COUNT // 2] * rng.integers(-(1 << 20), 1 << 20, COUNT // 2)

@@ -1,4 +1,4 @@
-"""Indices of GPU kernels: how wide they are, what stays whole, where elements' pointers lead."""
+"""Indices of GPU kernels: their width, the values that keep 64 bits, and pointers to elements."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ _SHARED = "#gpu.address_space<workgroup>"
 
 
 def program(arena: int, scope: str = "device") -> Any:
-    """Return a kernel that moves elements of its arena, where a table says, and counts a step.
+    """Return a module whose kernel moves elements within its arena and stores a step counter.
+
+    The kernel reads the offset in the arena from a table.
 
     Args:
-        arena: bytes.
-        scope: of memory order, the device's.
+        arena: size of the arena in bytes.
+        scope: the target's name of the memory scope that covers the device.
     """
     return ir.Module.parse(f"""
 gpu.module @m {{
@@ -69,7 +71,7 @@ def test_the_longest_buffer_decides(arena: int, bits: int) -> None:
 
 
 def test_addresses_are_no_indices_of_32_bits() -> None:
-    """A kernel that computes with an address as an index keeps 64 bits."""
+    """A kernel that computes with an address as an index has 64-bit indices."""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse("""
 gpu.module @m {
@@ -86,7 +88,7 @@ gpu.module @m {
 
 
 def lowered(arena: int, kind: str) -> str:
-    """Return a program's LLVM IR."""
+    """Return the LLVM IR of ``program``, lowered for a target: ``nvvm`` or ``rocdl``."""
     with ir.Context(), ir.Location.unknown():
         module = program(arena, "device" if kind == "nvvm" else "agent")
         if kind == "nvvm":
@@ -98,7 +100,7 @@ def lowered(arena: int, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["nvvm", "rocdl"])
 def test_short_buffers(kind: str) -> None:
-    """Offsets of the table are cut to 32 bits; steps and addresses are not."""
+    """Offsets of a short arena are cut to 32 bits; step counters and addresses keep 64 bits."""
     text = lowered(1 << 30, kind)
     assert re.search(r"trunc i64 %\d+ to i32", text)
     assert re.search(r"getelementptr float, ptr %\d+, i32 %\d+", text)
@@ -116,7 +118,11 @@ def test_an_arena_of_two_gib(kind: str) -> None:
 
 
 def test_constants_are_in_the_instructions() -> None:
-    """One row and one element after the thread's: (64 + 1) * 4 bytes in device memory."""
+    """Constant distances become offsets of the load and store instructions.
+
+    In device memory, one row and one element are (64 + 1) * 4 bytes; in shared memory, one element
+    is 4 bytes.
+    """
     ptx = emit_ptx(lowered(1 << 30, "nvvm"), "sm_90")
     assert re.search(r"ld\.global\.b32 \t%r\d+, \[%rd\d+\+260\]", ptx)
     assert re.search(r"st\.shared\.b32 \t\[%r\d+\+4\]", ptx)
@@ -124,7 +130,10 @@ def test_constants_are_in_the_instructions() -> None:
 
 
 def test_far_constants_stay_in_the_index() -> None:
-    """Without them, an index of 32 bits might leave its range."""
+    """A constant distance that is too large for an instruction stays in the 32-bit index.
+
+    Without the constant, the remaining index might leave the range of 32 bits.
+    """
     text = """
 gpu.module @m {
   gpu.func @k(%a: memref<4x4194304xf32>) kernel {
@@ -144,7 +153,10 @@ gpu.module @m {
 
 
 def test_pointers_to_elements() -> None:
-    """Executed on the CPU: random sums, differences and products in all of a view's indices."""
+    """Pointers lead to the right elements for random sums, differences and products of indices.
+
+    The code is compiled for and executed on the CPU.
+    """
     random = np.random.default_rng(0)
     numbers = random.integers(-3, 4, (40, 5))
     lines = [f"  %k{n} = arith.constant {n} : index" for n in range(-3, 4)]

@@ -1,4 +1,4 @@
-"""RKernels compiled one by one: the same numbers, found again in other programs."""
+"""rKernels that are compiled to separate objects: results, reuse in other programs, errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ memref.global "private" constant @{constant} : memref<8xf32> = dense<{value}>
 
 
 class Store:
-    """Objects in memory, with a record of what was asked for."""
+    """A store of objects in memory, which records the identities that are looked up."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -101,7 +101,7 @@ def test_the_same_numbers_as_of_one_object(name: str, num_veus: int) -> None:
 
 
 def layers(*nodes: str) -> onnx.ModelProto:
-    """Return a model of 16 x 64 numbers: products with weights, and functions by name."""
+    """Return a model that applies ``nodes`` in order to 16x64 values; products share one weight."""
     weights = np.random.default_rng(5).standard_normal((64, 64)).astype(np.float32)
     graph = helper.make_graph(
         [
@@ -117,7 +117,7 @@ def layers(*nodes: str) -> onnx.ModelProto:
 
 
 def test_programs_share_rkernels() -> None:
-    """Another model with a layer of the same kind takes its rKernel, and computes right."""
+    """A model reuses the rKernel of an equal layer of an earlier model, and gives right results."""
     store = Store()
     found: list[tuple[int, int]] = []
     for model in (layers("MatMul", "Relu"), layers("MatMul", "Relu", "Softmax", "MatMul", "Relu")):

@@ -1,4 +1,4 @@
-"""Stores of converted elements: no byte outside of the output is written, whatever its size is."""
+"""Stores of converted elements: no byte outside of the output is written, for any output size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ _COLUMNS = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129]
 def test_only_the_output_is_written(
     operation: str, source: str, target: str, transposed: bool, dynamic: int | None
 ) -> None:
-    """Dimension ``dynamic`` of the output has a size that is known at run time only."""
+    """A conversion writes all elements of the output, and no byte outside of it.
+
+    Dimension ``dynamic`` of the output has a size that is known at run time only; None if all sizes
+    are known.
+    """
     body = f"{operation} %a : {source} to {target}"
     for shape in ((rows, columns) for rows in (1, 2, 3, 5) for columns in _COLUMNS):
         x = np.random.default_rng(0).integers(-100, 100, shape).astype(_TYPES[source])

@@ -20,7 +20,10 @@ def _floats(*shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def test_softmax_of_a_tile_with_dynamic_edge() -> None:
-    """Rows of 50, 16 per rTask: the last rTask has 2 rows, in a temporary bounded by 16."""
+    """A softmax is right in a tile whose number of rows is known at run time only.
+
+    50 rows are cut into tiles of 16: the last rTask has 2 rows, in temporaries bounded by 16 rows.
+    """
     rows = "affine_map<(i, j) -> (i)>"
     every = "affine_map<(i, j) -> (i, j)>"
     tile = "memref<?x33xf32, strided<[33, 1], offset: ?>>"
@@ -192,7 +195,7 @@ func.func private @k(%id: index, %table: memref<9x40xf32>, %rows: memref<6xi64>,
 
 
 def test_index_arithmetic_control_flow_and_constants() -> None:
-    """A tile number split in two, a loop, a branch, a constant table, and run-time offsets."""
+    """An rKernel with index arithmetic, a branch, a loop and a constant table is right."""
     source = """
 memref.global "private" constant @table : memref<4xf32> = dense<[1.0, 2.0, 4.0, 8.0]>
 func.func private @k(%id: index, %x: memref<6x8xf32>, %y: memref<6x8xf32>) {
@@ -263,7 +266,7 @@ func.func private @k(%id: index, %x: memref<3x40xf32>, %y: memref<3xf32>) {{
 
 
 def test_a_row_maximum_of_numbers() -> None:
-    """Without a NaN to keep, a maximum is one instruction, also where halves are combined."""
+    """A row maximum that need not propagate NaN has no instructions that detect NaN."""
     source = """
 func.func private @k(%id: index, %x: memref<3x200xf32>, %y: memref<3xf32>) {
   linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
@@ -310,7 +313,7 @@ func.func private @large(%id: index, %x: memref<8xf32>) {
 
 
 def test_other_operations_stay() -> None:
-    """Only rKernels are lowered; a constant that @main uses too stays for it."""
+    """Only rKernels are lowered; a constant that `@main` uses, too, stays a `memref.global`."""
     source = """
 memref.global "private" constant @c : memref<2xf32> = dense<[1.0, 2.0]>
 func.func @main(%x: memref<2xf32>) {
@@ -332,7 +335,10 @@ func.func private @k(%id: index, %x: memref<2xf32>) {
 
 
 def test_temporaries_in_front_of_everything() -> None:
-    """The second allocation is placed where the first one was."""
+    """An rKernel that begins with two allocations gives right results.
+
+    Stack memory replaces both at the rKernel's begin, where the first operation is an allocation.
+    """
     kernel = compile_kernel("""
 func.func private @k(%id: index, %x: memref<4xf32>, %y: memref<4xf32>) {
   %a = memref.alloc() : memref<4xf32>

@@ -54,7 +54,7 @@ func.func private @k(%id: index, %x: {memref}, %y: {memref}) {{
 
 @cache
 def _inputs(low: float, high: float) -> Array:
-    """Dense in the interval, spread over all magnitudes, and the special values."""
+    """Return numbers dense in an interval, numbers of all magnitudes, and special values."""
     random = np.random.default_rng(0)
     dense = random.uniform(low, high, _COUNT // 2).astype(np.float32)
     bits = random.integers(0, 1 << 32, _COUNT // 2 - len(_SPECIAL), dtype=np.uint32)
@@ -62,7 +62,7 @@ def _inputs(low: float, high: float) -> Array:
 
 
 def _ulp_errors(got: Array, expected: Array) -> Array:
-    """Return the distance in units in the last place of the exact value's float32."""
+    """Return the errors of ``got`` in units in the last place of ``expected`` as float32."""
     rounded = np.abs(expected).astype(np.float32)
     spacing = np.spacing(np.minimum(rounded, np.float32(3.4e38))).astype(np.float64)
     same = (got == expected.astype(np.float32)) | (np.isnan(got) & np.isnan(expected))
@@ -84,7 +84,7 @@ def test_accuracy(
 
 
 def test_accuracy_of_approximate_exponentials() -> None:
-    """Results below the normal numbers may be 0, the others are as accurate as without a flag."""
+    """Approximate exponentials have errors of at most 1 ulp; below x = -86.9 they may be 0."""
     x = _inputs(-104.0, 89.0)
     y = np.ones_like(x)
     compile_kernel(_source("math.exp", "f32", len(x), "fastmath<afn>"))(0, x, y)
@@ -145,7 +145,10 @@ def test_double_precision(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["expm1", "log1p"])
 def test_double_precision_near_zero(name: str) -> None:
-    """Where exp(x) - 1 and log(1 + x) would lose all digits, and at the limits."""
+    """expm1 and log1p in f64 are accurate near zero, at infinities and at poles.
+
+    Near zero, exp(x) - 1 and log(1 + x) would lose all digits.
+    """
     random = np.random.default_rng(1)
     x = np.concatenate([
         random.uniform(-0.99, 3.0, 40), 10.0 ** random.uniform(-300, -1, 40),
@@ -176,7 +179,11 @@ def test_narrow_types(name: str) -> None:
 
 
 def _elementwise(body: str, kinds: list[str], count: int) -> str:
-    """A kernel with ``body`` on %0, %1, ..., whose result is %r of the last kind."""
+    """Return a kernel that computes ``body`` for each element.
+
+    ``body`` computes %r from %b0, %b1, ...; ``kinds`` has the element types of the inputs, and of
+    the result at the end.
+    """
     memrefs = [f"memref<{count}x{kind}>" for kind in kinds]
     arguments = ", ".join(f"%a{k}: {memref}" for k, memref in enumerate(memrefs))
     maps = ", ".join(["affine_map<(i) -> (i)>"] * len(kinds))
@@ -240,7 +247,10 @@ _NUMBERS = np.array(
 def test_special_and_ordinary_pairs(
     name: str, reference: Callable[[Array, Array], Array], limit: float
 ) -> None:
-    """All pairs of special numbers, then blocks of ordinary ones, which no libm computes."""
+    """Powers and atan2 are accurate for all pairs of special numbers and for ordinary pairs.
+
+    The ordinary pairs fill vectors, which are computed without libm.
+    """
     random = np.random.default_rng(5)
     ordinary = np.exp(random.uniform(-20, 20, 4096)).astype(np.float32)
     x = np.concatenate([np.repeat(_NUMBERS, len(_NUMBERS)), ordinary])
@@ -287,7 +297,11 @@ def test_conversions(body: str, kinds: list[str], machine: Machine | None) -> No
 
 
 def test_half_precision_without_instructions() -> None:
-    """Every f16 there is, extended and rounded back, and f32 values around every rounding."""
+    """Conversions between f16 and f32 are right on a machine without f16 instructions.
+
+    All f16 numbers are extended. The f32 numbers that are rounded are all f16 numbers, the
+    midpoints between them, and the neighbors of the midpoints.
+    """
     if not host_machine().triple.startswith("x86_64"):
         pytest.skip("runs code for x86-64")
     half = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)

@@ -1,4 +1,4 @@
-"""A constant matrix times a vector in few operations: random matrices, and the transforms."""
+"""Products of a constant matrix and a vector in few operations: random and Winograd matrices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.passes.winograd.filtering import minimal_filtering
 
 @dataclass
 class Numbers:
-    """Computes with numbers and counts the operations."""
+    """Arithmetic on floats, which records the name of each operation."""
 
     done: list[str] = field(default_factory=list[str])
 

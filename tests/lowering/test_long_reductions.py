@@ -1,4 +1,4 @@
-"""Products with long sums are cut into pieces, and compute what they did before."""
+"""Long sums are cut into pieces, and give the same results as sums in one piece."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from rammer_mlir.lowering.ir_walk import walk
 
 
 def _product(rows: int, length: int, columns: int, *, image: bool) -> onnx.ModelProto:
-    """Return a product with constant weights, of a matrix or of an image's pixels, and a ReLU."""
+    """Return a model of a product with constant weights, and a ReLU.
+
+    The left operand is a matrix, or with ``image`` the pixels of an image (a 1x1 convolution).
+    """
     rng = np.random.default_rng(length)
     if image:
         shape, node, kernel = [1, length, rows // 8, 8], "Conv", (columns, length, 1, 1)
@@ -114,9 +117,10 @@ def test_rows_on_other_pages_are_read_in_pieces(
 def test_dot_products_have_long_pieces(
     length: int, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both operands are contiguous along the sum: its lanes are added up after each piece.
+    """Dot products of contiguous rows are cut into pieces only if they are long.
 
-    With more rows, the right side would be transposed first.
+    Both operands are contiguous along the sum, so that the lanes must be added up after each piece.
+    With more rows, the right operand would be transposed first.
     """
     graph = helper.make_graph(
         [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],

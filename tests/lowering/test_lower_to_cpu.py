@@ -34,7 +34,7 @@ func.func @main(%x: tensor<70x40xf32> {rtask.name = "x"}, %w: tensor<40x64xf32> 
   return %3 : tensor<70x64xf32>
 }
 """
-"""Two products that depend on each other, and a function between them."""
+"""Two products, the second of which reads an elementwise function of the first."""
 
 PIPELINE = (
     "linalg-generalize-named-ops", "canonicalize", "cse", "rtask-form-operators",
@@ -44,7 +44,7 @@ PIPELINE = (
 
 
 def built(folder: Path, *passes: str) -> tuple[Any, dict[str, Any]]:
-    """Return the function of an object that `rammer-opt` has made, and how it is called."""
+    """Compile ``SOURCE`` by `rammer-opt`; return the C function, and the launch attribute."""
     source, lowered, compiled = (folder / name for name in ("in.mlir", "cpu.mlir", "main.o"))
     source.write_text(SOURCE)
     text = f"builtin.module({','.join((*PIPELINE, *passes))})"

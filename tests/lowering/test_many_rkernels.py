@@ -1,4 +1,4 @@
-"""Loops over the rTasks of many rKernels: functions outside of the dispatch loop."""
+"""Loops over the rTasks of many rKernels become functions outside of the dispatch loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that worker processes compile: equal to those that this process compiles."""
+"""Worker processes that compile objects: equal objects, errors, and the end of workers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ SLOW = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def test_stopping_ends_workers_and_cancels_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a worker that is in the middle of a job, which it will not complete."""
+    """Stopping ends a worker in the middle of a job, and cancels the jobs that have not begun."""
     monkeypatch.setattr(object_compiler, "_WORKER", SLOW)
     compiler = ObjectCompiler(MACHINE, 4, workers=1)
     futures = [compiler.submit(text) for text in texts(4)]
@@ -114,7 +114,10 @@ def test_workers_end_with_the_last_reference() -> None:
 
 
 def test_a_fork_during_a_job_ends() -> None:
-    """The child's copies of locks are never released; it must not wait for them at its exit."""
+    """A process that is forked during a job can exit.
+
+    The child's copies of locks are never released, so that its exit must not wait for them.
+    """
     script = (
         "import os, sys, time\n"
         "from rammer_mlir.lowering.llvm import object_compiler as m\n"
@@ -157,7 +160,7 @@ def test_without_a_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_workers_leave_out_a_pass_that_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The objects of a network's rKernels are equal, byte by byte."""
+    """Workers skip a pass that changes nothing: their objects equal this process's objects."""
     found: list[str] = []
     submit = ObjectCompiler.submit
 
@@ -184,7 +187,10 @@ def test_a_host_application_is_not_started_as_a_worker(monkeypatch: pytest.Monke
 
 
 def test_a_program_without_a_main_guard_compiles_in_workers(tmp_path: Path) -> None:
-    """Workers are started from the installed package; they do not import the user's program."""
+    """A user's program needs no main guard, because workers do not import the program.
+
+    Workers are started from the installed package.
+    """
     script = tmp_path / "program.py"
     script.write_text(
         "print('begun')\n"
@@ -213,7 +219,7 @@ def test_a_worker_answers_requests_in_order_after_an_error() -> None:
 
 
 def test_an_interrupted_request_leaves_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the next request would get it."""
+    """The answer to an interrupted request is not given to the next request."""
     worker = WorkerProcess(module_command("rammer_mlir.lowering.llvm.object_worker"))
 
     def interrupted(*_: object) -> None:
@@ -233,7 +239,7 @@ def test_an_interrupted_request_leaves_no_answer(monkeypatch: pytest.MonkeyPatch
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, at most 30 seconds."""
+    """Wait until a condition holds; fail after 30 seconds."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end

@@ -1,4 +1,4 @@
-"""Micro tiles in panels of weights that they do not divide, and stores of parts of a register."""
+"""Micro tiles that do not divide panels of weights, and stores of parts of a register."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def _packed_product(channels: int, places: int, terms: int) -> LoopNest:
 
 
 def test_a_tile_need_not_divide_a_panel() -> None:
-    """Six channels by two registers of places use the registers best: 6, 6, 4, and 6, 2 at last."""
+    """A micro tile need not divide a panel: 6 channels by 2 registers use the registers best.
+
+    A panel of 16 channels is cut into 6, 6 and 4 channels, and the last one, of 8, into 6 and 2.
+    """
     nest = _packed_product(40, 256, 112)
     plan = plan_tile(nest)
     assert (plan.vector, plan.vectors, dict(plan.unroll)) == (1, 2, {0: 6})
@@ -45,7 +48,10 @@ def test_tiles_stay_within_panels_of_a_loop_of_unknown_length() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_tiles_cover_the_nest_and_cost_at_least_their_bound(seed: int) -> None:
-    """The search leaves plans out whose bound is above the best plan's cost."""
+    """Micro tiles cover a random loop nest exactly, and no plan costs less than its bound.
+
+    The search leaves out plans whose bound is above the best plan's cost.
+    """
     rng = random.Random(seed)
     kinds = rng.choice(["pr", "ppr", "pprr", "pppr", "pp", "ppp"])
     loops = tuple(
@@ -80,7 +86,7 @@ def _run(text: str, feeds: dict[str, np.ndarray]) -> np.ndarray:
 
 @pytest.mark.parametrize("channels", [17, 24, 40, 44, 72])
 def test_products_with_a_last_panel_of_few_channels(channels: int) -> None:
-    """With an epilogue, and against float64; the weights of neighboring panels differ."""
+    """A 1x1 convolution and a ReLU are right if the last panel of weights has few channels."""
     rng = np.random.default_rng(channels)
     x = rng.standard_normal((1, 64, 16, 16)).astype(np.float32)
     w = rng.standard_normal((channels, 64, 1, 1)).astype(np.float32)
@@ -100,7 +106,10 @@ def test_products_with_a_last_panel_of_few_channels(channels: int) -> None:
     ],
 )  # fmt: skip
 def test_parts_of_registers_leave_their_neighbors(kind: str, dtype: str, width: int) -> None:
-    """Rows of any width are stored side by side in a larger tensor."""
+    """Stores of parts of registers do not change the neighboring elements.
+
+    Rows of any width are stored side by side in a larger tensor.
+    """
     rng = np.random.default_rng(width)
     x, z = (rng.integers(0, 100, (6, size)).astype(dtype) for size in (width, 4))
     total = width + 4

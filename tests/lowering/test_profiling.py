@@ -1,4 +1,4 @@
-"""rKernels are measured once, known by what they are and not by their names, and times are used."""
+"""Times of rKernels: each rKernel is measured once, whatever its name; policies use the times."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
 
 
 def test_what_is_the_same_in_every_round_is_done_in_every_round() -> None:
-    """Half a mebibyte cannot be filled in 500 ns."""
+    """Work that is the same in every round is done in every round.
+
+    Filling half a mebibyte takes more than 500 ns.
+    """
     text = """func.func private @kernel(%id: index, %out: memref<131072xf32>) {
       %zero = arith.constant 0.0 : f32
       linalg.fill ins(%zero : f32) outs(%out : memref<131072xf32>)
@@ -113,7 +116,10 @@ def test_what_is_the_same_in_every_round_is_done_in_every_round() -> None:
 def test_hot_rtasks_are_run_together_as_far_as_a_cache_holds_them(
     num_rtasks: int, num_bytes: int
 ) -> None:
-    """The same memory again is all that a core's own cache has to hold."""
+    """Hot rTasks are timed in groups whose memory fits into a core's second-level cache.
+
+    Cold and far times are those of all rTasks, on a single copy of the memory.
+    """
     calls: list[tuple[int, int, int]] = []
 
     def run(rounds: int, copies: int, begin: int, end: int) -> None:
@@ -151,7 +157,7 @@ def test_a_key_tells_apart_what_differs_in_time(model: Path) -> None:
 
 
 def test_measured_times_reach_the_policy(model: Path, store: ProfileStore) -> None:
-    """Times that are put into the store, a second for each rTask, are what is predicted."""
+    """The policy uses stored times: with a second for each rTask, it predicts at least 3 s."""
     compilation = at_buffers(model)
     profile_kernels(compilation.module)
     slow = MeasuredSeconds(1.0, 1.0, 1.0)

@@ -1,4 +1,4 @@
-"""A recurrent network's GPU code does not depend on how many cells it has: the task table does."""
+"""More cells of a recurrent network lengthen the task table of a GPU program, but not its code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:
-    """Build layers of LSTM cells, as operators on whole sequences or cell by cell."""
+    """Return a model of LSTM layers: one operator for each layer, or unrolled into cells."""
     graph = GraphBuilder("lstm", seed=length)
     steps = StepSequence(graph, graph.input("x", [length, 1, hidden]))
     for layer in range(layers):
@@ -31,7 +31,7 @@ def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.Model
 def code(
     length: int, layers: int, hidden: int, num_veus: int | None, *, unrolled: bool
 ) -> tuple[bytes, int]:
-    """Return the PTX of LSTM cells, and the words of its task table."""
+    """Return the PTX of LSTM layers, and the number of words of the task table."""
     model = lstm(length, layers, hidden, unrolled=unrolled)
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
     compilation = Compilation.of_model(model, options)
@@ -53,7 +53,10 @@ def code(
 def test_cells_add_to_the_task_table_only(
     lengths: tuple[int, ...], layers: int, hidden: int, num_veus: int | None, unrolled: bool
 ) -> None:
-    """The PTX is the same, byte by byte: sizes and places that differ are in the table, too."""
+    """The PTX of networks of different lengths is the same, byte by byte; the task table grows.
+
+    Sizes and places that differ between rTasks are in the task table, too.
+    """
     shortest, *others = lengths
     text, words = code(shortest, layers, hidden, num_veus, unrolled=unrolled)
     for length in others:
@@ -63,7 +66,7 @@ def test_cells_add_to_the_task_table_only(
 
 
 def predicted(layers: int) -> float:
-    """Return the predicted seconds of layers of 40 cells, as operators on whole sequences."""
+    """Return the predicted seconds of LSTM layers of 40 cells, with one operator for each layer."""
     model = lstm(40, layers, 64, unrolled=False)
     compilation = Compilation.of_model(
         model, check_options("nvvm:sm_90", policy="wavefront", num_veus=None)
@@ -73,6 +76,9 @@ def predicted(layers: int) -> float:
 
 
 def test_layers_overlap() -> None:
-    """A layer begins when the one before has made eight of its forty steps."""
+    """Four layers overlap: they take less than 2.5 times as long as one.
+
+    A layer begins when the layer below has computed eight of its forty steps.
+    """
     one = predicted(1)
     assert one < predicted(4) < 2.5 * one

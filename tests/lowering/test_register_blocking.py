@@ -20,7 +20,11 @@ def _nest(
     inputs: list[dict[str, int | None]],
     output: dict[str, int],
 ) -> LoopNest:
-    """Describe a contraction; operands give their stride per loop, 0 where not named."""
+    """Describe a contraction by the extents of its named loops.
+
+    ``reductions`` has the names of the reduction loops. An operand has a stride for each loop that
+    it names, and stride 0 for the other loops.
+    """
     loops = tuple(
         Loop(count, static=True, reduction=name in reductions) for name, count in trips.items()
     )
@@ -46,7 +50,10 @@ def test_matmul_fills_the_registers() -> None:
 
 @pytest.mark.parametrize("registers", [14, 30])
 def test_packed_rows_of_whole_lines_stay_in_cache(registers: int) -> None:
-    """A row of 16 elements is one line, so that two vectors of 8 load no more than one does."""
+    """A panel of packed rows stays in cache: the loop over the other operand's rows is innermost.
+
+    A row of 16 elements is one cache line, so that two vectors of 8 read no more lines than one.
+    """
     nest = _nest(
         {"m": 64, "panel": 8, "n": 32, "k": 256}, "k",
         [{"m": 256, "k": 1}, {"panel": 8192, "n": 1, "k": 32}], {"m": 256, "panel": 32, "n": 1},
@@ -72,7 +79,10 @@ def test_transposed_b_reduces_along_the_lanes() -> None:
 
 @pytest.mark.parametrize(("length", "few"), [(1024, True), (2048, True), (1008, False)])
 def test_rows_of_the_same_cache_set_are_few(length: int, few: bool) -> None:
-    """A row of 4 KiB or a multiple puts all rows in the same set, of 8 lines."""
+    """A micro tile has few rows if all rows are in the same cache set.
+
+    That holds for rows of 4 KiB or a multiple; a set has 8 lines.
+    """
     plan = plan_tile(
         _nest(
             {"m": 256, "n": 16, "k": 128},
@@ -88,7 +98,10 @@ def test_rows_of_the_same_cache_set_are_few(length: int, few: bool) -> None:
 
 @pytest.mark.parametrize("stride", [1000, 1008, 1024, 512, 2048, 3072, 4096, 96, 16, 5])
 def test_conflicts_are_those_of_a_simulated_cache(stride: int) -> None:
-    """Rows conflict if lines of an 8-way cache of 32 KiB are evicted before their next read."""
+    """``conflicts`` agrees with a simulated 8-way cache of 32 KiB.
+
+    Rows conflict if cache lines are evicted before their next read.
+    """
     rows = 14
     access = Access((stride, 0, 1))
     nest = _nest(
@@ -109,7 +122,11 @@ def test_conflicts_are_those_of_a_simulated_cache(stride: int) -> None:
 
 @pytest.mark.parametrize("columns_first", [False, True])
 def test_the_operand_with_the_fewest_registers_stays_in_them(columns_first: bool) -> None:
-    """The registers of the other one are used at once, so that fewer of them live together."""
+    """The operand that needs the fewest registers stays in registers.
+
+    Registers of the other operand are used as soon as they are loaded, so that few are live at a
+    time.
+    """
     channels: dict[str, int | None] = {"o": 68, "c": 1}
     pixels: dict[str, int | None] = {"w": 1, "c": 784}
     inputs = [pixels, channels] if columns_first else [channels, pixels]
@@ -175,7 +192,10 @@ def test_cost_counts_the_remainder() -> None:
 
 
 def test_narrow_elements_apart_in_memory_are_stored_one_by_one() -> None:
-    """No instruction scatters them; those of 32 bits are scattered."""
+    """Narrow elements that are apart in memory are stored one by one.
+
+    No instruction scatters them; elements of 32 bits are scattered.
+    """
 
     def column(lanes: int) -> LoopNest:
         loop = Loop(55, static=True, reduction=False)

@@ -1,4 +1,4 @@
-"""Reductions that subtract from their accumulator: sums of what an operation negates."""
+"""Reductions that subtract from their accumulator, as for sums of negated values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rammer_mlir.compiler.options import check_options
 
 
 def negated_sums(axis: int, shape: tuple[int, int]) -> onnx.ModelProto:
-    """Return the sums of ``-x`` and of ``-(x * y)`` along an axis."""
+    """Return a model of the sums of ``-x`` and of ``-(x * y)`` along an axis."""
     rows, columns = shape
     kept = shape[1 - axis]
     return onnx.parser.parse_model(f"""

@@ -14,9 +14,9 @@ _RANDOM = np.random.default_rng(0)
 
 
 def _source(rows: int, columns: int, depth: int) -> str:
-    """Return a kernel that computes a function of a product, a row, a column, a scalar, an index.
+    """Return a kernel that computes a function of a matrix, a row, a column, a scalar and an index.
 
-    A ``depth`` of 0 reads a matrix instead of the product.
+    The matrix is a product with ``depth`` terms, or an argument if ``depth`` is 0.
     """
     depth_or_one = max(depth, 1)
     grid = f"memref<{rows}x{columns}xf32>"

@@ -1,4 +1,4 @@
-"""Elementwise operations after a reduction: which are done in registers, and what comes out."""
+"""Elementwise operations after a product: which of them are epilogues, and the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ _ROWS, _COLUMNS, _DEPTH = 21, 37, 29
 
 @dataclass(frozen=True)
 class Case:
-    """A product into ``to``; then its sum with ``plus``, read by ``by``, into ``into``."""
+    """A product, and an elementwise sum of the product and an addend.
+
+    Attributes:
+        to: buffer of the product.
+        into: buffer of the sum.
+        plus: buffer of the addend.
+        by: indices of the addend.
+        write: indices of the sum.
+        after: buffer that is copied at the end; empty for none.
+    """
 
     to: str
     into: str

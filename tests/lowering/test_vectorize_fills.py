@@ -1,4 +1,4 @@
-"""Which fills a reduction starts from instead of reading them back."""
+"""Fills whose scalar a reduction starts from, instead of reading the filled buffer back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers in the bodies of rKernels: contiguous ones load registers, others single elements."""
+"""Gathers in rKernels: contiguous elements are loaded as vectors, others one by one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ DTYPES = {
 
 
 def rows_kernel(columns: int, element: str, size: str = "", column: str = "%c") -> str:
-    """Return a kernel that copies rows whose numbers are data; it reads a row at ``column``.
+    """Return a kernel that copies rows of a table by index; the indices are data.
 
-    ``size`` is the number of columns that are copied, ``%n`` for as many as the rTask's id says.
+    Column ``c`` of the output is read at ``column`` of the row. ``size`` is the number of columns
+    that are copied: all by default; with ``%n``, it is the kernel's first argument.
     """
     shape = f"{PICKED}x{'?' if size == '%n' else size or columns}x{element}"
     kind = f"memref<{shape}, strided<[{columns}, 1]>>"
@@ -61,7 +62,7 @@ NUMBERS = np.array([3, 0, 10, 10, 5, 1, 9], np.int64)
 
 
 def loads_registers(source: str, element: str) -> bool:
-    """Whether the LLVM IR of a kernel loads vectors of the table's elements from memory."""
+    """Return whether a kernel's LLVM IR loads vectors of elements of type ``element``."""
     text = lower_text(source)
     kind = {"f32": "float", "f64": "double", "f16": "half"}.get(element, element)
     return re.search(rf"load[^\n]*<\d+ x {kind}>", text) is not None

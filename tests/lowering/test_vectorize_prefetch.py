@@ -1,4 +1,4 @@
-"""The micro tiles that share a panel of weights ask for all of the next one, and little else."""
+"""Micro tiles that share a panel of weights prefetch all of the next panel, and little else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,15 @@ func.func private @k(%x: memref<{c}x{p}x16xf32>,
 def _found(
     k: int, p: int, c: int, far: int, piece: bool
 ) -> tuple[list[Panel | Rows], TilePlan, list[int]]:
-    """Return the prefetches of a product of ``c`` blocks, its plan, and its loops."""
+    """Return the prefetches, the micro tile and the loops of a product with ``k`` panels.
+
+    Args:
+        k: number of panels of weights.
+        p: number of rows of the left operand.
+        c: number of blocks of 16 terms of the sum.
+        far: distance between panels, in elements.
+        piece: whether the product is a piece of a longer sum.
+    """
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(SOURCE.format(k=k, p=p, c=c, far=far))
         (operation,) = [o for o in walk(module.operation) if o.name == "linalg.generic"]
@@ -122,7 +130,10 @@ def _found_in_product(weights: str, place: str, n: int) -> list[Panel | Rows]:
 
 
 def test_rows_of_many_panels_are_not_asked_for() -> None:
-    """They would be asked for as a whole, and most of them is read by others."""
+    """Rows of weights that span many panels are not prefetched.
+
+    Micro tiles would prefetch whole rows, most of which is read by other micro tiles.
+    """
     assert not _found_in_product("768x1001", "k, n", 1001)
 
 

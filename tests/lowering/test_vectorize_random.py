@@ -1,4 +1,4 @@
-"""Random generics, vectorized and compiled, against numpy."""
+"""Random ``linalg.generic`` operations, vectorized and compiled, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check(seed: int, dynamic: bool, machine: Machine) -> None:
 
 
 def _narrower(bits: int) -> Machine:
-    """Describe this processor, with registers of ``bits`` only."""
+    """Describe this processor with registers of ``bits`` bits; skip the test if it has none."""
     host = host_machine()
     if host.vector_bits < bits:
         pytest.skip(f"needs registers of {bits} bits, this processor has {host.vector_bits}")

@@ -1,4 +1,4 @@
-"""Reductions with constant matrices become straight-line code, and compute what loops would."""
+"""Reductions with constant matrices become straight-line code with the same results as loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCKS, _TILES, _LANES = 3, 5, 32
 
 
 def _source(matrix: str, rows: int, columns: int, start: str = "0.0") -> str:
-    """Return a kernel that transforms tiles along two dimensions and adds a bias."""
+    """Return a kernel that multiplies tiles by a matrix in two dimensions, and adds a bias."""
     size = 2 * _TILES + columns - 2
     image = f"memref<{_BLOCKS}x{columns}x{size}x{_LANES}xf32>"
     tiles = f"memref<{rows}x{_BLOCKS}x{_TILES}x{rows}x{_LANES}xf32>"

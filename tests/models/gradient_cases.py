@@ -1,4 +1,4 @@
-"""A small graph for each operator that can be differentiated, with what its gradient depends on."""
+"""For each operator with a gradient, small graphs and the values to differentiate by."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Case = Callable[[GraphBuilder, "Draw"], Value]
 
 
 class Draw:
-    """Draws what is differentiated by, and keeps its names."""
+    """Draws the values by which a case is differentiated, and stores their names."""
 
     def __init__(self, g: GraphBuilder) -> None:
         self._g = g
         self.names: list[str] = []
 
     def __call__(self, *shape: int, low: float = -2.0, high: float = 2.0) -> Value:
-        """Draw values of this shape, no two of them within rounding of each other."""
+        """Draw values of a shape; any two differ by more than the step of a finite difference."""
         count = math.prod(shape)
         # Evenly spaced, so that no finite difference crosses a tie of a maximum or zero.
         values = low + (high - low) * (self._g.rng.permutation(count) + 0.37) / count
@@ -171,11 +171,14 @@ CASES: dict[str, Case] = {
     "Unsqueeze": lambda g, draw: g.op("Unsqueeze", draw(3), g.integers(0, 2)),
     "Where": _where,
 }
-"""By the operator, and what is special about the case."""
+"""By name: the operator and, after a comma, what is special about the case."""
 
 
 def build_case(name: str) -> tuple[onnx.ModelProto, list[str]]:
-    """Build a model whose loss is a weighted sum of a case's result."""
+    """Return a case's model, and the names of the values to differentiate by.
+
+    The loss is a weighted sum of the elements of the case's result.
+    """
     g = GraphBuilder(name, seed=len(name))
     draw = Draw(g)
     result = CASES[name](g, draw)

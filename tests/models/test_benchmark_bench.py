@@ -1,4 +1,4 @@
-"""Measuring, with ONNX Runtime itself in the compiler's place."""
+"""The benchmark of latencies, with ONNX Runtime in the compiler's place."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from rammer_mlir.support import interleaved_timing
 
 
 class Stub:
-    """A contender that runs by ONNX Runtime, and is off by a factor."""
+    """A contender that runs ONNX Runtime and multiplies the outputs by a factor."""
 
     def __init__(self, model: Path, threads: int, factor: float) -> None:
         self._reference = OnnxRuntime(model, threads)

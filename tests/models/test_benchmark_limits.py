@@ -1,4 +1,4 @@
-"""Lower bounds of a program's time, and the rates that they come from."""
+"""Lower bounds of a program's time, and the measured rates that determine the bounds."""
 
 import time
 
@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.timing import Latency
 
 MIB = 1 << 20
 ROOFLINE = Roofline(2, 200e9, {MIB: 100e9, 16 * MIB: 20e9}, 1e-6)
-"""Of two threads."""
+"""The rates of a machine with two threads."""
 
 KERNELS = [
     KernelWork("product", "fc", 1, 10**9, 10**6, 20e-3),  # bound: 10 ms of one thread
@@ -63,7 +63,11 @@ def test_models_without_a_measurement_have_no_limits() -> None:
 
 
 def test_the_processor_is_measured() -> None:
-    """Rates that no 64-bit processor falls below; a cache is not slower than memory by far."""
+    """The measured rates of this processor are plausible.
+
+    They exceed rates that no 64-bit processor falls below. A small working set has at least half of
+    memory's bandwidth.
+    """
     begin = time.perf_counter()
     found = measure_roofline(1)
     assert time.perf_counter() - begin < 30

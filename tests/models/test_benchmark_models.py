@@ -10,8 +10,10 @@ from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, Scale, build, 
 from rammer_mlir.errors import OptionError
 
 SENSITIVITY = 1e-2
-"""Least change of an output between two inputs, relative to its scale: far above the tolerance,
-so that an executable that ignored its input would not pass a comparison."""
+"""Least change of an output between two inputs, relative to the output's largest element.
+
+It is far above the tolerance: an executable that ignores its input fails a comparison.
+"""
 
 
 def as_float(array: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

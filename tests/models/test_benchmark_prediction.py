@@ -1,4 +1,4 @@
-"""Predicted against measured time: what is compared, and how it is summed up."""
+"""The benchmark of predicted times: comparison with measured times, errors, and the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios, their means, the plot, and the README's part that is made of them."""
+"""Published results: ratios, their means, the plot, and the generated part of the README."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ Times = dict[tuple[str, int], float]
 
 
 def result(model: str, seconds: Times) -> Result:
-    """Return what was measured with one policy, by contender and number of threads."""
+    """Return the result of a model with the given seconds, by contender and number of threads."""
     timings = [Timing(name, threads, Latency(value, value, value, 5), 0.5)
                for (name, threads), value in seconds.items()]  # fmt: skip
     return Result(Request(model, policies=("wavefront",)), timings=timings)
@@ -110,7 +110,7 @@ def test_what_cannot_be_published_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_readme_shows_what_was_kept() -> None:
-    """Its part is never typed by hand: publishing the kept numbers again changes nothing."""
+    """The README's generated part is the part that publishing makes from the kept results."""
     readme = (publish.ROOT / "README.md").read_text()
     part = readme.partition(publish.BEGIN)[2].partition(publish.END)[0].strip()
     if not part:

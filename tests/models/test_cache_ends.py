@@ -1,4 +1,4 @@
-"""The two ends of a cache, from a curve by hand and on this machine."""
+"""The two ends of a cache: the largest working set that is kept, and the smallest that is lost."""
 
 from __future__ import annotations
 

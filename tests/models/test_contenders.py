@@ -1,4 +1,4 @@
-"""Other compilers give ONNX Runtime's numbers, and say in one line what they lack."""
+"""Other compilers give ONNX Runtime's outputs, and an error in one line names a missing package."""
 
 import time
 from functools import partial
@@ -34,7 +34,10 @@ def open_lane(name: str, model: str, threads: int, folder: Path) -> Lane:
 
 @pytest.mark.parametrize(("name", "model"), CASES)
 def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> None:
-    """With two threads, then with one: what was compiled the first time serves again."""
+    """A contender gives the reference's outputs with two threads, and then with one.
+
+    The second lane has the same folder, so that it may use code that the first lane compiled.
+    """
     pytest.importorskip(NEEDS[name])
     for threads in (2, 1):
         with (
@@ -63,7 +66,10 @@ def processor_seconds(process: int) -> float:
 
 
 def test_a_lane_stands_still_between_two_calls(tmp_path: Path) -> None:
-    """ONNX Runtime's workers spin after a run by themselves; here they cannot."""
+    """A lane's process is stopped between two calls, and uses no processor time.
+
+    Otherwise ONNX Runtime's threads would spin after a run.
+    """
     with open_lane(REFERENCE, "light_squeezenet", 2, tmp_path) as lane:
         lane.open(60)
         lane.call(turn)

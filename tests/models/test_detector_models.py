@@ -19,7 +19,7 @@ from rammer_mlir.hosted_models.model import HostedModel
 
 
 def check(model: onnx.ModelProto) -> dict[str, Array]:
-    """Compare with ONNX Runtime; return what it computes."""
+    """Compare a compiled model with ONNX Runtime; return ONNX Runtime's outputs."""
     onnx.checker.check_model(model)
     feeds = random_feeds(model)
     expected = run(model, feeds)
@@ -61,7 +61,7 @@ Floats = NDArray[np.float32]
 
 
 def overlap(a: Floats, b: Floats) -> float:
-    """Return the common area of two boxes over that of their union."""
+    """Return the area of the intersection of two boxes, divided by the area of their union."""
     low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
     common = np.prod(np.maximum(high - low, 0))
     areas = [np.prod(each[2:] - each[:2]) for each in (a, b)]
@@ -71,7 +71,7 @@ def overlap(a: Floats, b: Floats) -> float:
 def suppressed(
     scores: Floats, places: Floats, labels: NDArray[np.int64], rule: boxes.Suppression
 ) -> list[int]:
-    """Return the boxes that stay, by the definition."""
+    """Return the indices of the boxes that suppression keeps, by the definition of suppression."""
     left: list[int] = []
     for number in np.argsort(-scores, kind="stable"):
         others = [other for other in left if labels[other] == labels[number]]
@@ -83,7 +83,10 @@ def suppressed(
 
 @pytest.mark.parametrize("most", [5, 30])
 def test_suppression_by_label(most: int) -> None:
-    """Labels do not disturb each other, negative corners included; the rest is -1."""
+    """Suppression treats the boxes of each label separately, also boxes with negative corners.
+
+    Elements of the outputs after the kept boxes are -1.
+    """
     rng = np.random.default_rng(most)
     low = rng.uniform(-20, 20, (2, 40, 2))
     places = np.concatenate([low, low + rng.uniform(5, 20, low.shape)], -1).astype(np.float32)
@@ -125,14 +128,17 @@ def test_anchors_of_single_shot_detectors(name: str, anchors: int) -> None:
 
 
 def test_mobilenet_v1_has_its_papers_size() -> None:
-    """4.2 million parameters with its classifier, of 1,025 thousand."""
+    """MobileNet v1 has its paper's 4.24 million parameters, 1.025 million in the classifier."""
     shapes = initializer_shapes(build("ssd_512_mobilenet"))
     own = [np.prod(s) for n, s in shapes.items() if n.startswith(("stem", "separable"))]
     assert (sum(own) + 1_025_000) / 1e6 == pytest.approx(4.24, rel=0.02)
 
 
 def test_faster_rcnn_of_the_published_size_computes_as_much() -> None:
-    """For 800x800 images, torchvision counts 134.38 billion multiply-adds."""
+    """Faster R-CNN of the published size needs as many multiply-adds as torchvision counts.
+
+    For 800x800 images, torchvision counts 134.38 billion.
+    """
     size = replace(faster_rcnn.SIZES["full"], image=800, proposals=1000)
     model = faster_rcnn.build_sized(1, size)
     assert count(model).flops / 2e9 == pytest.approx(134.38, rel=0.03)

@@ -1,4 +1,4 @@
-"""Gradients equal finite differences in 64 bits, and training steps are what they say."""
+"""Gradients equal float64 finite differences; training steps subtract gradients from weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLOSE = 1e-6
 
 
 class Erf(OpRun):
-    """The error function in 64 bits; ONNX's own reference rounds to 32."""
+    """The error function in 64 bits; ONNX's reference evaluator rounds its results to 32 bits."""
 
     op_domain: ClassVar[str] = ""
 
@@ -41,7 +41,7 @@ class Erf(OpRun):
 
 
 class Gelu(OpRun):
-    """The same for what ONNX's reference expands into it."""
+    """Gelu in 64 bits; ONNX's reference evaluator expands Gelu into an Erf in 32 bits."""
 
     op_domain: ClassVar[str] = ""
 
@@ -51,7 +51,7 @@ class Gelu(OpRun):
 
 
 def evaluate(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the outputs by ONNX's reference evaluator."""
+    """Return a model's outputs by ONNX's reference evaluator, or with MaxPool by ONNX Runtime."""
     if any(node.op_type == "MaxPool" for node in model.graph.node):
         return run(model, feeds)  # the reference gives wrong indices where there are pads
     results = ReferenceEvaluator(model, new_ops=[Erf, Gelu]).run(None, dict(feeds))
@@ -60,7 +60,7 @@ def evaluate(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> dict[str, Arra
 
 
 def check_directions(step: TrainingStep, feeds: Mapping[str, Any], seed: int = 0) -> None:
-    """Compare the derivative along a random direction of each weight with a difference."""
+    """Compare the derivative along a random direction of each weight with a finite difference."""
     rng = np.random.default_rng(seed)
     found = evaluate(step.model, feeds)
     for name, given in step.weights.items():
@@ -87,7 +87,10 @@ def test_gradients_of_operators_are_differences(name: str) -> None:
 
 
 def test_sums_of_gradients_are_of_plain_terms() -> None:
-    """A reduction that subtracts from its accumulator would not be vectorized."""
+    """The gradient of a division sums plain terms, not negated ones.
+
+    The sum of negated terms would be a reduction that subtracts from its accumulator.
+    """
     model, by = build_case("Div")
     nodes = training_step(model, weights=by, rate=None).model.graph.node
     makers = {node.output[0]: node.op_type for node in nodes}
@@ -100,7 +103,7 @@ def test_every_rule_has_a_case() -> None:
 
 
 def linear_model() -> onnx.ModelProto:
-    """Build a mean square of a linear layer."""
+    """Return a model whose loss is the mean square of a linear layer's outputs."""
     g = GraphBuilder("linear", seed=1)
     y = g.linear(g.input("x", [4, 3]), 2)
     g.output(y, "y")

@@ -1,4 +1,4 @@
-"""What models hold and compute, against hand counts and the papers' figures."""
+"""Parameters and operations of models, compared with counts by hand and the papers' figures."""
 
 from typing import Any
 
@@ -80,7 +80,10 @@ CHEAP = {"transformer_4_layers", "resnet18", "squeezenet", "mobilenet_v2", "nasn
 def test_networks_have_their_papers_size(
     name: str, parameters: float, multiply_adds: float | None
 ) -> None:
-    """Within a few percent: papers count batch norms and random wiring in different ways."""
+    """Networks have the sizes that papers state, within a few percent.
+
+    Papers count batch norms and random wiring in different ways.
+    """
     found = count(build(name))
     assert found.parameters / 1e6 == pytest.approx(parameters, rel=0.06)
     if multiply_adds is not None:

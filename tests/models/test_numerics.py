@@ -1,4 +1,4 @@
-"""Whole models against ONNX Runtime, for every policy and number of vEUs."""
+"""Whole models compared with ONNX Runtime, for two policies and several numbers of vEUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICIES = ("wavefront", "sequential")
 NUM_VEUS = (1, 2, 3, 8)
 
 FULL_SIZE = ("alexnet", "light_squeezenet")
-"""Models that are run at full size by default; the others by ``make test-slow``."""
+"""Models that run at full size by default; ``make test-slow`` runs the other models."""
 
 Results = list[tuple[str, dict[str, Array]]]
 
@@ -32,11 +32,15 @@ LARGE_NETWORKS = (
     "light_resnet50",
     "darknet53",
 )
-"""Models of many operators: even small, they are compiled for two numbers of vEUs by default."""
+"""Models of many operators: small ones are compiled for only two numbers of vEUs by default."""
 
 
 def check(name: str, scale: Scale, numbers_of_veus: Sequence[int] = NUM_VEUS) -> None:
-    """Run schedules of a model, compare with ONNX Runtime and with each other."""
+    """Compare schedules of a model with ONNX Runtime, and with each other.
+
+    Two runs of a schedule, and all schedules with the same rKernels, must give equal bits. The
+    arena of a sequential schedule must be close to its lower bound.
+    """
     variants = Variants(build(name, scale=scale))
     same_kernels: defaultdict[tuple[str, ...], Results] = defaultdict(list)
     for policy in POLICIES:
@@ -61,32 +65,32 @@ def check(name: str, scale: Scale, numbers_of_veus: Sequence[int] = NUM_VEUS) ->
 
 
 def assert_equal(a: dict[str, Array], b: dict[str, Array], where: str) -> None:
-    """Require equal bits."""
+    """Require that two runs' outputs are equal bit by bit; ``where`` names the runs in messages."""
     for name in a:
         assert a[name].tobytes() == b[name].tobytes(), f"{where}: '{name}' differs"
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models(name: str) -> None:
-    """Every model, with fewer layers and channels."""
+    """Every model with fewer layers and channels gives ONNX Runtime's outputs."""
     check(name, "small", (1, 3) if name in LARGE_NETWORKS else NUM_VEUS)
 
 
 @pytest.mark.parametrize("name", FULL_SIZE)
 def test_full_size_models(name: str) -> None:
-    """Some models as they are."""
+    """Two models of full size give ONNX Runtime's outputs."""
     check(name, "full")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE_NETWORKS)
 def test_small_models_on_all_numbers_of_veus(name: str) -> None:
-    """Networks of many operators."""
+    """Small networks of many operators give ONNX Runtime's outputs with all numbers of vEUs."""
     check(name, "small")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in FULL_SIZE])
 def test_all_full_size_models(name: str) -> None:
-    """The others as they are."""
+    """All other models of full size give ONNX Runtime's outputs."""
     check(name, "full")

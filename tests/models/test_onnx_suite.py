@@ -1,4 +1,4 @@
-"""The backend test suite's cases, the check of one, and the tables."""
+"""ONNX's backend test suite: its cases, the check of a case, and the tables of results."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_inputs_are_given_at_run_time(engine: Engine, name: str) -> None:
 
 
 def engine_that(answer: object) -> Engine:
-    """Return an engine of one answer: its outputs, or what it raises."""
+    """Return an engine whose runs return ``answer`` as the only output, or raise it."""
 
     def run(inputs: Sequence[object]) -> Sequence[object]:
         if isinstance(answer, Exception):
@@ -111,7 +111,10 @@ def test_suite_writes_reasons_and_a_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def check_of_three() -> Check:
-    """Return a check: importable, as other processes need it."""
+    """Return a check of three cases: one passes, one fails, and one ends its process.
+
+    Other processes import this function, so that it is not local to a test.
+    """
 
     def run(name: str) -> str | None:
         if name == "dies":

@@ -1,4 +1,4 @@
-"""Models of packages: how the table is written, and how models are taken from wheels."""
+"""Models in Python packages: the table that lists them, and the extraction from wheels."""
 
 from __future__ import annotations
 

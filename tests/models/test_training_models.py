@@ -1,4 +1,4 @@
-"""Training steps of Dali's models and of LSTM-TC: against PyTorch, ONNX Runtime and themselves."""
+"""Training steps of Dali's models and of LSTM-TC, compared with PyTorch and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -33,12 +33,17 @@ from tests.models.test_gradients import check_directions, evaluate
 
 SEED = 1
 REFERENCE = Path(__file__).with_name("torch_gradients.json")
-"""Of each small model, by PyTorch 2.15 in 64 bits on the inputs of this seed: the loss, and of each
-gradient its norm and its product with the cosines of 0, 1, 2, ..."""
+"""Losses and gradients of the small models by PyTorch 2.15, in 64 bits, on inputs of ``SEED``.
+
+For each gradient, the file has the norm, and the product with the cosines of 0, 1, 2, ...
+"""
 
 RELATIVE = 1e-3
 ROUNDING = 1e-6
-"""Of the largest gradient: the bias of the keys, which softmax ignores, has none but rounding."""
+"""Largest rounding error of a gradient, relative to the largest gradient.
+
+The gradient of the keys' bias consists of such errors, because softmax ignores that bias.
+"""
 
 
 @cache
@@ -64,7 +69,10 @@ def test_gradients_are_those_of_pytorch(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dali_transformer", "mlstm"])
 def test_gradients_of_models_are_differences(name: str) -> None:
-    """Beside PyTorch's, since their graphs hold every rule for sequences together."""
+    """Gradients of whole models equal finite differences, in addition to PyTorch's gradients.
+
+    Together, the two models need all rules for sequences.
+    """
     model = in_double(build_forward(name, "small"))
     chosen = {"mlstm": ["table", "cell/weight_1", "cell/gain_3"],
               "dali_transformer": ["table", "layer1/attention/weight", "layer2/scale"]}  # fmt: skip
@@ -74,7 +82,10 @@ def test_gradients_of_models_are_differences(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINING_MODELS)
 def test_compiled_steps_equal_onnx_runtime(name: str) -> None:
-    """Gradients, not updated weights: these hardly differ from the weights themselves."""
+    """Compiled training steps give ONNX Runtime's gradients.
+
+    Updated weights would be no test, because they hardly differ from the weights themselves.
+    """
     step = gradients(name)
     feeds = step.feeds(SEED)
     with rammer_mlir.compile(step.model, num_veus=2, cache=False) as executable:
@@ -85,7 +96,7 @@ def test_compiled_steps_equal_onnx_runtime(name: str) -> None:
 
 
 def _meaningful(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out gradients that are rounding errors alone."""
+    """Return the outputs without gradients that consist of rounding errors."""
     largest = max(float(np.linalg.norm(array)) for array in outputs.values())
     return {n: a for n, a in outputs.items() if np.linalg.norm(a) > ROUNDING * largest}
 
@@ -104,7 +115,7 @@ def test_forward_models_return_the_same_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dali_cnn", "mlstm"])
 def test_compiled_steps_train(name: str) -> None:
-    """A program that runs on its own results makes the loss smaller."""
+    """A compiled step that is repeated on its own results makes the loss smaller."""
     step = build_step(name, "small", rate={"dali_cnn": 0.05, "mlstm": 0.5}[name])
     feeds = step.feeds(SEED)
     losses: list[float] = []
@@ -117,7 +128,7 @@ def test_compiled_steps_train(name: str) -> None:
 
 
 def test_published_sizes() -> None:
-    """The appendix's, of the models that are quick to build."""
+    """Models that are quick to build have the sizes that the appendix of Dali's paper states."""
     shapes = {
         t.name: list(t.dims) for t in build_forward("dali_cnn").graph.initializer if len(t.dims) > 1
     }

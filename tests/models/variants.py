@@ -1,8 +1,8 @@
 """Many schedules of one model that share the import and the code of their rKernels.
 
 Importing a model and compiling its rKernels take nearly all the time of a compilation, and neither
-depends on the schedule. Here they are done once for each set of rKernels; every schedule goes
-through the same passes as always and brings its own task table.
+depends on the schedule. Here, a model is imported once, and each set of rKernels is compiled once.
+Every schedule goes through the same passes as always and brings its own task table.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class _Code:
 
 
 class Variants:
-    """A model, its inputs, what ONNX Runtime gives for them, and schedules of it."""
+    """A model, random inputs, ONNX Runtime's outputs for the inputs, and schedules of the model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        """Import the model and take it to the `buffers` stage."""
+        """Import the model, lower it to the `buffers` stage, and compute the expected outputs."""
         self.feeds = random_feeds(model)
         self.expected: Mapping[str, Any] = OnnxRuntime(model).run(self.feeds)
         self._imported = import_model(model)
@@ -107,7 +107,7 @@ def _context() -> ir.Context:
 
 
 def _renumbered(program: Program, kernels: tuple[KernelSymbol, ...]) -> Program:
-    """Return the program with rKernels numbered as the shared code numbers them."""
+    """Return the program with the rKernels' indices in ``kernels``, those of the shared code."""
     operators = (
         replace(operator, kernel=kernels.index(program.kernels[operator.kernel]))
         for operator in program.operators

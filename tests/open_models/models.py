@@ -19,7 +19,7 @@ Dims = Sequence[int | str | None]
 
 
 def weight(seed: int, *shape: int) -> Array:
-    """Return seeded normal numbers."""
+    """Return normally distributed float32 numbers of a shape, which ``seed`` determines."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
@@ -29,7 +29,11 @@ def model_of(
     outputs: Mapping[str, Dims | None],
     **weights: Array,
 ) -> onnx.ModelProto:
-    """Return a model of float tensors; None is no shape at all."""
+    """Return a model of float tensors.
+
+    A dimension is a size, a symbol, or None for an unnamed open dimension. None in place of the
+    dimensions leaves the whole shape open.
+    """
 
     def values(given: Mapping[str, Dims | None]) -> list[onnx.ValueInfoProto]:
         return [
@@ -44,7 +48,7 @@ def model_of(
 
 
 def layer(first: Dims = ("batch", "length", 8)) -> onnx.ModelProto:
-    """Return ``y = relu(x @ w) @ v`` with weights that are packed."""
+    """Return a model of ``y = relu(x @ w) @ v`` with constant weights that the compiler packs."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
         helper.make_node("Relu", ["a"], ["b"], name="relu"),
@@ -57,7 +61,7 @@ def layer(first: Dims = ("batch", "length", 8)) -> onnx.ModelProto:
 def decoder(layers: int = 2) -> onnx.ModelProto:
     """Return a decoder of one head whose caches of keys and values grow.
 
-    Each layer attends from ``t`` new rows to ``past`` cached ones and the new ones.
+    In each layer, ``t`` new rows attend to ``past`` cached rows and to the new rows.
     """
     names = [f"{kind}{number}" for number in range(layers) for kind in "kv"]
     nodes: list[onnx.NodeProto] = []
@@ -84,7 +88,7 @@ def decoder(layers: int = 2) -> onnx.ModelProto:
 
 
 def decoder_feeds(batch: int, t: int, past: int, layers: int = 2) -> dict[str, Array]:
-    """Return arrays for a decoder."""
+    """Return inputs of a decoder: ``t`` new rows, and caches of ``past`` rows."""
     caches = {f"{k}{n}": weight(n, batch, past, 8) for n in range(layers) for k in "kv"}
     return {"x": weight(9, batch, t, 8), **caches}
 
@@ -98,7 +102,7 @@ def compiled(model: onnx.ModelProto | Path, **options: Any) -> OpenModel:
 
 
 def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what ONNX Runtime computes."""
+    """Return the outputs that ONNX Runtime computes, by name."""
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
@@ -107,7 +111,7 @@ def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Ar
 
 
 def check_run(model: onnx.ModelProto, made: OpenModel, feeds: Mapping[str, Array]) -> None:
-    """Compare a run with ONNX Runtime."""
+    """Check that a compiled model computes the outputs that ONNX Runtime computes."""
     found = made.run(feeds)
     reference = expected(model, feeds)
     assert found.keys() == reference.keys()

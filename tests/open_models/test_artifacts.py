@@ -1,4 +1,4 @@
-"""One artifact with several programs: weights once, proof, and what is refused; shared weights."""
+"""Artifacts of several programs: weights that are stored once, proofs, and refused files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODEL = layer()
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two programs of one model."""
+    """Return an artifact with two programs of one model."""
     path = tmp_path_factory.mktemp("several") / "model.rammer"
     with compiled(MODEL, num_veus=2) as made:
         with pytest.raises(OptionError, match="save: expected at least one specialization"):
@@ -43,7 +43,7 @@ def loaded(path: Path) -> OpenModel:
 
 
 def addresses(model: OpenModel, batch: int) -> dict[int, int]:
-    """Return the address of each weight of a specialization, by its size."""
+    """Return the address of each weight of a specialization, by the weight's size in bytes."""
     with model.specialization({"x": weight(0, batch, 3, 8)}) as program:
         assert isinstance(program, CompiledModel)
         parts = program.image.constants.parts
@@ -51,7 +51,10 @@ def addresses(model: OpenModel, batch: int) -> dict[int, int]:
 
 
 def test_equal_weights_are_in_memory_once() -> None:
-    """Of those that are packed alike; the others have memory of their own."""
+    """Weights that two specializations pack alike are in memory once.
+
+    Weights that are packed differently would have memory of their own.
+    """
     with compiled(MODEL, num_veus=1) as made:
         made.prepare(batch=[1, 2], length=3)
         found = [addresses(made, batch) for batch in (1, 2)]
@@ -195,7 +198,7 @@ def test_a_wrong_table_of_a_later_program(saved: Path, tmp_path: Path) -> None:
 
 
 def test_programs_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same entry serves a binding by arrays, by name and by shape."""
+    """An entry of the cache serves a binding by arrays, by sizes of dimensions and by shapes."""
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     x = weight(0, 2, 3, 8)

@@ -1,4 +1,4 @@
-"""The tools and models with open dimensions: sizes by name, arrays whose shapes decide."""
+"""The tools with open dimensions: sizes are given by name, or by the shapes of arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = layer()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model, arrays for it, and an artifact of two programs."""
+    """Return a folder with two models, arrays, and an artifact of two programs."""
     folder = tmp_path_factory.mktemp("tools")
     onnx.save(MODEL, folder / "model.onnx")
     onnx.save(decoder(), folder / "decoder.onnx")

@@ -1,4 +1,4 @@
-"""Arrays bind open dimensions: numbers of several bindings, and what is refused."""
+"""Runs that bind open dimensions to the sizes of arrays: results, and refused arrays."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_batches_and_lengths() -> None:
 
 
 def test_a_cache_grows() -> None:
-    """Each step's results are the next step's inputs."""
+    """A decoder runs with growing caches: each step's results are the next step's inputs."""
     model, feeds = decoder(), decoder_feeds(2, 1, 0)
     with compiled(model) as made:
         for past in range(3):
@@ -71,7 +71,10 @@ def test_named_unknown_and_negative_dimensions(dim: int | str | None) -> None:
 
 @pytest.mark.parametrize("name", ["?", "-1", "None"])
 def test_names_that_are_none(name: str) -> None:
-    """Exporters write them wherever a size is unknown: they do not mean one size."""
+    """Dimensions with a name such as ``?`` need not have the same size.
+
+    Exporters write these names wherever a size is unknown.
+    """
     with compiled(model_of([RELU], {"x": [name, name]}, {"y": [name, name]})) as made:
         assert made.signature.symbols == ("x[0]", "x[1]")
         assert made(weight(0, 4, 3)).shape == (4, 3)
@@ -115,7 +118,10 @@ def test_an_input_of_any_shape() -> None:
 
 
 def test_symbols_are_bound_wherever_they_stand() -> None:
-    """Sizes by name make a model of 5 inputs static, or less open."""
+    """A size given by name replaces the symbol in all inputs: a model of 5 inputs becomes static.
+
+    If only some sizes are given, the model keeps its other open dimensions.
+    """
     model = decoder()
     fixed = rammer_mlir.compile(model, dims={"batch": 1, "t": 1, "past": 3}, cache=False)
     assert isinstance(fixed, Executable)
@@ -208,7 +214,7 @@ def test_refused_when_compiled(given: dict[str, Any], message: str) -> None:
 
 
 def test_unsupported_operators_are_refused_before_a_run() -> None:
-    """All of them at once, as no size makes them constant."""
+    """A single error names all operators that no size makes constant, before a run."""
     nodes = [
         helper.make_node("Foo", ["x"], ["a"], name="foreign", domain="our.domain"),
         helper.make_node("Multinomial", ["a"], ["b"], name="random", dtype=TensorProto.INT32),
@@ -220,7 +226,10 @@ def test_unsupported_operators_are_refused_before_a_run() -> None:
 
 
 def test_operators_that_sizes_fold_are_not_refused() -> None:
-    """Positions of ones: constant once the shape is."""
+    """An operator that is constant once the sizes are known is not refused.
+
+    Here, NonZero reads a tensor of ones that has the shape of an input.
+    """
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
         helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
@@ -238,7 +247,10 @@ def test_operators_that_sizes_fold_are_not_refused() -> None:
 
 
 def test_an_error_of_one_binding_names_it() -> None:
-    """A product whose shapes fit for one size alone."""
+    """An error that occurs for one binding names the binding.
+
+    The shapes of the product fit for one size only.
+    """
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
     model = model_of(nodes, {"x": [2, "n"]}, {"y": [2, 4]}, w=weight(0, 3, 4))
     with compiled(model) as made:
@@ -287,7 +299,10 @@ def test_the_least_recently_used_is_closed() -> None:
 
 
 def test_threads_run_different_bindings_at_once() -> None:
-    """More bindings than are kept, so that programs are made and closed while others run."""
+    """Three threads run three bindings at once, of which a model keeps only two.
+
+    Programs are therefore compiled and closed while other programs run.
+    """
     model = layer()
     wrong: list[object] = []
     feeds = [{"x": weight(n, 1 + n, 3, 8)} for n in range(3)]
@@ -337,7 +352,10 @@ def test_an_emulated_gpu() -> None:
 
 
 def test_a_forked_child_runs_on() -> None:
-    """In a forked child, no lock stays held and no thread is missed."""
+    """A forked child can run a model that its parent has run.
+
+    In the child, no lock stays held, and no missing thread is waited for.
+    """
     x = weight(0, 2, 3, 8)
     with compiled(layer(), num_veus=2) as made:
         made.run({"x": x})

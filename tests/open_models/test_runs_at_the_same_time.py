@@ -59,7 +59,10 @@ def test_an_open_model_runs_on_several_sizes_at_the_same_time() -> None:
 
 
 def test_loops_run_at_the_same_time() -> None:
-    """Each run repeats the body as often as its own input says, with its own states."""
+    """Concurrent runs of a loop repeat the body as often as each run's input says.
+
+    Each run has its own states.
+    """
     generator = np.random.default_rng(2)
     v = 0.2 * generator.standard_normal((16, 16)).astype(np.float32)
     check(

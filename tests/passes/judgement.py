@@ -1,6 +1,6 @@
 """A check of whether a plan is a correct schedule of a real program, element by element.
 
-It shares no code with the verifier. Every element of every buffer gets the number of the rTask that
+It shares no code with the verifier. Every element of every buffer gets the index of the rTask that
 writes it; the rTasks that must end before an rTask starts are a set, stored as a bit mask.
 """
 
@@ -21,7 +21,8 @@ class Verdict:
     """The faults of a plan; a plan without faults is correct.
 
     Attributes:
-        malformed: whether rTasks are missing, repeated or unknown, or a wait is for no rTask.
+        malformed: whether rTasks are missing, repeated or unknown, or a barrier awaits a step that
+            does not exist.
         deadlock: whether some wait never ends.
         unordered: pairs (writer, reader) of rTasks that no barrier orders.
         shared: pairs of buffers that share memory and may be in use at the same time.

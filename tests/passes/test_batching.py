@@ -17,7 +17,7 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.passes.contractions.row_batches import equal_parts
 
 SIZE = 96
-"""Rows and columns of the weights, which are more than 32 KiB then."""
+"""Rows and columns of a weight, which therefore has more than 32 KiB."""
 
 
 class _Network:
@@ -57,7 +57,7 @@ class _Network:
         return name
 
     def check(self, outputs: list[str]) -> int:
-        """Compile the network, compare its results with float64; return its number of products."""
+        """Compile the network and check its outputs; return the number of matmul rOperators."""
         infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, SIZE]) for n in outputs]
         image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, SIZE])
         weights = [numpy_helper.from_array(value, name) for name, value in self._weights.items()]
@@ -73,7 +73,10 @@ class _Network:
 
 
 def _random(seed: int) -> None:
-    """Check a random network, whose products depend on each other irregularly."""
+    """Check a random network, whose products depend on each other irregularly.
+
+    The program has at most one matmul rOperator for each product of the network.
+    """
     rng, network = random.Random(seed), _Network(seed)
     rows = [network.row(number) for number in range(4)]
     products = 12
@@ -97,7 +100,10 @@ def test_more_random_networks_keep_their_results(seed: int) -> None:
 
 @pytest.mark.parametrize("by_steps", [False, True])
 def test_inputs_of_a_recurrent_layer_are_batched_and_its_states_are_not(by_steps: bool) -> None:
-    """Input products of a layer are batched in either order of the cells: by steps or by layers."""
+    """A layer's products of inputs are batched, and its products of states are not.
+
+    That holds for cells in the order of the steps and in the order of the layers.
+    """
     network, steps, layers = _Network(0), 4, 2
     inputs = {(0, step): network.row(step) for step in range(steps)}
     cells = [(layer, step) for layer in range(layers) for step in range(steps)]

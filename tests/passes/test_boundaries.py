@@ -21,7 +21,7 @@ DIAMOND = {"a": ["x", "y"], "b": ["a", "x"], "c": ["a", "y"], "d": ["b", "c"]}
 
 
 def groups(text: str, most: int | None) -> list[list[int]]:
-    """Return the groups that fusion forms, as lists of the operations' numbers.
+    """Return the groups that fusion forms, as lists of the operations' indices.
 
     ``most`` is the largest number of inputs of an rOperator, or 0 for no limit; None selects the
     boundary by parallelism.

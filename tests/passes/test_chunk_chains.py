@@ -51,7 +51,10 @@ def test_chunks_compute_the_same(num_veus: int, policy: str) -> None:
 
 @pytest.mark.parametrize("num_veus", [1, 2])
 def test_as_many_chunks_as_veus_are_in_progress(num_veus: int) -> None:
-    """Eight heads, whose scores and weights have 2 x 1.14 MiB each."""
+    """At most as many chunks as vEUs have memory at the same time.
+
+    Each of the eight heads has 1.14 MiB of scores and 1.14 MiB of attention weights.
+    """
     program = rammer_mlir.compile(attention(8, 547, 16), cache=False, num_veus=num_veus)
     head = 2 * 547 * 547 * 4
     assert program.stats["arena_bytes"] <= 1.2 * num_veus * head

@@ -129,7 +129,7 @@ def trees(draw: random.Random) -> dict[str, list[str]]:
 def cuts(graph: dict[str, list[str]]) -> Iterator[list[Unit]]:
     """Yield the units of every way to cut edges of a graph.
 
-    Units have the operations' numbers in the graph's order.
+    Units contain the operations' indices in the graph's order.
     """
     names = list(graph)
     edges = [(names.index(s[0]), names.index(n)) for n in names for s in graph[n] if s[0] in names]
@@ -143,7 +143,7 @@ def cuts(graph: dict[str, list[str]]) -> Iterator[list[Unit]]:
 
 
 NARROW = Device("narrow", 4, 1e9, 1e9, 4e9, 1e-7, 2e-6, 1e-5)
-"""A device whose vEUs do not share bandwidth: fusion saves less than vEUs that wait cost."""
+"""A device whose vEUs do not share bandwidth: idle vEUs cost more time than fusion saves."""
 
 
 @pytest.mark.parametrize("seed", range(25))

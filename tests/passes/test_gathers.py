@@ -26,8 +26,8 @@ BOUNDARIES = ("inputs=2", "inputs=0", "cost")
 def model(nodes: list[onnx.NodeProto], labels: tuple[int, ...], y: tuple[int, ...]) -> bytes:
     """Return a serialized model of given nodes.
 
-    Its inputs are logits ``x`` and int64 ``labels``, its output is ``y``; the arguments are the
-    shapes of the last two.
+    The model has logits ``x`` and int64 ``labels`` as inputs, and ``y`` as output. The arguments
+    ``labels`` and ``y`` are shapes.
     """
     graph = helper.make_graph(
         nodes,

@@ -13,7 +13,7 @@ from rammer_mlir.passes.fusion.partition import Partition
 from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit, cheapest_cuts
 
 TOO_MANY = 5
-"""Operations of a unit that is illegal."""
+"""Least number of operations of a unit that is illegal because of its size."""
 
 
 def prices(seed: int, heavy: Collection[int]) -> Seconds:
@@ -92,7 +92,7 @@ def readers_of(sources: Sequence[Collection[int]]) -> list[set[int]]:
 
 
 def waits(sources: Sequence[Collection[int]], units: Collection[Unit]) -> bool:
-    """Return whether units depend on each other in a cycle."""
+    """Return whether some units depend on each other in a cycle."""
     unit_of = {number: unit for unit in units for number in unit}
     left = set(units)
     while left:

@@ -17,7 +17,10 @@ from rammer_mlir.passes.rtask_transpose_right_sides import TransposeRightSides
 def test_products_with_transposed_right_sides(
     rows: int, columns: int, permutation: tuple[int, int, int]
 ) -> None:
-    """The transposition of a right operand may permute batch, inner dimension and columns."""
+    """Products whose right operand is a transposed input are right.
+
+    The input has the batch, the inner dimension and the columns in several orders.
+    """
     shape = [0, 0, 0]
     for dim, size in zip(permutation, (3, 24, columns), strict=True):
         shape[dim] = size
@@ -51,7 +54,10 @@ def test_a_right_side_that_is_used_otherwise_too(rows: int) -> None:
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("num_veus", [1, 3])
 def test_large_right_sides_are_copied_in_panels(columns: int, batch: int, num_veus: int) -> None:
-    """Panels have 32 or 16 columns, if that divides their number."""
+    """Products with a large right operand are right, whether or not panels divide the columns.
+
+    A panel has 32 or 16 columns.
+    """
     model = parser.parse_model(f"""<ir_version: 9, opset_import: ["": 17]>
     g (float[{batch},150,640] x, float[{batch},640,{columns}] w)
       => (float[{batch},150,{columns}] y) {{ z = MatMul(x, w)  y = Relu(z) }}""")

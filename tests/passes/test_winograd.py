@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's minimal filtering: its algebra, and random ones in float64."""
+"""Convolutions by Winograd's minimal filtering: the algebra, and results for random networks."""
 
 from __future__ import annotations
 

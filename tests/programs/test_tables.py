@@ -1,4 +1,4 @@
-"""Encoders of programs: the words of docs/program.md, number by number."""
+"""Encoders of programs: the words of the tables that docs/program.md describes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROGRAM = Program(
         ),
     ),
 )
-"""Two rOperators side by side, and one that reads both; a third vEU has nothing to do."""
+"""Two rOperators side by side, and one that reads both results; a third vEU has nothing to do."""
 
 
 def test_the_table_of_a_cpu() -> None:
@@ -54,7 +54,10 @@ def test_the_table_of_a_cpu() -> None:
 
 
 def test_the_table_of_a_gpu() -> None:
-    """Only what is awaited is published, and each vEU's last run, which counts the launches."""
+    """On a GPU, only awaited runs and the last run of each vEU publish their steps.
+
+    The last run's step counter counts the launches.
+    """
     buffers: tuple[Buffer, ...] = (("input", 0), ("output", 0), ("arena", 0))
     table = encode_for_gpu(PROGRAM, PROGRAM.launches[0], buffers)
     starts, totals = [6, 21, 32], [6, 4, 0]

@@ -42,8 +42,8 @@ def execute(
 ) -> list[Array]:
     """Execute the body of a kernel on copies of arrays; return the arrays' final contents.
 
-    Before the body, ``%d0``, ``%d1`` and so on are the arguments' addresses, ``%r0`` is the number
-    of the thread, and ``%d90`` is four times that.
+    Before the body, ``%d0``, ``%d1`` and so on are the arguments' addresses, ``%r0`` is the index
+    of the thread in its block, and ``%d90`` is four times that index.
 
     Args:
         body: PTX instructions.
@@ -51,7 +51,7 @@ def execute(
         threads: number of threads of a block.
         blocks: number of blocks.
         shared: size in bytes of the variable ``shared``.
-        unwritten: numbers of the arguments whose initial content counts as undefined.
+        unwritten: indices of the arguments whose initial content counts as undefined.
     """
     names = [f"p{n}" for n in range(len(arguments))]
     loads = [f"ld.param.b64 %d{n}, [{name}];" for n, name in enumerate(names)]

@@ -32,7 +32,7 @@ MIRROR = """
   ld.shared.b32 %r4, [%r3];
   add.s64 %d11, %d1, %d90;
   st.global.b32 [%d11], %r4;"""
-"""64 threads mirror 64 words."""
+"""64 threads copy 64 words in reverse order, through shared memory."""
 
 COPY = """
   mov.b32 %r8, shared;
@@ -47,7 +47,7 @@ COPY = """
   ld.shared.b32 %r4, [%r3+252];
   add.s64 %d11, %d1, %d90;
   st.global.b32 [%d11], %r4;"""
-"""16 threads' worth of copies by each of 64, of which the first 64 words are mirrored."""
+"""64 threads copy 16 bytes each asynchronously; they store the first 64 words in reverse order."""
 
 HAND_OVER = """
   mov.u32 %r10, %ctaid.x;
@@ -73,7 +73,7 @@ $on:
   add.s64 %d11, %d1, %d90;
   st.global.b32 [%d11], %r4;
 $end:"""
-"""A block's threads write a word each, which the next block's threads read."""
+"""Each thread of the first block writes a word, which a thread of the second block reads."""
 
 X = np.arange(256, dtype=np.uint32) * 3
 
@@ -138,7 +138,7 @@ def test_faults(body: str, old: str, new: str, message: str) -> None:
 def test_order_between_blocks(old: str, new: str) -> None:
     """A hand-over between blocks needs a barrier, a release, an acquire and a barrier.
 
-    Without any of them, there is a data race.
+    If one of the four is missing, there is a data race.
     """
     steps = np.zeros(256, np.uint32)
 
@@ -250,7 +250,7 @@ def test_programs_without_a_barrier_of_the_block(number: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_programs_with_another_register(seed: int) -> None:
-    """Storing another register gives a fault or wrong results."""
+    """A program that stores a wrong register faults, or gives wrong results."""
     generator = np.random.default_rng(seed)
 
     def change(text: str) -> str:

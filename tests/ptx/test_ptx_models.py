@@ -14,7 +14,7 @@ SAMPLE = (
     "depthwise_net", "lstm_bidirectional", "gru_bidirectional", "rnn_bidirectional", "nas_cell",
     "lstm_tc", "alexnet",
 )  # fmt: skip
-"""What the default run executes: every kind of rKernel, in seconds."""
+"""Models of the default test run, which takes seconds: they have every kind of rKernel."""
 
 
 def agree(name: str, **options: Any) -> None:

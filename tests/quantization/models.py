@@ -1,4 +1,4 @@
-"""Small models, their samples, and their regions in float64."""
+"""Small models, samples of their inputs, and helpers that quantize models and compare outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = """(float[1,4,8,8] x) => (float[1,5] y) {
     a = Conv<pads=[1,1,1,1],group=2>(x, w8233, b8)  b = Relu(a)
     c = Conv<pads=[1,1,1,1],strides=[2,2],group=8>(b, w8133)
     p = MaxPool<kernel_shape=[2,2],strides=[2,2]>(c)  q = Flatten(p)  y = Gemm(q, w32_5, b5) }"""
-"""Three layers of different kinds, for what compiles several programs."""
+"""A model of three layers of different kinds, for tests that compile several programs."""
 
 ATTENTION = """(float[2,5,8] x) => (float[2,5,8] y) {
     q = MatMul(x, w88)  k = MatMul(x, w8_8)  v = MatMul(x, w_8_8)
@@ -41,7 +41,10 @@ ATTENTION = """(float[2,5,8] x) => (float[2,5,8] y) {
 
 
 def model_of(text: str, weights: Mapping[str, Array] | None = None) -> onnx.ModelProto:
-    """Return a model whose weights are named by their shapes, as ``w8133`` or ``w30_256``."""
+    """Return a model with weights that are named by their shapes, as ``w8133`` or ``w30_256``.
+
+    ``weights`` has the values of weights with other names.
+    """
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> g {text}')
     rng = np.random.default_rng(5)
     for word in dict.fromkeys(name for node in model.graph.node for name in node.input):
@@ -60,7 +63,7 @@ def model_of(text: str, weights: Mapping[str, Array] | None = None) -> onnx.Mode
 
 
 def samples_of(model: onnx.ModelProto, count: int = 8, seed: int = 0) -> dict[str, Array]:
-    """Return samples of the inputs, stacked."""
+    """Return random samples of each input, stacked along a new first dimension."""
     rng = np.random.default_rng(seed)
     return {
         value.name: rng.standard_normal(
@@ -71,12 +74,12 @@ def samples_of(model: onnx.ModelProto, count: int = 8, seed: int = 0) -> dict[st
 
 
 def feeds_of(samples: Mapping[str, Array], number: int = 0) -> dict[str, Array]:
-    """Return one of the samples."""
+    """Return the sample of index ``number``."""
     return {name: array[number] for name, array in samples.items()}
 
 
 def quantized(model: onnx.ModelProto, samples: Any, bits: int = 8, **options: Any) -> Executable:
-    """Compile a model with quantized regions; each layer is one where nothing is offloaded."""
+    """Compile a model with quantized regions; without offloading, each layer is a region."""
     found = rammer_mlir.compile(
         model, quantize=bits, calibration=samples, cache=False, num_veus=2, **options
     )
@@ -85,7 +88,7 @@ def quantized(model: onnx.ModelProto, samples: Any, bits: int = 8, **options: An
 
 
 def expected(model: onnx.ModelProto, feeds: Any) -> dict[str, Array]:
-    """Return what ONNX Runtime computes."""
+    """Return the outputs that ONNX Runtime computes, by name."""
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     session = ort.InferenceSession(
@@ -96,6 +99,6 @@ def expected(model: onnx.ModelProto, feeds: Any) -> dict[str, Array]:
 
 
 def decibels(exact: Array, found: Array) -> float:
-    """Return the ratio of signal to noise."""
+    """Return the signal-to-noise ratio of ``found`` in decibels."""
     reference = exact.astype(np.float64)
     return float(10 * np.log10(np.square(reference).sum() / np.square(reference - found).sum()))

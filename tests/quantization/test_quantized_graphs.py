@@ -1,4 +1,4 @@
-"""Element types in graphs of engines, and graphs of the first version, which had none."""
+"""Element types in graphs of engines, and graphs of version 1, which has no element types."""
 
 from __future__ import annotations
 

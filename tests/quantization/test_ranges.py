@@ -1,4 +1,4 @@
-"""Ranges of values, scales and weights in 8 bits: NumPy alone."""
+"""Ranges of values, their scales, and weights in 8 bits, computed by NumPy alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def histogram_of(*parts: Array) -> Histogram:
 
 
 def decibels(values: Array, found: Range) -> float:
-    """Return the signal-to-noise ratio of values in 8 bits over a range."""
+    """Return the signal-to-noise ratio in decibels of values that a range rounds to 8 bits."""
     affine = affine_of(found)
     integers = np.clip(np.rint(values / affine.scale) + affine.zero, -128, 127)
     noise = (integers - affine.zero) * affine.scale - values

@@ -1,4 +1,4 @@
-"""Quantized regions against their arithmetic in float64, and the choice by the bound."""
+"""Quantized regions compared with their arithmetic in float64, and the bound on their noise."""
 
 from __future__ import annotations
 
@@ -22,23 +22,29 @@ PRODUCT = "(float[6,24] x) => (float[6,10] y) { y = MatMul(x, w) }"
 
 
 def product(scale: Any = 1.0) -> tuple[onnx.ModelProto, Array]:
-    """Return a product with weights whose columns are scaled, and the weights."""
+    """Return a model of a product and its weight, whose columns are multiplied by ``scale``."""
     weight = np.random.default_rng(1).standard_normal((24, 10)).astype(np.float32) * scale
     return model_of(PRODUCT, {"w": weight.astype(np.float32)}), weight.astype(np.float64)
 
 
 def rounded(values: Array, scale: Any, zero: Any = 0) -> Array:
-    """Return values in 8 bits, as float64 again."""
+    """Return values rounded to 8 bits by a scale and a zero point, as float64."""
     return (np.clip(np.rint(values / scale) + zero, -128, 127) - zero) * scale
 
 
 def symmetric(weight: Array, axis: int | None) -> Array:
-    """Return weights in 8 bits, with a scale for each index of all dimensions but one."""
+    """Return weights rounded to 8 bits, with a common scale for all elements along ``axis``.
+
+    If ``axis`` is None, all weights have one scale.
+    """
     return rounded(weight, np.abs(weight).max(axis=axis, keepdims=True) / 127)
 
 
 def test_the_noise_is_that_of_the_arithmetic() -> None:
-    """Scale, zero point, scales of channels and the ratio, all computed once more in float64."""
+    """The reported noise of a region is the noise of its arithmetic, computed again in float64.
+
+    The arithmetic has a scale and a zero point of the input, and scales of the weight's columns.
+    """
     model, weight = product()
     samples = samples_of(model)
     samples["x"] += 1  # so that the zero point is not in the middle
@@ -73,7 +79,7 @@ def convolution(
     pads: Any = (0, 0, 0, 0),
     dilations: Any = (1, 1),
 ) -> Array:
-    """Return a convolution in float64; the weight's channels tell the number of groups."""
+    """Return a convolution in float64; the weight's shape determines the number of groups."""
     top, left, bottom, right = pads
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
     extents = [(size - 1) * d + 1 for size, d in zip(weight.shape[2:], dilations, strict=True)]
@@ -91,7 +97,10 @@ def convolution(
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_the_noise_of_a_convolution_is_that_of_the_arithmetic(name: str) -> None:
-    """A scale for each filter, a zero point that pads; all of it once more in float64."""
+    """The reported noise of a convolution is the noise of its arithmetic, computed in float64.
+
+    Each filter has a scale, and the padding has the value of the zero point.
+    """
     step, shape, options = CONVOLUTIONS[name]
     rng = np.random.default_rng(6)
     weight = rng.standard_normal(shape) * np.geomspace(1, 20, shape[0])[:, None, None, None]
@@ -139,7 +148,10 @@ def outliers() -> dict[str, Array]:
 
 
 def test_the_bound_is_kept() -> None:
-    """A scale that two outliers make coarse leaves the others no bits; all of it stays f32."""
+    """A region stays f32 if its signal-to-noise ratio would be below the bound.
+
+    Two outliers make a scale so coarse that no bits are left for the other values.
+    """
     model, _ = product()
     samples, normal = outliers(), samples_of(model)
     # Their own energy would hide the noise of all others.
@@ -200,7 +212,7 @@ def test_onnx_runtimes_dynamic_quantization_is_the_same(tmp_path: Path) -> None:
 
 
 def layers(count: int) -> onnx.ModelProto:
-    """Return products of equal shapes, one after the other, with weights of different sizes."""
+    """Return a model of successive products of equal shapes; their weights' magnitudes differ."""
     rng = np.random.default_rng(3)
     names = ["x", *(f"v{n}" for n in range(count - 1)), "y"]
     steps = [f"{names[n + 1]} = MatMul({names[n]}, m{n})" for n in range(count)]
@@ -235,7 +247,7 @@ def test_halves() -> None:
 
 
 def test_values_that_halves_do_not_hold() -> None:
-    """They become bf16, with 8 bits of precision, not infinite."""
+    """Values that are too large for f16 become bf16, with 8 bits of precision, not infinite."""
     model, weight = product()
     samples = {"x": samples_of(model)["x"] * 1e6}
     with quantized(model, samples, bits=16) as exe:

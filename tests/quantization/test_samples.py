@@ -1,4 +1,4 @@
-"""Calibration data: what is read, and what is refused."""
+"""Calibration data: samples from arrays and files, and the data that is refused."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def test_the_whole_way(name: str, tmp_path: Path) -> None:
 
 
 def test_every_quantized_region_keeps_the_bound() -> None:
-    """The measured noise of a region is the same for each bound."""
+    """Exactly the regions whose signal-to-noise ratio reaches the bound are quantized.
+
+    The measured ratio of a region is the same for each bound.
+    """
     model = model_of(LENET)
     samples = samples_of(model)
 
@@ -77,7 +80,10 @@ def test_every_quantized_region_keeps_the_bound() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"quantize_dynamic": True}, {"bits": 16}])
 def test_engines(options: dict[str, Any]) -> None:
-    """Sums of integers are exact, so that only what is around them is rounded differently."""
+    """Engines give the same results for a quantized region, up to rounding.
+
+    Sums of integers are exact; only the operations around the sums are rounded differently.
+    """
     model = model_of(SMALL)
     samples = samples_of(model)
     found: dict[str, Any] = {}
@@ -96,7 +102,7 @@ def test_engines(options: dict[str, Any]) -> None:
 
 
 def test_a_code_generator_without_integers() -> None:
-    """What it does not support stays f32, and is still its own."""
+    """Regions that a code generator cannot quantize stay f32, and are still offloaded."""
     model = model_of(SMALL)
     samples = samples_of(model)
     with quantized(model, samples, offload="onednn", offload_choice="always") as exe:
@@ -108,7 +114,10 @@ def test_a_code_generator_without_integers() -> None:
 
 
 def test_the_host_computes_quantized_regions_without_code() -> None:
-    """IREE makes no code of several dispatches, which quantizing in front of a product is."""
+    """The host computes quantized regions for which a code generator makes no code.
+
+    IREE makes no code of several dispatches, but quantization and a product are two dispatches.
+    """
     model = model_of(SMALL)
     samples = samples_of(model)
     given: dict[str, Any] = {"offload": "iree", "offload_choice": "always", "quantize_bound": 20}
@@ -120,7 +129,7 @@ def test_the_host_computes_quantized_regions_without_code() -> None:
 
 
 def test_the_choice_by_cost() -> None:
-    """Regions that are given back to the host are quantized there."""
+    """With the choice by cost, regions that are given back to the host are quantized there."""
     model = model_of(SMALL)
     samples = samples_of(model)
     feeds = feeds_of(samples)

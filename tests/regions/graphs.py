@@ -1,4 +1,4 @@
-"""Models at the `linalg` stage, before anything changes layouts."""
+"""Helpers that import models and read their operations, before anything changes layouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GENERAL = (
 
 
 def graph_of(model: onnx.ModelProto, *passes: str) -> tuple[ir.Module, Mapping[str, Array]]:
-    """Return a model's IR in the general form after further passes, and its weights."""
+    """Return a model's IR after generalization and ``passes``, and its weights by name."""
     imported = import_model(model)
     context = ir.Context()
     dialects.register(context)
@@ -42,7 +42,7 @@ def readings_of(module: ir.Module) -> list[Reading]:
 
 
 def values_of(module: ir.Module, constants: Mapping[str, Array]) -> dict[Any, Array]:
-    """Return the values of weights and of constants in the code."""
+    """Return the arrays of the weights and of the constants in the code, by their MLIR values."""
     weights = weights_of(module)
     values: dict[Any, Array] = {}
     for value, weight in weights.items():

@@ -1,4 +1,4 @@
-"""Values computed from readings alone, in float64."""
+"""The results that readings of operations describe, computed by NumPy in float64."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def compute(reading: Reading, inputs: Sequence[Array]) -> Array:
-    """Return what a reading says that its inputs give."""
+    """Return the result that a reading describes, computed from ``inputs``."""
     kind = reading.kind
     wide = [np.asarray(array, np.float64) for array in inputs]
     if "expression" in reading.attributes:
@@ -61,13 +61,17 @@ def _elementwise(reading: Reading, inputs: list[Array]) -> Array:
 
 
 def _follow(array: Array, dims: Sequence[int], shape: Sequence[int]) -> Array:
-    """Index an array by the dimensions of the result that its own dimensions follow."""
+    """Return the elements of an array that correspond to the elements of a result of ``shape``.
+
+    ``dims`` has for each dimension of the array the result's dimension that indexes it, or -1 for
+    index 0.
+    """
     grid = np.indices(shape)
     return array[tuple(np.zeros(shape, int) if dim < 0 else grid[dim] for dim in dims)]
 
 
 def evaluate(expression: Expression, inputs: Sequence[Array]) -> Array:
-    """Return the value of an expression."""
+    """Return the value of an expression for the given inputs."""
     if isinstance(expression, Input):
         return inputs[expression.number]
     if isinstance(expression, Constant):
@@ -79,7 +83,7 @@ def evaluate(expression: Expression, inputs: Sequence[Array]) -> Array:
 
 
 def _padded(reading: Reading, image: Array, border: float) -> tuple[Array, list[int]]:
-    """Return the image with its padding, and its spatial dimensions."""
+    """Return an image padded with ``border``, and the indices of its spatial dimensions."""
     layout: Any = reading.attributes["layout"]
     pads: Any = reading.attributes["pads"]
     spatial = [layout.index(letter) for letter in "DHW" if letter in layout]
@@ -90,7 +94,7 @@ def _padded(reading: Reading, image: Array, border: float) -> tuple[Array, list[
 
 
 def _windows(reading: Reading, image: Array, border: float, out: Mapping[str, int]) -> list[Any]:
-    """Return, for each place in a window, the elements that all windows have there."""
+    """Return pairs: each position in a window, and the elements at that position of all windows."""
     padded, spatial = _padded(reading, image, border)
     layout: Any = reading.attributes["layout"]
     given: Any = [reading.attributes[name] for name in ("kernel", "strides", "dilations")]
@@ -126,7 +130,10 @@ def _convolution(reading: Reading, image: Array, kernel: Array) -> Array:
 
 
 def _grouped(part: Array, layout: str, groups: int) -> tuple[Array, str]:
-    """Split the channels of all groups, where the layout has them in one dimension."""
+    """Split the channels of an image into groups; return the image and its layout.
+
+    An image with a single group, or with a dimension for the groups, is returned as it is.
+    """
     if groups == 1 or "G" in layout:
         return part, layout
     dim = layout.index("C")
@@ -135,7 +142,10 @@ def _grouped(part: Array, layout: str, groups: int) -> tuple[Array, str]:
 
 
 def _named(result: str, weights: str) -> str:
-    """Return the result's layout with groups and filters apart where the weights have both."""
+    """Return the result's layout, with a dimension for the groups if the weights have one.
+
+    Without a dimension for filters in the weights, the groups replace the filters.
+    """
     if "G" not in weights or "G" in result:
         return result
     return result.replace("F", "GF" if "F" in weights else "G")

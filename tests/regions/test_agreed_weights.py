@@ -1,4 +1,4 @@
-"""Small constants that all calls of a region agree on are known where its operations are read."""
+"""Readings of a region use the value of a small constant if all calls pass the same constant."""
 
 from __future__ import annotations
 

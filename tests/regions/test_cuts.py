@@ -1,4 +1,4 @@
-"""Cuts of a region, against all cuts."""
+"""Cuts of a region into intervals, compared with all possible cuts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ def all_cuts(count: int) -> list[list[tuple[int, int]]]:
 def price(
     intervals: list[tuple[int, int]], cost: Callable[[int, int], float | None]
 ) -> tuple[int, float] | None:
-    """Return operations left over and the cost; None if a longer interval does not fit."""
+    """Return the number of operations left over, and the sum of the costs of ``intervals``.
+
+    A single operation that does not fit is left over; the result is None if a longer interval does
+    not fit.
+    """
     alone, total = 0, 0.0
     for begin, end in intervals:
         found = cost(begin, end)
@@ -40,7 +44,11 @@ def price(
 def intervals(
     count: int, cost: Callable[[int, int], float | None], longest: int = 0
 ) -> Sequence[Interval]:
-    """Cut by a function of an interval's begin and end."""
+    """Return the cut of ``count`` operations that the code under test finds.
+
+    ``cost`` is a function of an interval's begin and end, None if the interval does not fit;
+    ``longest`` is the largest length of an interval, 0 for no limit.
+    """
 
     def costs(end: int) -> NDArray[np.float64]:
         begins = range(max(0, end - longest) if longest else 0, end)
@@ -51,7 +59,10 @@ def intervals(
 
 
 def test_cuts_are_as_good_as_the_best_of_all() -> None:
-    """Of equally good cuts, the cut whose last interval begins first is found."""
+    """The cut that is found is the best of all cuts.
+
+    Of equally good cuts, it is the cut whose last interval begins first.
+    """
     rng = random.Random(3)
     counts = [rng.randint(1, 10) for _ in range(200)] + [11] * 20 + [12] * 20
     for count in counts:

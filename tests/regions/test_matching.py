@@ -1,4 +1,4 @@
-"""Matches of patterns, against all injective maps of patterns onto graphs, and their choice."""
+"""Matches of patterns, compared with all injective maps of patterns into graphs; composites."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def operand(name: str) -> Operand:
 
 
 def graph(text: str, *elsewhere: str) -> ReadingGraph:
-    """Read lines ``output = kind input...``; the last output is used elsewhere too."""
+    """Return a graph, read from lines ``output = kind input...``.
+
+    The last output and the values ``elsewhere`` are also used outside of the graph.
+    """
     readings: list[Reading] = []
     for line in text.strip().splitlines():
         output, _, kind, *inputs = line.split()
@@ -219,7 +222,7 @@ def test_checks_see_the_match_and_may_not_fail() -> None:
 
 
 def expansions(pattern: Pattern) -> Iterator[Mapping[Pattern, Pattern]]:
-    """Yield every choice of options, for each pattern with alternatives."""
+    """Yield every combination of options: for each pattern with alternatives, the chosen option."""
     pending, found = [pattern], dict.fromkeys([pattern])
     while pending:
         for part in parts(pending.pop()):
@@ -246,7 +249,10 @@ Names = frozenset[tuple[str, Hashable]]
 def all_matches(
     graph: ReadingGraph, pattern: Pattern, root: int
 ) -> set[tuple[tuple[int, ...], Names]]:
-    """Return operations and names of all matches, by trying all injective maps."""
+    """Return the operations and the names' values of all matches at ``root``.
+
+    All injective maps of the pattern's operations into the graph are tried.
+    """
     found: set[tuple[tuple[int, ...], Names]] = set()
     for chosen in expansions(pattern):
 
@@ -275,9 +281,9 @@ def all_matches(
 def names_of(
     graph: ReadingGraph, image: Mapping[Pattern, int], resolved: object
 ) -> Iterator[Names]:
-    """Yield what names stand for, for each order of operands that a map respects.
+    """Yield the values of names, for each order of operands in which a map is a match.
 
-    There is none if kinds or names differ, or if a value inside escapes.
+    The map is no match if kinds or operands differ, or if a value inside is used outside.
     """
     inside = set(image.values())
     for each, number in image.items():
@@ -358,7 +364,7 @@ def random_pattern(rng: random.Random, alternating: float = 0.3) -> Pattern:
 
 
 def test_matching_equals_all_injective_maps() -> None:
-    """Operations and names."""
+    """Matching finds the operations and the names' values of all injective maps that match."""
     rng = random.Random(5)
     hits = named = 0
     for _ in range(1500):
@@ -372,12 +378,15 @@ def test_matching_equals_all_injective_maps() -> None:
 
 
 def bound(match: Match) -> Names:
-    """Return what names stand for."""
+    """Return the values that a match gives to names."""
     return frozenset((name, operand.value) for name, operand in match.operands.items())
 
 
 def random_line(rng: random.Random) -> ReadingGraph:
-    """Return functions of one operand, most of which read the one before: matches overlap."""
+    """Return a graph of functions of one operand, most of which read the result of the one before.
+
+    Matches overlap in such a graph.
+    """
     known, lines = ["x"], list[str]()
     for number in range(rng.randint(4, 9)):
         before = known[-1] if rng.random() < 0.9 else rng.choice(known)
@@ -387,7 +396,7 @@ def random_line(rng: random.Random) -> ReadingGraph:
 
 
 def random_sequence(rng: random.Random) -> Pattern:
-    """Return functions of one operand in a row, some of them optional."""
+    """Return a pattern of successive functions of one operand, some of them optional."""
     pattern = op(rng.choice(("relu", "tanh")), wildcard())
     for _ in range(rng.randint(0, 3)):
         kind = rng.choice(("relu", "tanh", ("relu", "tanh")))
@@ -402,7 +411,7 @@ def random_sequence(rng: random.Random) -> Pattern:
 def random_table(
     rng: random.Random, pattern_of: Callable[[random.Random], Pattern]
 ) -> list[CompositePattern]:
-    """Return patterns, some of them with a higher priority or with a check."""
+    """Return a table of random patterns, some of them with a higher priority or with a check."""
     return [
         CompositePattern(
             f"acc.{number}",
@@ -416,7 +425,7 @@ def random_table(
 
 @dataclass(frozen=True)
 class Refusing:
-    """A check that refuses about every fourth match."""
+    """A check that refuses about one in four matches."""
 
     salt: int
 
@@ -428,13 +437,13 @@ class Refusing:
 
 
 Key = tuple[int, int, int, int]
-"""Priority, size and root, all negative, and the place in the table: the least comes first."""
+"""Negated priority, size and root, and the index in the table: the least key comes first."""
 
 
 def options_of(
     graph: ReadingGraph, table: Sequence[CompositePattern]
 ) -> set[tuple[Key, tuple[int, ...]]]:
-    """Return all matches of all patterns, and their keys."""
+    """Return the operations of all matches that checks accept, with the matches' keys."""
     return {
         ((-pattern.priority, -len(numbers), -root, place), numbers)
         for place, pattern in enumerate(table)
@@ -450,9 +459,10 @@ def check_greedy(
     taken: Collection[int],
     chosen: Sequence[Composite],
 ) -> None:
-    """Take the first of all matches that are left, again and again; they must be the chosen ones.
+    """Check that the chosen matches are those of a greedy choice.
 
-    Of several matches of a pattern at one root, any may be chosen.
+    The greedy choice repeatedly takes the match with the least key among those whose operations are
+    free. Of several matches of a pattern at one root, any may be chosen.
     """
     places = {pattern.name: place for place, pattern in enumerate(table)}
     left = {(each.match.numbers[-1], places[each.name]): each.match.numbers for each in chosen}
@@ -475,7 +485,7 @@ def test_composites_equal_a_greedy_choice_among_all_matches(
     graph_of: Callable[[random.Random], ReadingGraph],
     pattern_of: Callable[[random.Random], Pattern],
 ) -> None:
-    """By priority, then size, then the later root, then the earlier pattern."""
+    """Composites are those of a greedy choice: by priority, size, later root, earlier pattern."""
     rng = random.Random(8)
     several = 0
     for _ in range(500):

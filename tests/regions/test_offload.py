@@ -1,4 +1,4 @@
-"""Regions for toy code generators through the whole pipeline, computed by the host."""
+"""Regions of a toy code generator, compiled by the whole pipeline and computed by the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ Array = NDArray[Any]
 
 
 class Chosen:
-    """Takes operations by chance, and convolutions with what follows them as one."""
+    """A code generator that takes a pseudo-random share of the operations.
+
+    A convolution or matmul forms a composite with the bias and the ReLU that follow it.
+    """
 
     name: ClassVar[str] = "chosen"
 
@@ -100,7 +103,7 @@ class Graph:
 
 
 def network(seed: int) -> onnx.ModelProto:
-    """Return a small image network with everything that regions have to cope with."""
+    """Return a small image network with convolutions, pooling, a concatenation and a softmax."""
     g = Graph(seed)
     stem = g.node("Conv", "x", g.weight(8, 3, 3, 3), g.weight(8), pads=[1] * 4, strides=[2, 2])
     stem = g.node("Relu", stem)
@@ -118,7 +121,7 @@ def network(seed: int) -> onnx.ModelProto:
 
 
 def random_network(seed: int) -> onnx.ModelProto:
-    """Return a network of operations on images of one size, connected by chance."""
+    """Return a network of operations on images of one size, connected at random."""
     rng, g = random.Random(seed), Graph(seed)
     values = ["x"]
     for _ in range(rng.randint(6, 14)):
@@ -150,7 +153,7 @@ def regions(passes: Sequence[str]) -> list[str]:
 
 
 def check(model: onnx.ModelProto, *passes: str, policy: str = "wavefront") -> int:
-    """Compare a model with regions with ONNX Runtime; return the number of regions."""
+    """Check a model compiled with regions against ONNX Runtime; return the number of regions."""
     imported = import_model(model)
     context = ir.Context()
     dialects.register(context)

@@ -1,4 +1,4 @@
-"""What the passes that form regions refuse, and what regions hold."""
+"""Tests of the passes that form regions: refused operations, and the operations in regions."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def toy() -> Iterator[Toy]:
 
 
 def chain(*steps: str) -> str:
-    """Return a program of products, additions and exponentials, each of the one before.
+    """Return a program of matmuls, additions and exponentials that each read the previous result.
 
-    A step is a kind, and the number of an earlier value that it reads too (0 is the input).
+    A step is "matmul", "exp", or "add" with the index of an earlier value that it also reads; value
+    0 is the input.
     """
     kind = "tensor<4x4xf32>"
     lines = [
@@ -100,7 +101,7 @@ def run(text: str, *passes: str) -> ir.Module:
 
 
 def regions(module: ir.Module) -> list[int | None]:
-    """Return the region of each unit."""
+    """Return the number of the region of each unit, or None for a unit without a region."""
     units = RegionGraph.of(module).units
     return [None if unit.region is None else unit.region.number for unit in units]
 
@@ -219,7 +220,10 @@ def sums(count: int) -> str:
 def test_a_composite_with_too_many_values_stays_on_the_host(
     toy: Toy, count: int, is_taken: bool
 ) -> None:
-    """A region's inputs, results and scratch memory are operands of one operation."""
+    """A composite with more values than an operation may have operands stays on the host.
+
+    A region's inputs, results and scratch memory are operands of one operation.
+    """
     pattern = wildcard()
     for _ in range(count - 1):
         pattern = op("add", pattern, wildcard())
@@ -245,7 +249,10 @@ def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
 
 
 def test_operations_are_read_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the passes that only mark them, and again by what comes after other passes."""
+    """Within a pipeline, consecutive passes that only mark operations read each operation once.
+
+    Passes that follow any other pass read the operations again.
+    """
     found: list[str] = []
 
     def counted(op: ir.OpView, weights: Weights | None = None) -> Reading | None:

@@ -1,4 +1,4 @@
-"""Merging of regions on random graphs: without cycles, and as far as possible."""
+"""Merging of regions keeps random graphs acyclic, and leaves no pair that may still be merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Sources = list[list[int]]
 
 
 def is_acyclic(sources: Sequence[Sequence[int]], region: Sequence[int]) -> bool:
-    """Whether the graph of regions can be sorted, by removing regions without sources."""
+    """Return whether the graph of regions is acyclic, by removing regions without sources.
+
+    ``region`` has the region of each node.
+    """
     waits: dict[int, set[int]] = {number: set() for number in region}
     for node, found in enumerate(sources):
         waits[region[node]] |= {region[source] for source in found} - {region[node]}
@@ -35,7 +38,7 @@ def merged(
 
 
 def random_graph(rng: random.Random) -> tuple[Sources, list[str | None]]:
-    """Return sparse graphs of many sources as well as denser ones."""
+    """Return a random graph, sparse or dense, and for each node a random label or None."""
     count, reach = rng.randint(2, 16), rng.choice((3, 6, 16))
     degrees = rng.choice(((0, 1, 2), (0, 0, 1, 2), (1, 2, 3)))
     sources = [
@@ -48,9 +51,10 @@ def random_graph(rng: random.Random) -> tuple[Sources, list[str | None]]:
 
 
 def test_the_pair_of_regions_that_would_wait_for_each_other() -> None:
-    """From a and b, each read by the other one's reader: a -> p -> m, b -> m, b -> q -> n, a -> n.
+    """Of two merges that form a cycle together, only the first is made.
 
-    Merging a with n and b with m, each legal alone, is a cycle.
+    The edges are a -> p -> m, b -> m, b -> q -> n and a -> n. Merging a with n is legal, and so is
+    merging b with m, but both together form a cycle.
     """
     a, p, b, q, m, n = range(6)
     sources: Sources = [[], [a], [], [b], [p, b], [q, a]]

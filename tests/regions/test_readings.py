@@ -1,4 +1,4 @@
-"""Readings of what the front end writes for ONNX's operators, checked with numbers."""
+"""Readings of the operations that the front end writes for ONNX operators, checked numerically."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def node_model(
 
 
 def evaluated(model: onnx.ModelProto, inputs: Sequence[Array]) -> tuple[list[Reading], Array]:
-    """Return a model's readings, and the output that follows from them alone."""
+    """Return a model's readings, and its output as computed from the readings alone.
+
+    Fills and reshapes of weights are left out of the returned readings.
+    """
     module, constants = graph_of(model)
     readings = readings_of(module)
     values = values_of(module, constants)
@@ -75,12 +78,15 @@ def evaluated(model: onnx.ModelProto, inputs: Sequence[Array]) -> tuple[list[Rea
 
 
 def _is_of_weight(reading: Reading) -> bool:
-    """Whether a weight is reshaped, as those of convolutions without some dimension are."""
+    """Return whether a reading reshapes a weight, as for convolutions with windows of size 1."""
     return reading.kind == "reshape" and reading.inputs[0].is_constant
 
 
 def check(kinds: str, operator: str, inputs: Sequence[Array], *constants: Array, **a: Any) -> Any:
-    """Compare the readings of one node, and what they compute with ONNX Runtime's result."""
+    """Check the kinds of a node's readings, and the output computed from them by ONNX Runtime's.
+
+    Returns the attributes of the first reading.
+    """
     model = node_model(operator, inputs, constants, **a)
     readings, found = evaluated(model, inputs)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -215,7 +221,10 @@ def test_softmax_is_one_reading(axis: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax_of_a_product_s_rows_is_one_reading(axis: int) -> None:
-    """Where a product joins the rows of its batch, the last axis alone is reduced there."""
+    """A softmax of a matrix product is one reading between reshapes only if its axis is the last.
+
+    The product joins the batch and the rows to one dimension, so that only the last axis remains.
+    """
     x, w = normal(2, 5, 16), normal(16, 24, seed=1)
     model = onnx.parser.parse_model(
         f"""<ir_version: 9, opset_import: ["": 20]>

@@ -1,4 +1,4 @@
-"""Artifacts for tests: that of a ring program, and variants of it that are edited by hand."""
+"""Helpers for tests of artifacts: load, read, write and edit the artifact of a ring program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Write a ZIP archive with the members ``members``, contents by name; return its path."""
+    """Write a ZIP archive of ``members``, contents by name, to ``path``; return ``path``."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
             archive.writestr(name, data)
@@ -57,7 +57,7 @@ def rewritten(
     """Write a copy of the artifact ``saved`` to ``path`` with an edited manifest and a valid seal.
 
     ``edit`` changes the manifest in place. ``members`` has new contents of members by their names
-    without extension, or None to leave a member out.
+    without extension, or None to leave a member out. Returns ``path``.
     """
     found = {name: members.get(name.partition(".")[0], d) for name, d in contents(saved).items()}
     manifest = json.loads(found.pop("manifest.json") or b"")

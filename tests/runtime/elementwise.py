@@ -44,7 +44,7 @@ class Elementwise:
         return self.shape[0] if self.shape else 1
 
     def text(self, num_veus: int = 2) -> str:
-        """Return the MLIR module at the `program` stage; the vEUs get its rTasks in turn."""
+        """Return the MLIR module at the `program` stage; vEUs get the rTasks in turn."""
         buffer = f"memref<{'x'.join([*map(str, self.shape), self.element])}>"
         rtasks = self._num_rtasks
         veus = "\n".join(
@@ -99,7 +99,7 @@ func.func private @apply(%id: index, {names[0]}: {buffer}, {names[1]}: {buffer})
     def _views(self, buffer: str, sizes: Sequence[int]) -> tuple[str, str]:
         """Return the memref type of a row, and MLIR operations that take an rTask's rows.
 
-        They define ``%a`` as the row of ``%x``, and ``%b`` as that of ``%y``.
+        The operations define ``%a`` as the row of ``%x``, and ``%b`` as the row of ``%y``.
         """
         if not self.shape:
             return buffer, ""

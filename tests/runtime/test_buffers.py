@@ -44,7 +44,7 @@ def program(element: str, shape: tuple[int, ...]) -> Elementwise:
 
 
 def values(dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return small integers as an array of type ``dtype``, which every type represents exactly."""
+    """Return an array of type ``dtype`` with small integers, which all types represent exactly."""
     return np.arange(-7, -7 + int(np.prod(shape))).reshape(shape).astype(dtype)
 
 
@@ -195,7 +195,7 @@ def test_an_output_may_not_overlap_an_input() -> None:
 class Foreign:
     """A tensor of another library, which supports DLPack only.
 
-    ``versioned`` chooses version 1 of the protocol over the older form.
+    With ``versioned``, it supports version 1 of the protocol, otherwise only the older form.
     """
 
     def __init__(self, array: Any, *, versioned: bool = False, device: int = 1) -> None:

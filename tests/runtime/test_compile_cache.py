@@ -98,7 +98,7 @@ def test_the_second_compilation_is_found(folder: Path) -> None:
 
 
 def test_a_model_is_the_same_as_a_file_only_by_its_bytes(folder: Path, tmp_path: Path) -> None:
-    """A file that was moved shares its entry, since the key depends on the bytes only."""
+    """A moved model file finds its cache entry, since the key depends on the file's bytes only."""
     path = tmp_path / "product.onnx"
     path.write_bytes(product().SerializeToString())
     assert not was_found(compiled(path))
@@ -221,7 +221,7 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -
 
 @pytest.mark.parametrize("damage", ["not a database", "torn", "other tables"])
 def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
-    """A damaged cache file is replaced after one warning, and works again."""
+    """A damaged cache file is replaced after one warning, and the cache works again."""
     compiled()
     path = folder / FILE
     if damage == "not a database":
@@ -270,7 +270,7 @@ def test_a_full_disk(folder: Path) -> None:
 
 
 def test_a_file_that_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread opens the file once in ``kept_open``; other threads open it by themselves."""
+    """In ``kept_open``, a thread opens the file once, and another thread opens it separately."""
     file = CacheFile(tmp_path, 1 << 30)
     assert file.keep(ARTIFACT, "a", b"content")
     opened: list[int] = []
@@ -294,7 +294,7 @@ def test_a_file_that_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_that_is_damaged_while_it_is_open(tmp_path: Path) -> None:
-    """It is created again, for the same thread too."""
+    """A cache file that is damaged while a thread keeps it open is replaced for this thread too."""
     file = CacheFile(tmp_path, 1 << 30)
     assert file.keep(ARTIFACT, "a", b"content")
     with file.kept_open():
@@ -346,7 +346,10 @@ def test_several_writers(tmp_path: Path) -> None:
 
 
 def test_the_file_stays_within_its_bound(tmp_path: Path) -> None:
-    """The least recently used entries are removed, so that the file stays below its size limit."""
+    """The least recently used entries are removed, so that all entries together fit the limit.
+
+    An entry above the limit is not stored.
+    """
     file = CacheFile(tmp_path, 3 << 20)
     for number in range(30):
         assert file.keep(ARTIFACT, str(number), b"", bulk=[memoryview(bytes(1 << 20))])
@@ -424,7 +427,10 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_every_source_of_the_compiler_is_in_the_key() -> None:
-    """The key depends on all source files of the compiler, including MLIR and TOML files."""
+    """The key depends on all source files of the compiler, including MLIR and TOML files.
+
+    It does not depend on the benchmarks.
+    """
     package = Path(compile_cache.__file__).parents[1]
     names = {str(file.relative_to(package)) for file in keys.source_files(package)}
     assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names

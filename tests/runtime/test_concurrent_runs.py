@@ -1,4 +1,4 @@
-"""Runs at the same time: on one pool of threads, with results as exact as those of single runs."""
+"""Concurrent runs use one pool of threads, and have results as exact as those of single runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.runtime.test_executable import in_child
 RING = Ring(num_veus=3, layers=8)
 
 OTHER = Ring(num_veus=3, layers=13, rows=4)
-"""Another program on as many vEUs, with other numbers of steps."""
+"""Another program on as many vEUs as ``RING``, with other numbers of steps."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,10 @@ def test_results_of_concurrent_runs_are_exact(clients: int, limit: int) -> None:
 
 
 def test_programs_share_a_pool() -> None:
-    """Ten programs use no more threads than one, also at the same time."""
+    """Ten programs that run one after the other use no more threads than a single program.
+
+    Their results are also exact if they run at the same time.
+    """
     with RING.build() as first, ThreadPoolExecutor(4) as pool:
         assert RING.is_right(first)
         tasks = num_threads()
@@ -91,7 +94,10 @@ def test_the_memory_of_a_closed_program_is_used_again() -> None:
 
 
 def test_threads_change_during_runs() -> None:
-    """Runs in progress end on the old pool, and others begin on the new pool."""
+    """A new number of threads takes effect while clients run programs, and results stay exact.
+
+    Runs in progress end on the old pool, and later runs begin on the new pool.
+    """
     stop = threading.Event()
 
     def client(executable: Executable, seed: int) -> bool:
@@ -169,7 +175,10 @@ def test_executors_keep_the_order_of_requests() -> None:
 
 
 def test_no_request_is_overtaken_for_long() -> None:
-    """A request that an executor holds, and that needs a lane, gets the next one."""
+    """Of four clients that share a lane, none has four times as many runs as another client.
+
+    An executor that waits for a lane gets the next free lane.
+    """
     lanes = Lanes(2)
     assert lanes.take() is not None  # a long run
     counts = [0] * 4
@@ -231,7 +240,7 @@ def test_a_request_of_an_interrupted_client_is_given_up() -> None:
 
 
 def test_lanes_that_an_interrupt_lost_are_found() -> None:
-    """A lane that is never returned does not block others, unless a run holds its lock."""
+    """A lane that was never given back is used again, unless a run holds the lock of the lane."""
     lanes = Lanes(1)
     assert lanes.take() == 0
     found: list[object] = []
@@ -246,7 +255,7 @@ def test_lanes_that_an_interrupt_lost_are_found() -> None:
 
 
 def test_interrupts_at_any_time_leave_the_next_run_right() -> None:
-    """An interrupt while an executor executes the request neither hangs nor disturbs later runs."""
+    """An interrupt of a client whose request is executed causes no hang or error in later runs."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -304,7 +313,7 @@ def test_a_child_that_was_forked_beside_executors_runs() -> None:
 
 
 def test_garbage_collection_while_a_job_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in a reference cycle may be collected while another one takes a job."""
+    """The garbage collector may free a program while the job of another program is created."""
     made = Job.__init__
 
     def collecting(self: Job, pool: int, num_veus: int) -> None:

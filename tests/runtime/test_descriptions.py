@@ -17,7 +17,8 @@ EXPECTED = "inputs: 'x' 4x8 float32, 'n' scalar int64; outputs: 'y' 4x8 float32"
 def model(first: int | str | None = 4, name: str = "y") -> onnx.ModelProto:
     """Return a model ``y = relu(x)`` with a second, unused scalar input.
 
-    ``first`` is the first dimension of ``x``, a number or open; ``name`` is the output's name.
+    ``first`` is the first dimension of ``x``: a size, or a symbol or None for an open dimension.
+    ``name`` is the output's name.
     """
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [first, 8]) for n in ("x", name))
     n = helper.make_tensor_value_info("n", TensorProto.INT64, [])

@@ -107,7 +107,7 @@ def test_a_comment(saved: Path, tmp_path: Path) -> None:
 
 
 Edit = Callable[[Any, Any], object]
-"""Changes an entry of a list or a dictionary, given both."""
+"""A function that changes an entry, given the list or dictionary and the index or key."""
 
 
 def entries(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -124,7 +124,7 @@ def test_closing_ends_the_threads() -> None:
 def test_idle_veus_get_no_thread(rows: int, threads: int) -> None:
     """Threads are created only up to the last vEU that has rTasks.
 
-    Pinning and recording still name all vEUs.
+    Pinning still takes a core for each vEU, and a recording has every rTask.
     """
     program = Elementwise((rows, 3), "f32", np.dtype(np.float32), "%q = arith.addf %p, %p : f32")
     before = threads_of_process()
@@ -219,7 +219,7 @@ def test_the_interpreter_exits(script: str) -> None:
 def test_threads_that_cannot_be_created_are_reported() -> None:
     """If the system cannot create all threads, the error has the number of created threads.
 
-    The created threads are ended.
+    The error also names the remedy.
     """
     result = run_script(
         """

@@ -194,7 +194,10 @@ def test_a_launch_passes_addresses_of_addresses(recorded: Recorded) -> None:
 def test_numbers_of_arguments_are_the_bindings(
     driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every function in the driver's table is called with the number of arguments that it takes."""
+    """Functions of the bindings are called with the number of arguments that they take.
+
+    The driver calls every function of its table, except the query of free memory.
+    """
     recorded = record(driver, monkeypatch)
     calls_everything(driver(0))
     real = api_of(driver)

@@ -69,7 +69,7 @@ def test_one_launch_per_operator_gives_the_same() -> None:
 
 
 def test_launches_per_operator_have_memory_of_their_own() -> None:
-    """A launch for each operator gives right results, with memory planned for its order.
+    """A launch for each operator gives right results, since memory is planned for these launches.
 
     Operators run in another order than in the schedule, so that other intermediates are live
     together.
@@ -127,7 +127,7 @@ class Ordered(EmulatedDriver):
 
 
 def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutable) -> None:
-    """A run on any stream waits for the previous run, launched or replayed.
+    """A run on any stream waits for the previous run, whether launched or replayed.
 
     All runs share the step counters.
     """
@@ -191,7 +191,10 @@ def test_the_chip_has_to_fit(
 
 @pytest.mark.parametrize(("target", "package"), [("nvvm:sm_90", "NVIDIA"), ("rocdl:gfx90a", "AMD")])
 def test_no_driver(target: str, package: str) -> None:
-    """A program compiles for a GPU without a driver; running it reports that it lacks one."""
+    """A program compiles for a GPU without a driver, but running it is then refused in one line.
+
+    With a driver, the results are right.
+    """
     found = rammer_mlir.compile(MODEL, target=target, num_veus=2)
     try:
         outputs = found.run(feeds_of(3))

@@ -10,7 +10,7 @@ from rammer_mlir.benchmarks import launch
 def test_launches_of_an_empty_program_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
     """Both ways to launch a program have a positive time.
 
-    Which is faster is not tested, since that varies on a busy machine.
+    Which way is faster is not tested, since that varies on a busy machine.
     """
     measured = launch.measure_launch(2, samples=5)
     assert 0 < measured.native < 1e9

@@ -137,13 +137,13 @@ POINTERS = {
     "rammer_is_ready": ["veu"],
     "rammer_wait": [None, None, None, "veu"],
 }
-"""Functions of the runtime: the structures that their first arguments point to."""
+"""For each function of the runtime, the structures that its first arguments point to."""
 
 RETURNED = {"rammer_thread": "thread", "rammer_veu_state": "veu"}
-"""Structures that functions of the runtime return the addresses of."""
+"""For each function that returns the address of a structure, the structure."""
 
 LOADED = {("rammer_worker", 0): "pool", ("rammer_join", 0): "job", (interface.LAUNCH, 128): "pool"}
-"""Structures that functions load the addresses of, by the offset of the address in memory."""
+"""Structures whose addresses functions load, by function and offset of the loaded address."""
 
 
 def structure_of(name: str, base: ir.Value) -> str | None:

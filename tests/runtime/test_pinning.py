@@ -1,4 +1,4 @@
-"""VEUs pinned to cores; several vEUs may share a core."""
+"""Tests of pinning vEUs to cores, where several vEUs may share a core."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from rammer_mlir.runtime.executable import Executable
 from tests.runtime.ring import Ring, compile_text
 
 RUNS = 300
-"""Enough for a missing or early wait to show: without barriers, a few runs in ten are wrong."""
+"""Number of runs that shows missing waits: without barriers, a few runs in ten are wrong."""
 
 TABLE, STRAIGHT_LINE = 0, 1_000_000
-"""Limits that force one form of the code or the other."""
+"""Limits on records that force a dispatch loop, or straight-line code."""
 
 FORMS = pytest.mark.parametrize("limit", [TABLE, STRAIGHT_LINE], ids=["table", "straight-line"])
 
@@ -51,7 +51,10 @@ def test_programs_follow_each_other(num_veus: int, limit: int) -> None:
 
 @pytest.mark.parametrize("num_veus", [2, 3])
 def test_a_long_table(num_veus: int) -> None:
-    """A program of thousands of records is compiled to a dispatch loop by default, and is right."""
+    """A program of thousands of records has exact results.
+
+    By default, it is compiled to a dispatch loop.
+    """
     ring = Ring(num_veus, layers=500, rows=7, columns=8)
     with ring.build() as executable:
         assert count_wrong(executable, ring, RUNS // 10) == 0

@@ -25,7 +25,7 @@ from tests.runtime.ring import Ring
 RING = Ring(num_veus=3, layers=8)
 
 SECONDS = 2.0
-"""Of each stress test."""
+"""Duration of each stress test."""
 
 SPIN = """
 import sys, time
@@ -39,7 +39,7 @@ while time.monotonic() < end:
 def busy_processes(count: int) -> Generator[None]:
     """Run ``count`` processes that keep cores busy while the context is open.
 
-    They also end by themselves after some seconds.
+    Each process also ends by itself after some seconds.
     """
     command = [sys.executable, "-c", SPIN, str(5 * SECONDS)]
     processes = [subprocess.Popen(command) for _ in range(count)]
@@ -69,7 +69,7 @@ def threads() -> set[str]:
 def test_results_are_exact_beside_busy_processes(limit: int, patience: int) -> None:
     """Results are exact while two busy processes for each core make threads lose their cores.
 
-    ``patience`` is how often a thread has to find a vEU of another thread ready before it takes it.
+    ``patience`` is how many times a thread must find a vEU of another thread ready to take the vEU.
     """
     cores = len(os.sched_getaffinity(0))
     with RING.build(limit) as executable, busy_processes(2 * cores):
@@ -117,13 +117,13 @@ def test_numbers_of_threads_that_do_not_exist_are_refused(count: Any) -> None:
 
 
 UPWARD = {"x86_64": 0x800, "aarch64": 0x400000}
-"""The C library's FE_UPWARD."""
+"""The value of the C library's FE_UPWARD on each architecture."""
 
 
 def test_every_veu_rounds_as_the_caller_does() -> None:
-    """All threads of a run use the rounding mode of the thread that called it.
+    """All threads of a run use the rounding mode of the thread that calls ``run``.
 
-    That holds even if they were created under another rounding mode.
+    That holds even for threads that were created under another rounding mode.
     """
     library = ctypes.CDLL("libm.so.6")
     x = RING.input()

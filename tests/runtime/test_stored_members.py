@@ -102,9 +102,9 @@ def test_a_file_that_is_replaced_under_a_program(saved: Path, tmp_path: Path) ->
 def test_written_files_get_the_rights_of_new_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Written files have the permissions of the process's umask, which is never changed.
+    """Written files have the permissions that the umask gives, and writing never changes the umask.
 
-    Changing it would affect files that other threads create.
+    A change of the umask would affect files that other threads create.
     """
     path = tmp_path / "file"
     mask = os.umask(0o027)

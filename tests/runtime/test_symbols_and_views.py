@@ -23,7 +23,7 @@ RING = Ring(2, layers=4)
 def long_ring(kernel: str) -> str:
     """Return the text of the ring program with its rKernel renamed to ``kernel`` and made long.
 
-    It is then too long to be inlined, so that the program calls it by name.
+    The rKernel is then too long to be inlined, so that the program calls it by name.
     """
     text = RING.text().replace("@step", f"@{kernel}")
     statement = text[text.index("  linalg.generic") : text.index("  return\n}")]
@@ -31,7 +31,7 @@ def long_ring(kernel: str) -> str:
 
 
 def compile_save_load(kernel: str, path: Path) -> list[bool]:
-    """Return whether the long ring is right when compiled, and when loaded from a file."""
+    """Return whether results of the long ring are exact when compiled, and when loaded."""
     with build(long_ring(kernel), {1: RING.weights()}, RING.signature, 2, TABLE) as built:
         results = [RING.is_right(built, 0)]
         built.save(path)
@@ -64,7 +64,7 @@ LINE = "memref<4xf32, strided<[{stride}], offset: {offset}>>"
 
 
 def doubling(source: str, target: str, views: str, types: tuple[str, str]) -> str:
-    """Return the text of a program that writes twice the view ``%a`` of ``%x`` to ``%b`` of ``%y``.
+    """Return the text of a program that doubles the view ``%a`` of ``%x`` into ``%b`` of ``%y``.
 
     Args:
         source: type of the rKernel's input buffer.

@@ -65,7 +65,7 @@ def test_times_are_in_order(tmp_path: Path) -> None:
 
 
 def test_a_reader_begins_after_its_writers(tmp_path: Path) -> None:
-    """A layer's row begins after the rows that it reads, on whatever vEU.
+    """An rTask begins after the begin of the rTasks whose rows it reads, on any vEU.
 
     It may begin before their recorded end, which is taken after the result is published.
     """
@@ -82,7 +82,7 @@ def test_a_reader_begins_after_its_writers(tmp_path: Path) -> None:
 
 
 def test_errors_leave_no_file(tmp_path: Path) -> None:
-    """Neither wrong inputs nor a full device leave a file."""
+    """A recording that fails for wrong inputs or a full device leaves no file."""
     ring = Ring()
     path = tmp_path / "trace.json"
     with ring.build() as executable:

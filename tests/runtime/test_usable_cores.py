@@ -68,9 +68,9 @@ def test_without_proc_nothing_is_limited(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("quota", "least"), [(0.5, 1), (1.99, 1), (1.0, 1), (1000.0, 1000)])
 def test_whole_cores_are_used(quota: float, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The usable cores are the quota rounded down, at least 1 and at most the affinity.
+    """The number of usable cores, the default number of vEUs, is the quota rounded down.
 
-    They are the default number of vEUs.
+    It is at least 1, and at most the number of cores in the affinity.
     """
     cores = len(os.sched_getaffinity(0))
     monkeypatch.setattr(module, "cpu_quota", lambda: quota)

@@ -1,6 +1,6 @@
-"""All interleavings of threads that share vEUs, by exhaustive search.
+"""Exhaustive search of all interleavings of threads that share vEUs.
 
-In each, every record is executed once, in order, and after its waits.
+In each interleaving, every record is executed once, in order, and after its waits.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import pytest
 from tests.runtime.veu_protocol import Mutation, Protocol, Violation, search
 
 VEUS = ((None, (1, 1), None), ((2, 1), None), (None,))
-"""VEU 0 waits between two rTasks, vEU 1 from the beginning on."""
+"""VEU 0 waits for vEU 1 between two rTasks; vEU 1 waits for vEU 2 before its only rTask."""
 
 TWO = ((None, (1, 1), None), ((0, 1), None))
-"""Two vEUs that wait for each other."""
+"""Two vEUs that each wait for a step of the other one, without a deadlock."""
 
 FOUND = {
     Mutation.RELEASE_BEFORE_POSITION: "once and in order",
@@ -30,7 +30,7 @@ FOUND = {
     Mutation.RING_FIRST: "wake-up is lost",
     Mutation.TABLE_FIRST: "wake-up is lost",
 }
-"""What each error leads to."""
+"""A part of the message of the violation that each error causes."""
 
 
 @pytest.mark.parametrize("is_guided", [True, False], ids=["ready ones", "any"])
@@ -52,13 +52,19 @@ def test_fewer_and_more_threads_than_veus(num_threads: int) -> None:
 
 @pytest.mark.parametrize(("num_threads", "limit", "num_runs"), [(2, 2, 2), (3, 2, 1), (3, 3, 1)])
 def test_two_callers_execute_their_jobs(num_threads: int, limit: int, num_runs: int) -> None:
-    """Two callers, alone or with a thread of the pool, which withdraws where the limit is 2."""
+    """The protocol is correct for two callers, alone or with a thread of the pool.
+
+    At a limit of 2, the thread of the pool withdraws while both callers launch.
+    """
     protocol = Protocol(TWO, num_threads, num_callers=2, num_runs=num_runs, limit=limit)
     assert search(protocol) > 20_000
 
 
 def test_a_thread_helps_two_callers_twice() -> None:
-    """A thread of the pool that is late finds the next runs of both jobs."""
+    """The protocol is correct for a thread of the pool and two callers with two runs each.
+
+    The thread finds the next runs of both jobs, even if it is late.
+    """
     short = ((None,), (None,))
     assert search(Protocol(short, num_callers=2, num_runs=2, limit=3)) > 50_000
 

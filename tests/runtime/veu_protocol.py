@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 Wait = tuple[int, int]
 Record = Wait | None
-"""A barrier, as the vEU that is awaited and its steps, or a run of one rTask."""
+"""A barrier, as the awaited vEU and the number of its steps, or None for a run of one rTask."""
 
 Thread = tuple[object, ...]
-"""What a thread does next, and its variables."""
+"""The next action of a thread, followed by its variables."""
 
 Scan = Thread | bool
 """A thread's variable in an epoch: the flag of a caller, or the scan of a thread of the pool."""
@@ -98,8 +98,8 @@ class Protocol:
         num_runs: number of launches of each caller.
         limit: the greatest number of threads that compute; None for ``num_threads``.
         is_guided: whether threads take only vEUs that seem ready, as the real code does. Otherwise
-            they may take any vEU: that allows for any wrong hint, while the former shows that hints
-            are enough to reach the end.
+            they may take any vEU, as after wrong hints. The guided search shows that hints suffice
+            to reach the end.
         mutation: an error that is built in.
     """
 
@@ -145,8 +145,8 @@ class Protocol:
         """Check the condition that must hold in every state: no wake-up is lost.
 
         Raises:
-            Violation: if a thread sleeps although a job is in the table that it has not found, or
-                the pool shall end, and nothing will wake it.
+            Violation: if nothing will wake a sleeping thread although the table has a job that the
+                thread has not found, or the pool shall end.
         """
         for me, thread in enumerate(state.threads[self.num_callers :], start=1):
             if thread[0] != "asleep":
@@ -179,7 +179,7 @@ class Protocol:
         return state._replace(threads=threads, **changes)
 
     def _veus(self, job: int) -> range:
-        """Return the vEUs of a job, among the vEUs of all jobs."""
+        """Return the indices of a job's vEUs among the vEUs of all jobs."""
         count = len(self.veus)
         return range(job * count, (job + 1) * count)
 
@@ -274,10 +274,11 @@ class Protocol:
     # found, and whether all vEUs of these jobs had ended.
 
     def _part(self, state: State, number: int, job: int, epoch: int, scan: Scan) -> Iterator[State]:
-        """Look at all vEUs: take one, leave the epoch if all are completed, or leave the job.
+        """Try to take a vEU of the job; leave the epoch if all vEUs are completed.
 
-        Only the pool's threads leave the job earlier, and when callers replace them. A caller rings
-        when it is not alone any more.
+        Only a thread of the pool leaves the job earlier: if no vEU is free, or if callers take its
+        place among the ``limit`` threads. A caller that has not rung rings first if the limit
+        allows more threads.
         """
         me = number - self.num_callers + 1
         is_alone = state.callers >= self._limit()
@@ -440,7 +441,7 @@ class Protocol:
             yield self._go(state, number, "table", 0, (state.bell, self._none(), True))
 
     def _table(self, state: State, number: int, job: int, scan: Thread) -> Iterator[State]:
-        """Read a place of the table; after the last one, wait for the bell or sleep."""
+        """Read a job's entry of the table; after the last entry, wait for the bell or sleep."""
         bell, found, all_ended = scan
         if job == self.num_callers:
             if self.mutation is Mutation.TABLE_FIRST:

@@ -34,10 +34,10 @@ BATCH, TIME, VOCABULARY = 32, 100, 32_000
 TITAN_X = Machine(
     units=28, lanes=1024, step_seconds=1.0, meeting_seconds=40.0, start_seconds=2000.0
 )
-"""The paper's GPU, in cycles: multiprocessors, and threads of a block."""
+"""The paper's GPU: units are multiprocessors, lanes are threads of a block, times are cycles."""
 
 CHEAP, DEAR = 2, 20
-"""Operations of an addition or comparison, and of an exponential or logarithm."""
+"""Number of operations of an addition or comparison, and of an exponential or logarithm."""
 
 
 def softmax_cross_entropy() -> Problem:
@@ -95,9 +95,10 @@ def softmax_cross_entropy() -> Problem:
 def transformer_kernel() -> Problem:
     """Return a group with the numbers of loops of Dali's Transformer kernel: 36 in 12 assignments.
 
-    The paper does not give the loops' sizes, so they are invented. Seven loops may be distributed
-    over rTasks, and have one size. Each assignment has a reduction of the same size. These loops
-    are coupled along a chain of values. The other 17 loops are reductions of different sizes.
+    The paper does not give the loops' sizes, so they are invented. Seven loops of equal size may be
+    distributed over rTasks. Each assignment has a reduction, and these 12 reductions have equal
+    sizes. The loops so far are coupled along a chain of values. The other 17 loops are reductions
+    of different sizes.
     """
     spread, reduced, own = range(7), range(7, 19), range(19, 36)
     extents = [8] * 7 + [16] * 12 + list(range(100, 117))
@@ -134,7 +135,7 @@ def random_machine(rng: random.Random) -> Machine:
 
 
 def random_problem(rng: random.Random, num_loops: int, *, decide: bool = False) -> Problem:
-    """Return a random group of ``num_loops`` loops, whose assignments read earlier ones' values.
+    """Return a random group of ``num_loops`` loops; assignments read values of earlier assignments.
 
     With ``decide``, each value may be stored, recomputed, or end a unit; otherwise it is stored.
     """
@@ -174,9 +175,9 @@ def _random_loop(rng: random.Random, number: int) -> Loop:
 def _index(
     rng: random.Random, loops: tuple[Loop, ...], produced: int, reading: tuple[int, ...]
 ) -> int | None:
-    """Return a loop of the reader for a dimension that the loop ``produced`` writes.
+    """Return the index of a reader's loop for the dimension that the loop ``produced`` writes.
 
-    It is mostly a loop of equal size, seldom another loop or None for no loop.
+    The loop is mostly of equal size, seldom another loop or None for no loop.
     """
     equal = [loop for loop in reading if loops[loop].extent == loops[produced].extent]
     if equal and rng.random() < 0.8:

@@ -23,10 +23,10 @@ from rammer_mlir.scheduling.graph import (
 
 Shape = tuple[int, ...]
 Range = tuple[int, int]
-"""First index of a dimension, and the number of indices."""
+"""First index in a dimension, and the number of indices."""
 Tile = tuple[Range, ...]
 Reader = Callable[[Tile], Tile]
-"""From the tile that an rTask writes to the box that it reads of one operand."""
+"""A function from the tile that an rTask writes to the box that it reads of one input."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def boxes(tensor: Tensor, parts: Sequence[Tile]) -> Boxes:
 class GraphMaker:
     """A builder of task graphs, to which operators are added one by one.
 
-    Operators with equal rKernels share an object.
+    Operators with equal rKernels share the rKernel objects.
     """
 
     buffers: list[Buffer] = field(default_factory=list[Buffer])
@@ -135,7 +135,7 @@ class GraphMaker:
         return self.kernels[name]
 
     def elementwise(self, *xs: Tensor, tile: Shape, out: Tensor | None = None) -> Tensor:
-        """Add an elementwise operator: an rTask reads the tile of every operand that it writes."""
+        """Add an elementwise operator: an rTask reads from each input the tile that it writes."""
         out = self.tensor(*xs[0].shape) if out is None else out
         return self.operator("map", [(x, lambda part: part) for x in xs], out, [tile])
 
@@ -196,7 +196,7 @@ class GraphMaker:
     def concat(self, xs: Sequence[Tensor], tile: Shape) -> Tensor:
         """Add a concatenation of matrices along the columns; return the result.
 
-        An elementwise operator for each matrix copies it into its part of the result.
+        For each matrix, an elementwise operator copies the matrix into its part of the result.
         """
         out = self.tensor(xs[0].shape[0], sum(x.shape[1] for x in xs))
         start = 0
@@ -211,8 +211,8 @@ class GraphMaker:
     ) -> None:
         """Add an operator that updates ``target`` in place, tile by tile.
 
-        An rTask reads the tile of each operand. It may touch ``halo`` elements around its tile of
-        ``target``, or, if ``shared``, all of ``target``.
+        An rTask reads its tile of each tensor in ``xs``. It may touch ``halo`` elements around its
+        tile of ``target``, or, if ``shared``, all of ``target``.
         """
         parts = tiles(target.shape, tile)
         whole = tuple((0, extent) for extent in target.shape)

@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
 
 Waits = tuple[tuple[int, int], ...]
 Steps = list[tuple[Waits, int | None]]
-"""What each step of a vEU waits for, and the number of its rTask; None at the end of the list."""
+"""For each step of a vEU, the waits before it and the index of its rTask, or None at the end."""
 
 
 def elements(boxes: Boxes, rtask: int) -> set[int]:
@@ -31,13 +31,13 @@ def elements(boxes: Boxes, rtask: int) -> set[int]:
 
 
 class Tasks:
-    """The rTasks of a graph with chosen rKernels, and the rTasks that each depends on.
+    """The rTasks of a graph with chosen rKernels, and the dependencies of each rTask.
 
     rTasks are numbered through all operators in order.
     """
 
     def __init__(self, graph: TaskGraph, kernels: tuple[int, ...]) -> None:
-        """Number the rTasks, and find the dependencies by listing the elements that each touches.
+        """Number the rTasks, and find dependencies by listing the elements that each rTask touches.
 
         ``kernels`` has the index of the chosen candidate of each operator.
         """
@@ -47,7 +47,10 @@ class Tasks:
         self.base = np.concatenate(([0], np.cumsum(counts))).astype(int).tolist()
         self.count = self.base[-1]
         self.needs = [0] * self.count
-        """For each rTask, those of earlier operators that touch what it touches, one writing it."""
+        """For each rTask, the mask of the rTasks of earlier operators with which it conflicts.
+
+        Two rTasks conflict if they touch an element that one of them writes.
+        """
         touched: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}
         for key, use in self._touched():
             touched.setdefault(key, []).append(use)
@@ -191,8 +194,8 @@ def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
 def _execute(tasks: Tasks, program: RProgram, done: int, ahead: list[int]) -> tuple[int, bool]:
     """Execute an rProgram in every order, starting with the mask ``done`` of completed rTasks.
 
-    Removes from ``ahead`` the rTasks that do not precede in every order. Returns the mask of
-    completed rTasks, and whether an execution can get stuck.
+    Removes from ``ahead[task]`` the rTasks that do not precede ``task`` in every order. Returns the
+    mask of completed rTasks, and whether an execution can get stuck.
     """
     steps = [steps_of(tasks, program, veu) for veu in range(program.num_veus)]
     masks: list[list[int]] = [[0] for _ in steps]

@@ -32,10 +32,10 @@ def mutants(plan: Plan, seed: int, rounds: int) -> Iterator[tuple[str, Plan]]:
 
 
 def replace_program(plan: Plan, number: int, program: Program) -> Plan | None:
-    """Return the plan with rProgram ``number`` replaced; None if the new one is malformed.
+    """Return the plan with ``program`` as rProgram ``number``; None if ``program`` is malformed.
 
-    Malformed are waits of a vEU for itself, negative step numbers, and empty runs: such programs
-    are impossible rather than wrong.
+    A program is malformed if a vEU waits for itself, an index is negative, or a run is empty: such
+    programs are impossible rather than wrong.
     """
     for veu, items in enumerate(program):
         for item in items:
@@ -101,7 +101,7 @@ def shrink_run(rng: random.Random, program: Program) -> None:
 
 
 def shift_run(rng: random.Random, program: Program) -> None:
-    """Shift the rTasks of a run by one: execute the next or the previous numbers."""
+    """Increase or decrease the index of the first rTask of a run by one."""
     if place := _item(rng, program, Run):
         items, at, run = place
         items[at] = replace(run, first=run.first + rng.choice((-1, 1)))
@@ -223,13 +223,13 @@ def split_barrier(rng: random.Random, program: Program) -> None:
 
 
 def swap_veus(rng: random.Random, program: Program) -> None:
-    """Exchange the lists of two vEUs, but leave the numbers in the waits of others as they are."""
+    """Exchange the lists of two vEUs, but leave the indices of vEUs in all waits unchanged."""
     a, b = rng.randrange(len(program)), rng.randrange(len(program))
     program[a], program[b] = program[b], program[a]
 
 
 def rename_veus(rng: random.Random, program: Program) -> None:
-    """Permute the numbers of vEUs, in lists and in waits, which is harmless."""
+    """Permute the indices of vEUs, in lists and in waits, which is harmless."""
     names = rng.sample(range(len(program)), len(program))
     # A redirected wait may name a vEU that does not exist.
     names.append(len(program))

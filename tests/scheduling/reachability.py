@@ -17,7 +17,7 @@ Relation = NDArray[np.bool_]
 
 
 def first_steps(program: RProgram) -> Int64Array:
-    """Return the number of the first rTask of each vEU, followed by the number of all rTasks.
+    """Return the index of the first rTask of each vEU, followed by the number of all rTasks.
 
     The rTasks are numbered vEU by vEU.
     """
@@ -51,7 +51,7 @@ def happens_before(program: RProgram) -> Relation:
 
 
 def without_one_wait(program: RProgram) -> Iterator[RProgram]:
-    """Yield copies of a program, each of which lacks one of its waits."""
+    """Yield all copies of a program that lack exactly one of the program's waits."""
     for veu, items in enumerate(program.veus):
         for at, item in enumerate(items):
             if isinstance(item, Barrier):
@@ -61,10 +61,10 @@ def without_one_wait(program: RProgram) -> Iterator[RProgram]:
 
 
 def with_more_waits(plan: Plan, rng: random.Random, count: int) -> Plan:
-    """Add random waits that cannot deadlock; most of them are redundant.
+    """Return a plan with additional random waits that cannot deadlock; most waits are redundant.
 
-    ``count`` is the number of vEUs drawn for each item. Each wait is for an rTask that one order of
-    execution has completed by then.
+    Before each item, waits for ``count`` random vEUs are drawn. Each wait is for an rTask that is
+    complete at this point of one order of execution.
     """
     return replace(plan, programs=tuple(_more(program, rng, count) for program in plan.programs))
 

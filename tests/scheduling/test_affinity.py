@@ -25,7 +25,7 @@ from tests.scheduling.graphs import GraphMaker, Tensor, random_graph
 
 HIDDEN = 32
 MATRIX = HIDDEN * HIDDEN * 4
-"""Bytes of one layer's weights for its input, and of those for its state."""
+"""Bytes of a weight matrix; a layer has a matrix for its input and a matrix for its state."""
 
 
 def device(num_veus: int, matrices: float) -> Device:
@@ -64,7 +64,7 @@ def recurrent(layers: int, steps: int, tile: int = HIDDEN) -> TaskGraph:
 
 
 def misses(graph: TaskGraph, plan: Plan, matrices: int) -> int:
-    """Count the reads of matrices that their vEU's cache does not have.
+    """Return the number of reads of matrices that are not in the cache of the reading vEU.
 
     A cache is assumed to hold the last ``matrices`` matrices that the vEU has read.
     """
@@ -100,8 +100,8 @@ def test_one_veu_reads_every_matrix_once() -> None:
 def test_layers_overlap_without_losing_their_weights(num_veus: int, parts: int) -> None:
     """Layers run on several vEUs at once, and their weights stay in the vEUs' caches.
 
-    A cache has room for 2.4 parts of a matrix, of which one is kept for sure; a cell reads parts of
-    two matrices.
+    So `wavefront` takes less than 70 % of the time of `sequential`. A cache has room for 2.4 parts
+    of a matrix; a cell reads parts of two matrices.
     """
     graph = recurrent(layers=4, steps=20, tile=HIDDEN // parts)
     several = device(num_veus, 2.4 / parts)

@@ -1,4 +1,7 @@
-"""Barriers between waves, operators or tiles of one placement: correct, and fewest by tiles."""
+"""Barriers between waves, operators or tiles of one placement give correct plans.
+
+Barriers between tiles request no more waits than barriers between operators.
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_a_search_on_a_dask_cluster_finds_the_same() -> None:
 
 
 def test_a_search_ends_with_its_budget() -> None:
-    """A search stops when its time is over, even if no other thread has begun its share of it.
+    """A search stops when its time is over, even if the threads of its executor have not begun.
 
     The result is then the plan of the first policy, `wavefront`.
     """

@@ -1,4 +1,4 @@
-"""Chunks of a chain: how many are in progress at a time, on which vEU, and correct plans."""
+"""Turns of a chain's chunks: correct plans, few chunks in progress, and the vEU of each chunk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import GraphMaker
 
 STEPS = 3
-"""Operators of a chunk."""
+"""Number of operators of a chunk."""
 
 
 def chunked(count: int) -> tuple[TaskGraph, dict[int, Chunk]]:
@@ -50,7 +50,7 @@ def veus_of(plan: Plan, operator: int) -> set[int]:
 
 
 def most_in_progress(graph: TaskGraph, plan: Plan, chunks: dict[int, Chunk], veus: int) -> int:
-    """Return the most chunks that have begun and not ended at any time of a simulated run."""
+    """Return the greatest number of chunks in progress at any time of a simulated run."""
     begin: dict[Chunk, float] = {}
     end: dict[Chunk, float] = {}
     for event in simulate(graph, plan, cpu_device(veus)).events:
@@ -106,7 +106,7 @@ def test_other_operators_have_no_home() -> None:
 
 
 def test_chains_have_turns_of_their_own() -> None:
-    """Two chains of four chunks, whose chunks alternate in the graph."""
+    """If the chunks of two chains alternate in the graph, each vEU computes half of each chain."""
     graph, chunks = chunked(8)
     both = {operator: (chunk % 2, chunk // 2) for operator, (_, chunk) in chunks.items()}
     ordered = in_turns(graph, both, 2, homes=True)

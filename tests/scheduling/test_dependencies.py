@@ -1,4 +1,4 @@
-"""Dependencies between rTasks of whole graphs, compared with the elements that each touches."""
+"""Dependencies between rTasks of whole graphs, compared with the elements that rTasks touch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRAPHS = {
 
 
 def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
-    """Return for each rTask the mask of rTasks that ``Dependencies`` lets it wait for.
+    """Return for each rTask the mask of the rTasks that it depends on by ``Dependencies``.
 
     rTasks are numbered as in ``Tasks``.
     """
@@ -35,7 +35,7 @@ def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
 def closure(masks: list[int]) -> list[int]:
     """Return for each rTask the mask of rTasks that it waits for, directly or through others.
 
-    ``masks`` has the direct waits, which are for rTasks of smaller numbers.
+    ``masks`` has the direct waits, which are for rTasks of smaller indices.
     """
     found: list[int] = []
     for mask in masks:
@@ -49,9 +49,10 @@ def closure(masks: list[int]) -> list[int]:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> None:
-    """The dependencies are exact, with one exception.
+    """No dependency is missed, and most graphs have no additional dependencies.
 
     Tiles of a reshaped matrix that begin or end inside a row may depend on more rTasks than needed.
+    All dependencies together are at most half more than needed.
     """
     graph = GRAPHS[name]
     kernels = tuple(len(o.kernels) - 1 if last else 0 for o in graph.operators)
@@ -87,7 +88,7 @@ def test_producers_are_found_through_every_operand() -> None:
 
 
 def recurrence(num_steps: int) -> tuple[TaskGraph, int]:
-    """Return the graph of a recurrence, and the number of its first cell.
+    """Return the graph of a recurrence, and the index of the operator of its first cell.
 
     Each cell reads its row of the inputs and the previous cell's row of the states.
     """
@@ -127,7 +128,7 @@ def test_cells_of_a_recurrence_share_one_pattern() -> None:
 def test_updates_wait_for_the_latest_only() -> None:
     """Each update in a chain of updates depends on the previous update alone.
 
-    Updates with tiles of different shapes depend on the previous one, too.
+    That holds even if the tiles of the two updates have different shapes.
     """
     maker = GraphMaker()
     x, state = maker.tensor(8, 8, kind="input"), maker.tensor(8, 8, kind="inout")

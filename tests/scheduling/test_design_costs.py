@@ -22,7 +22,7 @@ from rammer_mlir.scheduling.designs.space import DesignSpace
 from tests.scheduling.design_problems import softmax_cross_entropy, spaces_of
 
 ROWS = (Loop("rows", 10), Loop("columns", 64), Loop("sum", 64, LoopKind.REDUCTION))
-"""A value of 10 x 64 elements, whose rows are then reduced."""
+"""Loops that write a value of 10 x 64 elements, and a loop that sums a row of the value."""
 
 
 def sums_of_rows(*decisions: Decision) -> Problem:
@@ -78,7 +78,7 @@ def test_vectors_are_of_contiguous_loops() -> None:
 
 
 def test_a_window_is_read_with_its_border() -> None:
-    """Windows at rows ``2 i + k``, with ``k`` below 3, overlap in a row.
+    """Windows at rows ``2 i + k``, with ``k`` below 3, share one row with their neighbors.
 
     A single rTask reads 21 rows; an rTask for each ``i`` reads 3 rows, so that the shared rows are
     read twice.

@@ -39,7 +39,7 @@ LANES = {
     "mi50": 64,
     "mi300x": 128,
 }
-"""f32 operations a cycle and unit, halved, as the makers' documents say."""
+"""f32 multiply-adds per cycle and unit, from the makers' documents."""
 
 
 @pytest.mark.parametrize("name", names())
@@ -71,7 +71,7 @@ def test_figures_agree_with_each_other(name: str, lanes: int) -> None:
 
 
 def test_loads_in_flight_limit_the_bandwidth_of_a_veu() -> None:
-    """One vEU per unit cannot saturate the memory of an H200; two of each unit can."""
+    """One vEU per unit cannot saturate the memory of an H200; two vEUs per unit can."""
     described = find_device("h200")
     one, two, eight = (described.device(count * described.units) for count in (1, 2, 8))
     in_flight = described.bytes_in_flight_per_veu / described.memory_latency_seconds

@@ -31,7 +31,7 @@ POLICIES = ["wavefront", "sequential", "list", "ios", "auto"]
 
 
 def some_exclusive(seed: int, length: int = 9) -> TaskGraph:
-    """Return a random graph in which about half of the operators of one rTask are exclusive."""
+    """Return a random graph in which about 60 % of the operators of one rTask are exclusive."""
     rng, maker = random.Random(seed), GraphMaker()
     pool = [maker.tensor(*SHAPE, kind="input") for _ in range(2)]
     for _ in range(length):
@@ -53,7 +53,7 @@ def _exclusive(operator: ROperator) -> ROperator:
 
 
 def exclusive_operators(graph: TaskGraph) -> list[int]:
-    """Return the numbers of the operators whose first candidate rKernel is exclusive."""
+    """Return the indices of the operators whose first candidate rKernel is exclusive."""
     return [n for n, operator in enumerate(graph.operators) if operator.kernels[0].is_exclusive]
 
 
@@ -105,9 +105,9 @@ def test_predicted_timelines_name_them() -> None:
 
 
 def test_cuts_are_the_fewest() -> None:
-    """The plan has as few segments as possible.
+    """A graph is cut into as few segments as possible.
 
-    There is one more than the exclusive operators on the longest path.
+    The number of segments is one more than the number of exclusive operators on the longest path.
     """
     maker = GraphMaker()
     x = maker.tensor(*SHAPE, kind="input")
@@ -125,7 +125,7 @@ def test_cuts_are_the_fewest() -> None:
 def test_supersteps() -> None:
     """On a bulk-synchronous device, each exclusive rTask has a superstep of its own.
 
-    It stays alone if the schedule is folded onto fewer vEUs.
+    The rTask stays alone if the schedule is folded onto fewer vEUs.
     """
     device = find_device("ipu").device(5)
     for seed in range(8):
@@ -141,7 +141,8 @@ def test_supersteps() -> None:
 def test_what_runs_beside_one_is_refused() -> None:
     """The verifier refuses a plan in which other rTasks may run beside an exclusive rTask.
 
-    Two rPrograms are joined: that is refused without a barrier between them, and accepted with it.
+    Two rPrograms are joined: the result is refused without a barrier between them, and accepted
+    with a barrier.
     """
     refused = 0
     for seed in range(20):
@@ -163,7 +164,7 @@ def test_what_runs_beside_one_is_refused() -> None:
 
 
 def _joined(first: RProgram, second: RProgram, *, waits: bool) -> RProgram:
-    """Return two rPrograms as one; with ``waits``, vEU 0 waits for all others between them."""
+    """Return two rPrograms as one; with ``waits``, vEU 0 waits between them for all other vEUs."""
     steps = [sum(item.count for item in v if isinstance(item, Run)) for v in first.veus]
     others = tuple((veu, n - 1) for veu, n in enumerate(steps) if veu and n)
     barrier = [Barrier(others)] if waits and others else []

@@ -1,4 +1,4 @@
-"""The verifier must not trust the code whose plans it checks."""
+"""The verifier imports none of the code whose plans it checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import rammer_mlir.scheduling.verifier
 FOLDER = Path(rammer_mlir.scheduling.verifier.__file__).parent
 
 SHARED = {"errors", "scheduling.graph", "scheduling.program"}
-"""The description of the problem, the form of a plan, and the errors."""
+"""Modules that the verifier may import: errors, the task graph, and the plan."""
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.py")), ids=lambda file: file.stem)

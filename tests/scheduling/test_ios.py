@@ -45,10 +45,9 @@ from tests.scheduling.placements import one_rtask_operators
 
 
 def endings(readers: Sequence[int], rest: int) -> Iterator[int]:
-    """Yield every ending of the set ``rest``: the non-empty subsets that have no reader outside.
+    """Yield every ending of ``rest``: each non-empty subset that the remaining units do not read.
 
-    Only readers in ``rest`` count. Sets are bit masks; ``readers`` has the mask of the readers of
-    each unit.
+    Sets are bit masks; ``readers`` has the mask of the readers of each unit.
     """
     for stage in range(1, rest + 1):
         is_part = stage & rest == stage
@@ -65,7 +64,7 @@ def allowed(readers: Sequence[int], stage: int, pruning: Pruning) -> bool:
 
 @dataclass
 class AnyTimes:
-    """Arbitrary times of stages: ``cost`` gives the time of each, and no bound is known."""
+    """Arbitrary times of stages: ``cost`` returns the time of a stage, and no bound is known."""
 
     cost: Callable[[int], float]
 
@@ -90,9 +89,9 @@ def random_readers(rng: random.Random, length: int) -> list[int]:
 
 
 def all_schedules(readers: Sequence[int]) -> list[list[int]]:
-    """Return every division of operators into ordered, non-empty stages that keeps the edges.
+    """Return every division into ordered, non-empty stages without producers in later stages.
 
-    A stage is a bit mask. The divisions are enumerated by the stage number of each operator.
+    A stage is a bit mask. The divisions are enumerated by the stage index of each operator.
     """
     length = len(readers)
     found: list[list[int]] = []
@@ -128,7 +127,7 @@ def test_dynamic_programming_equals_brute_force(pruning: Pruning | None) -> None
 
 
 def is_rooted(readers: Sequence[int], stage: int) -> bool:
-    """Return whether each group of a stage has exactly one operator without producers inside it."""
+    """Return whether each group of a stage has one operator without producers in the group."""
     read = 0
     for number in members(stage):
         read |= readers[number] & stage
@@ -193,7 +192,7 @@ def test_groups_are_the_connected_endings() -> None:
 
 
 def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> ConcurrentTimes:
-    """Return random times on a device of units that are chains of one to three operators."""
+    """Return random times of units on a device; each unit is a chain of one to three operators."""
     units: list[list[int]] = []
     sources: list[list[int]] = []
     for number in range(len(readers)):

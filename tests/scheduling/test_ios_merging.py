@@ -1,4 +1,4 @@
-"""Operator merge as a choice for each stage of IOS, compared with brute force and on a device."""
+"""Operator merge as a choice for each stage of IOS, compared with all schedules of small graphs."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_rate_of_zero_is_refused() -> None:
 
 
 def placed_one_by_one(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
-    """Return the placement by the rule of ``place``, with sets of rTasks known to be complete."""
+    """Return the placement by the rule of ``place``, computed with sets of completed rTasks."""
     tasks: list[list[int]] = [[] for _ in range(device.num_veus)]
     free = [0.0] * device.num_veus
     complete: list[set[int]] = [set() for _ in range(device.num_veus)]

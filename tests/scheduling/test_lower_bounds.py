@@ -35,9 +35,9 @@ def device_of(num_veus: int, barrier: float) -> Device:
 def work_spans(
     graph: TaskGraph, device: Device, table: TaskTable
 ) -> Iterator[tuple[Placement, list[tuple[float, float]], float]]:
-    """Yield each schedule of a graph with its simulated times in seconds.
+    """Yield the placement and the simulated times, in seconds, of each schedule of a graph.
 
-    They are the placement, the begin and the end of each rTask, and the end of the program.
+    The times are the begin and the end of each rTask, and the end of the program.
     """
     for placement, plan in all_plans(graph, device, table):
         spans = [(0.0, 0.0)] * len(table.seconds)
@@ -49,7 +49,7 @@ def work_spans(
 
 
 def check_bounds(seed: int, length: int, num_veus: int, barrier: float, share: float) -> None:
-    """Compare all bounds of a random graph with all of its schedules."""
+    """Check that all bounds of a random graph hold for all of its schedules."""
     device = device_of(num_veus, barrier)
     graph = one_rtask_operators(seed, length, edge_share=share)
     table = task_table(graph, device, [0] * length)

@@ -28,7 +28,7 @@ GRAPHS = {
 
 
 def rtasks(program: RProgram) -> list[list[tuple[int, int]]]:
-    """Return the rTasks of each vEU in order, as pairs of operator and number."""
+    """Return the rTasks of each vEU in order, as pairs of an operator index and an rTask index."""
     return [
         [
             (item.operator, item.first + i)
@@ -76,7 +76,7 @@ def test_policies_record_no_wait_that_can_go(name: str, policy: str) -> None:
 
 
 def test_waits_on_a_chain_of_veus() -> None:
-    """A wait is removed if another vEU, for which there is a wait, has waited for the same step.
+    """A wait is removed if the vEU also waits for another vEU that has waited for the same step.
 
     A wait for a later step also makes the wait for an earlier step redundant.
     """

@@ -13,7 +13,7 @@ from rammer_mlir.scheduling.packing import clique_bytes, pack
 
 
 def intervals(seed: int, count: int) -> tuple[dict[int, int], dict[int, list[int]], int]:
-    """Return random blocks: sizes, conflicts, and the largest sum of sizes that live at one time.
+    """Return random blocks: sizes, conflicts, and the largest total size at one time.
 
     Blocks conflict if their random lifetimes overlap.
     """
@@ -77,7 +77,7 @@ def test_small_memories_are_as_small_as_can_be(seed: int) -> None:
 
 
 def test_cliques_bound_the_memory() -> None:
-    """The bound is the largest set of blocks alive at one time, which it rarely misses."""
+    """The bound by cliques is at most the largest total size at one time, and mostly equals it."""
     loads, bounds = [], []
     for seed in range(100):
         sizes, conflicts, load = intervals(seed, count=30)
@@ -88,7 +88,10 @@ def test_cliques_bound_the_memory() -> None:
 
 
 def test_many_blocks_that_all_conflict_take_no_long() -> None:
-    """The search for cliques has a budget too: without it, these blocks took a minute."""
+    """Placing 1,000 blocks that all conflict takes seconds.
+
+    The search for cliques has a budget; without it, these blocks took a minute.
+    """
     sizes = {n: 64 * (1 + n % 7) for n in range(1000)}
     conflicts = {a: [b for b in sizes if b != a] for a in sizes}
     begin = time.process_time()

@@ -25,7 +25,7 @@ from tests.scheduling.graphs import SMALL, GraphMaker, chain, random_graph, sten
 from tests.scheduling.interleavings import Tasks, judge
 
 BUILT_IN = sorted(set(POLICIES.names()) - {"optimal"})
-"""`optimal` needs an extra and has tests of its own."""
+"""All built-in policies but `optimal`, which needs an extra and has tests of its own."""
 
 GRAPHS = {
     **{name: make() for name, make in SMALL.items()},
@@ -79,9 +79,9 @@ def kernel(name: str, num_rtasks: int, microseconds: float) -> RKernel:
 
 
 def test_few_rtasks_take_the_fastest_rkernel() -> None:
-    """An rKernel is chosen by its own time if the rTasks do not fill the device.
+    """If the rTasks do not fill the device, `wavefront` chooses the rKernel that ends first.
 
-    If they fill it, the rKernel with the smallest sum of all rTasks' times is chosen.
+    If they fill the device, it chooses the rKernel with the smallest sum of all rTasks' times.
     """
     wide, narrow = kernel("wide", 4, 3.0), kernel("narrow", 1, 10.0)
     one = TaskGraph((), (ROperator("a", (narrow, wide), ()),))

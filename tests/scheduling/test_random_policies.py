@@ -29,7 +29,7 @@ from tests.scheduling.interleavings import Tasks, in_use_together, judge
 
 FLAT = Device("flat", 3, 1e9, 1e9, 1e9, 1e-7, 1e-7, 1e-6)
 MOST_RTASKS = 20
-"""Above this the judge has too many executions to go through."""
+"""The most rTasks for which ``judge`` can go through all executions."""
 
 draws = st.randoms(use_true_random=False)
 

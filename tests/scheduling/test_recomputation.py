@@ -46,9 +46,9 @@ def training(length: int) -> Steps:
 
 
 def results(repeated: Repeated, original: Steps) -> list[dict[int, object]]:
-    """Return for each original step the value that it writes, as a symbolic term, by value number.
+    """Return, for each original step, the values that it writes as symbolic terms, by value index.
 
-    Equal terms mean that the repeated program computes the same as the original.
+    Equal terms mean that the repeated program computes the same values as the original.
     """
     memory: dict[int, object] = {}
     found: list[dict[int, object]] = []
@@ -123,7 +123,8 @@ def test_the_search_finds_the_cheapest_of_all_choices(seed: int) -> None:
 def test_a_chain_needs_no_more_than_checkpoints_of_it(length: int) -> None:
     """Recomputation in a chain of n layers needs at most about ``2 sqrt(n)`` values (Chen et al.).
 
-    They are every sqrt(n)-th layer's value, and the values that are recomputed between two of them.
+    These are the value of every sqrt(n)-th layer, and the values that are recomputed between two
+    such layers.
     """
     steps = training(length)
     assert steps.peak >= length

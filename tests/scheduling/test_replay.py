@@ -30,7 +30,7 @@ from tests.scheduling.graphs import random_graph
 
 KB = 1024
 BLOCK = KB // 4
-"""Elements of a block of memory."""
+"""Number of elements of a block of memory, which has a kilobyte."""
 
 
 def device(num_veus: int, cache: int, lost: int = 0) -> Device:

@@ -52,9 +52,10 @@ def _cells(weights: int, count: int, layers: int = 1) -> TaskGraph:
 
 
 def _plain_distances(graph: TaskGraph) -> list[dict[int, int]]:
-    """Return the reuse distance in bytes of each buffer that an operator reads, in a second run.
+    """Return the reuse distance in bytes of each buffer that an operator uses, in a second run.
 
-    It is the size of all buffers that were used since the buffer's last use.
+    The distance is the size of all buffers that were used since the buffer's last use, and at least
+    the size of the operator's buffers.
     """
     uses = [
         {op.operands[a.argument].buffer: 0 for a in (*op.kernels[0].reads, *op.kernels[0].writes)}

@@ -1,4 +1,4 @@
-"""Large graphs: no part of scheduling may take time that grows quadratically."""
+"""Tests that the time of scheduling large graphs does not grow quadratically."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_thousands_of_operators() -> None:
 def updates(num_updates: int, kind: str) -> TaskGraph:
     """Return a graph of updates in place of one buffer.
 
-    ``kind`` is "whole" for updates of all of it, "rows" for updates of a row each, or "readers" for
-    an update that many operators read.
+    ``kind`` is "whole" for updates of the whole buffer, "rows" for updates of a row each, or
+    "readers" for an update that many operators read.
     """
     maker = GraphMaker()
     rows = num_updates if kind == "rows" else 8
@@ -84,7 +84,7 @@ def test_thousands_of_updates(kind: str) -> None:
 
 
 def test_latest_uses_against_all_uses() -> None:
-    """The latest uses of parts of a buffer equal those of a search through all uses.
+    """The latest uses of parts of a buffer equal those that a search through all uses finds.
 
     Each use writes all elements that it touches, or only reads them.
     """
@@ -114,8 +114,8 @@ def _latest(
 ) -> list[tuple[int, int]]:
     """Return the uses that ``consumer`` must wait for, found element by element.
 
-    For each element, these are the last operator before it that writes, and the uses since; if
-    ``reads`` is False, only writes.
+    For each element, these are the uses by the last earlier operator that writes the element, and
+    all later uses. If ``reads`` is False, only writes are returned.
     """
     found: set[tuple[int, int]] = set()
     for element in range(part[0], part[1] + 1):

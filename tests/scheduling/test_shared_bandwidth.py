@@ -42,7 +42,7 @@ class Stepped:
         self._left = [self._demand(veu) for veu in range(len(self._items))]
 
     def _demand(self, veu: int) -> list[float]:
-        """Return a vEU's next item: seconds of its start, seconds of arithmetic, and bytes."""
+        """Return a vEU's next item: seconds to start, seconds of arithmetic, and bytes to load."""
         if self._place[veu] == len(self._items[veu]):
             return [0.0] * 3
         item = self._items[veu][self._place[veu]]

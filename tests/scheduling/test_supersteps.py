@@ -31,7 +31,7 @@ IPU = find_device("ipu")
 
 
 def places(plan: Plan) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return the numbers of the rProgram and the vEU of each rTask, by operator and rTask."""
+    """Return the indices of each rTask's rProgram and vEU, by operator index and rTask index."""
     return {
         (item.operator, rtask): (number, veu)
         for number, program in enumerate(plan.programs)
@@ -65,7 +65,8 @@ def test_supersteps_are_correct_and_as_few_as_can_be(policy: str) -> None:
 def most_crossings(plan: Plan, base: tuple[int, ...], sources: tuple[tuple[int, ...], ...]) -> int:
     """Return the least number of supersteps of a plan.
 
-    It is one more than the largest number of changes of vEU along a path of dependencies.
+    It is one more than the largest number of changes of vEU along a path of dependencies and of the
+    orders on vEUs.
     """
     veu_of: dict[int, int] = {}
     previous: dict[int, int] = {}
@@ -182,9 +183,9 @@ def test_models_on_an_ipu(name: str) -> None:
 
 
 def test_a_tile_that_does_not_fit_is_refused() -> None:
-    """Compiling a dot product whose rTask exceeds a tile's memory is refused.
+    """Compiling a product whose only rTask exceeds a tile's memory is refused.
 
-    With 100,000 elements, it reads 12.8 MB for 32 results.
+    The rTask multiplies 100,000 elements by a weight of 12.8 MB, for 32 results.
     """
     generator = np.random.default_rng(4)
     weight = generator.standard_normal((100_000, 32)).astype(np.float32)

@@ -30,7 +30,7 @@ from tests.scheduling.interleavings import Tasks, judge
 from tests.scheduling.mutations import mutants
 
 GRAPH = chain(length=1, size=4, tile=2)
-"""Two operators of two rTasks, each reading the rTask of its own number."""
+"""Two operators of two rTasks; rTask ``i`` of the second reads the first one's rTask ``i``."""
 
 
 def plan_of(*veus: tuple[Item, ...]) -> Plan:

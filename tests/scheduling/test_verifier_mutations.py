@@ -31,7 +31,8 @@ def refusal(graph: TaskGraph, plan: Plan, arena: dict[int, int] | None = None) -
 def compare(tasks: Tasks, plan: Plan, what: str) -> Verdict:
     """Check that the verifier agrees with all executions of a plan, and return their faults.
 
-    Its message must name an unordered pair of rTasks. ``what`` is named if the check fails.
+    The verifier's message must name one of the unordered pairs of rTasks, if there are any.
+    ``what`` names the plan in the message of a failed check.
     """
     verdict, message = judge(tasks, plan), refusal(tasks.graph, plan)
     assert bool(message) == verdict.harmful, (what, verdict, message, plan)
@@ -60,7 +61,11 @@ def test_mutants_of_programs(name: str, policy: str) -> None:
 
 
 def test_every_mutation_is_seen_to_harm_and_not_to_harm() -> None:
-    """Every mutation makes some plans wrong and leaves others right, except for known mutations."""
+    """Every mutation makes some plans wrong and leaves others right, with known exceptions.
+
+    Mutations in ``HARMLESS`` break no plan; those that drop, shift or repeat rTasks break every
+    plan.
+    """
     found: Counter[tuple[str, bool]] = Counter()
     for seed in range(10):
         graph = random_graph(seed, length=5)
@@ -90,7 +95,7 @@ def test_mutants_of_programs_that_update_in_place(policy: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_mutants_of_the_arena(name: str) -> None:
-    """Moved buffers are refused exactly if two that share bytes can be in use at the same time."""
+    """Moved buffers are refused exactly if two buffers that share bytes can be in use together."""
     graph = SMALL[name]()
     rng = random.Random(7)
     outcomes: Counter[bool] = Counter()

@@ -82,7 +82,7 @@ def test_what_reads_nothing_goes_just_before_its_reader() -> None:
 def test_rtasks_go_where_they_start_first() -> None:
     """Each rTask is placed on the vEU that can start it first.
 
-    An idle vEU gets two rTasks before the vEUs that are busy for the time of two get one.
+    Two vEUs are busy for the time of two rTasks, so the idle vEU gets three of five rTasks.
     """
     nothing = Needs(np.zeros((5, 3), dtype=np.int64), np.zeros((5, 3)))
     veus = earliest(nothing, np.array([2.0, 0.0, 2.0]), seconds=1.0, barrier_seconds=0.1)
@@ -95,7 +95,7 @@ def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
 ) -> None:
     """An rTask moves to an idle vEU if the barrier costs less than waiting for its producer's vEU.
 
-    That vEU is busy with something else for 2 more seconds.
+    The producer's vEU is busy with other work for 2 seconds after the producer's end.
     """
     needs = Needs(np.array([[1, 0]]), np.array([[1.0, 0.0]]))
     assert earliest(needs, np.array([3.0, 0.0]), 1.0, barrier).tolist() == expected

@@ -1,4 +1,4 @@
-"""Timelines as data: predicted spans, shares, critical paths."""
+"""Tests of timelines as data: predicted spans, shares and critical paths."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ DEVICE = cpu_device(3)
 
 
 def run(name: str, policy: str) -> Timeline:
-    """Predict a schedule of a graph."""
+    """Return the predicted timeline of the schedule of a graph by a policy."""
     plan = minimize(get_policy(policy).schedule(GRAPHS[name], DEVICE))
     return predicted_timeline(GRAPHS[name], plan, DEVICE, name)
 
 
 def task(veu: int, start: float, end: float, count: int = 1) -> Span:
-    """Return rTasks of an rOperator without a name."""
+    """Return the span of ``count`` rTasks of an rOperator without a name."""
     return Span(veu, start, end, "rtask", "", count=count)
 
 
@@ -74,7 +74,7 @@ def test_shares_add_up_to_what_the_simulator_says(name: str) -> None:
 
 
 def test_programs_follow_each_other() -> None:
-    """The second one's waits count the rTasks of the first; its launch waits for all of them."""
+    """Waits in a second rProgram count the rTasks of the first; its launch waits for them all."""
     graph = GRAPHS["random0"]
     # With caches, the second program would take less time for the data that the first leaves there.
     device = replace(DEVICE, cache_bytes=0)
@@ -94,7 +94,7 @@ def test_programs_follow_each_other() -> None:
 
 
 def test_a_path_enters_a_run_of_rtasks_where_it_was_awaited() -> None:
-    """One vEU waits for the second of four rTasks, so half of that span is on the path."""
+    """If a vEU waits for the second of four rTasks, the first half of their span is on the path."""
     waiting = Span(1, 1.0, 2.5, "barrier", "barrier", waits=((0, 2),))
     timeline = Timeline("", ((task(0, 0, 4, count=4),), (task(1, 0, 1), waiting, task(1, 2.5, 9))))
     assert [(s.veu, s.start, s.end) for s in critical_path(timeline)] == [
@@ -106,7 +106,11 @@ def test_a_path_enters_a_run_of_rtasks_where_it_was_awaited() -> None:
 
 
 def test_a_barrier_that_did_not_wait_stays_on_its_veu() -> None:
-    """Recorded ends of rTasks may even come after the end of the wait for them."""
+    """The critical path stays on the vEU of a barrier that did not wait.
+
+    The recorded end of an awaited rTask may be later than the end of the wait; the path then leaves
+    the rTask at the end of the wait.
+    """
     late = Span(1, 3.0, 3.1, "barrier", "barrier", waits=((0, 1),))
     timeline = Timeline("", ((task(0, 0, 1),), (task(1, 0, 3), late, task(1, 3.1, 4))))
     assert [(s.veu, s.index) for s in critical_path(timeline)] == [(1, 0), (1, 1), (1, 2)]

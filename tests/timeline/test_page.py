@@ -1,4 +1,4 @@
-"""The page of timelines, in a headless Chromium."""
+"""Tests of the page of timelines, in a headless Chromium."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOSTILE = "a/</script><script>document.title='broken'</script>&amp;<b>"
 
 
 def timelines() -> list[Timeline]:
-    """Return two runs of two vEUs: 100 us with a wait, and 50 us."""
+    """Return the timelines of two runs on two vEUs: of 100 us with a wait, and of 50 us."""
     us = 1e-6
     slow = Timeline(
         "slow",
@@ -48,7 +48,7 @@ def timelines() -> list[Timeline]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser; without a sandbox, because containers forbid it to root."""
+    """A browser without a sandbox, which containers do not allow for the root user."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -57,7 +57,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """The page, with no complaint of the browser's and no request but for itself."""
+    """The opened page of the two timelines.
+
+    The browser must not report an error, nor request anything but the page.
+    """
     path = tmp_path / "timeline.html"
     write_timelines(path, timelines())
     opened = browser.new_page(viewport={"width": 1058, "height": 700})
@@ -79,7 +82,10 @@ def chart(page: Page, number: int) -> Locator:
 
 
 def hover(page: Page, number: int, veu: int, share: float) -> str:
-    """Move to a share of the time axis; return the text beside the pointer."""
+    """Move the pointer to a vEU of a chart, at a share of the time axis.
+
+    Returns the text beside the pointer; it is empty if there is none.
+    """
     box = chart(page, number).bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 58 + share * (box["width"] - 58), box["y"] + veu * 22 + 10)
@@ -88,7 +94,7 @@ def hover(page: Page, number: int, veu: int, share: float) -> str:
 
 
 def pixels(page: Page, number: int) -> str:
-    """Return what a chart shows, once the browser has drawn."""
+    """Return the image of a chart as a data URL, after the browser has drawn."""
     page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     return chart(page, number).evaluate("canvas => canvas.toDataURL()")
 
@@ -105,7 +111,7 @@ def test_the_table_compares_the_runs(page: Page) -> None:
 
 @needs_browser
 def test_names_are_text(page: Page) -> None:
-    """A model may name a node as it likes."""
+    """A node's name with HTML in it is shown as text."""
     assert page.title() == "rProgram timelines"
     assert hover(page, 0, 0, 0.2).startswith(HOSTILE)
 

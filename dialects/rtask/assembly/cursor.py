@@ -56,7 +56,7 @@ class Cursor:
         return self.position - self.text.rfind("\n", 0, self.position)
 
     def accept(self, literal: str) -> bool:
-        """Take the keyword or punctuation ``literal`` if it comes next; return whether it does."""
+        """Take the keyword or punctuation ``literal`` if it comes next; return True if taken."""
         return self.find(_literal(literal)) is not None
 
     def comes(self, literal: str) -> bool:

@@ -15,22 +15,29 @@ from rammer_mlir.dialects.rtask.assembly.tokens import COMMENT, STRING
 from rammer_mlir.errors import AssemblyError
 
 _ESCAPED = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
-"""A byte that is not ASCII, as MLIR prints it if it is no part of UTF-8."""
+"""Matches the escape ``\\XX`` with which MLIR prints a byte that is not ASCII."""
 
 _TEXTS = re.compile(rf"{COMMENT}|(@|\bloc\(\s*|\b(?:sym_name|name)\s*=\s*)?({STRING})")
-"""Texts; the first group marks names: of symbols, locations and values."""
+"""Matches a comment or a string literal.
+
+Group 2 is the literal, None for a comment. Group 1 is the text before the literal if the literal
+is the name of a symbol, location or value; otherwise it is None.
+"""
 
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|([nt"\\]))')
 _NAMED_ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 
 _WITH_BYTES = ("gpu.binary", "gpu.object", "llvm.mlir.global", "rtask.module")
-"""Names in modules whose text attributes may contain data: machine code, or arrays of bytes."""
+"""Names of operations and attributes that may contain binary data: machine code or byte arrays."""
 
 _WITH_BYTES_STORED = frozenset((b"binary", b"mlir.global", b"code"))
-"""Their names in bytecode, which stores a dialect's name once; `rtask.module` has a `code`."""
+"""Strings that occur in bytecode if the module contains one of ``_WITH_BYTES``.
+
+The strings are operation names without the dialect, and the attribute ``code`` of `rtask.module`.
+"""
 
 _STRINGS = 0
-"""The number of the bytecode's section of texts."""
+"""The id of the string section in MLIR's bytecode."""
 
 
 def check_encoding(module: str | bytes) -> None:
@@ -106,7 +113,7 @@ def _stored_texts(bytecode: bytes) -> list[bytes]:
 
 
 def _sections(bytecode: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield each section's id, and the byte offsets of the begin and the end of its content."""
+    """Yield each section's id, and the byte offsets of the start and the end of its content."""
     _, at = _number(bytecode, len(b"ML\xefR"))  # the version
     at = bytecode.index(b"\0", at) + 1  # the producer
     while at < len(bytecode):

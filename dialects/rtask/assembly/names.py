@@ -7,7 +7,7 @@ import re
 from rammer_mlir.bindings import ir
 
 NAMED = re.compile(r' *(?:%[^=]*= )?"rtask\.(?:operator|run)"\(')
-"""Matches the begin of MLIR's line for an ``rtask.operator`` or ``rtask.run``.
+"""Matches the start of MLIR's line for an ``rtask.operator`` or ``rtask.run``.
 
 These operations are printed with the name of the model's node.
 """

@@ -2,8 +2,8 @@
 
 A text that is nested too deeply would overflow the stack of MLIR's parser, verifier or printer.
 Levels are brackets, including those of types, and signs in affine expressions. An alias of a type
-or attribute has the levels of the aliases that it names; MLIR prints it with all of them expanded,
-so the length of this text is limited, too.
+or attribute has the levels of the aliases that it names. MLIR prints an alias with all named
+aliases expanded, so the length of the expanded text is limited, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ANGLE_STEPS = np.zeros(256, np.int32)
 _ANGLE_STEPS[ord("<")], _ANGLE_STEPS[ord(">")] = 1, -1
 
 _NO_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=')
-"""Strings, comments, arrows and comparisons, whose angles are no brackets."""
+"""Matches text in which brackets do not count: strings, comments, arrows and comparisons."""
 
 _SIGNS = re.compile(rf"(?:-[ \t\n]*){{{MAX_NESTING}}}")
 _ALIAS = re.compile(r"^[ \t]*([#!][\w$.-]+)[ \t]*=(.*)$", re.MULTILINE)

@@ -143,7 +143,7 @@ def _wait(op: GenericOp) -> str:
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
     """Return ``text`` with the remaining attributes and the location of ``op`` appended.
 
-    ``text`` is the begin of the readable form of ``op``, a run or a barrier. ``known`` lists the
+    ``text`` is the start of the readable form of ``op``, a run or a barrier. ``known`` lists the
     keys of the attributes that ``text`` already contains.
     """
     others = op.others(known)

@@ -17,7 +17,7 @@ from rammer_mlir.passes.ir.structured import Structured
 _ALL_LANES = Mask(None, None)
 
 Values: TypeAlias = "list[ir.Value | None]"
-"""The value of each slot of a ``Body``, by slot number; None if unused or not yet computed."""
+"""The value of each slot of a ``Body``, by slot; None if unused or not yet computed."""
 
 Broadcast: TypeAlias = "Callable[[ir.Value], ir.Value]"
 """A function that broadcasts a scalar to all lanes and returns a vector unchanged."""
@@ -48,7 +48,7 @@ _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysig
 class Instruction:
     """An operation of a body, with its name, result types and attributes.
 
-    ``operands`` and ``results`` are slots of ``Body``: numbers of the body's values.
+    ``operands`` and ``results`` are slots of ``Body``: indices of the body's values.
     """
 
     operation: ir.Operation
@@ -60,7 +60,7 @@ class Instruction:
 
 
 class Body:
-    """The parsed body of a ``linalg.generic``, whose values have numbers called slots.
+    """The parsed body of a ``linalg.generic``, whose values have indices called slots.
 
     Slots are given to the block's arguments first, then to captured values and constants, then to
     the results of operations. If ``contract`` is true, LLVM may fuse a multiplication and an

@@ -25,8 +25,8 @@ _REST = 3
 _CHAINS = 4
 """Number of registers whose long chains of dependent operations alternate in the code.
 
-The scheduler of a core holds some 64 operations that wait for operands: less than the operations of
-four exponentials. Four chains leave enough of 16 registers for constants.
+The scheduler of a core holds some 64 operations that wait for operands. Four exponentials have
+more operations. Four chains leave enough of 16 registers for constants.
 """
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"

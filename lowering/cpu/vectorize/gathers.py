@@ -13,13 +13,16 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.body import LOAD, Body, Instruction
 
 _LOADABLE_BITS = (8, 16, 32, 64)
-"""Widths of the elements that vectors load from memory; booleans are bytes in it, but not there."""
+"""Widths in bits of the elements that vectors can load.
+
+Booleans are left out: they are bytes in memory, but single bits in vectors.
+"""
 
 
 def varying_slots(body: Body, loop: int, arguments: Iterable[int]) -> set[int] | None:
     """Return which values of a body differ between the lanes of a register along a loop.
 
-    A slot is the number of a value in ``body``.
+    A slot is the index of a value in ``body``.
 
     Args:
         body: the body.
@@ -53,8 +56,8 @@ def _reads_contiguously(load: Instruction, moving: Sequence[int], rising: set[in
     """Return whether a gather reads adjacent elements of memory in successive iterations of a loop.
 
     That is the case if only the gather's last index varies along the loop and increases by 1.
-    Values have numbers, called slots: ``moving`` has those of the operands of ``load`` that vary
-    along the loop, and ``rising`` those of all values that increase by 1 per iteration.
+    A slot is the index of a value in the body. ``moving`` has the slots of the operands of ``load``
+    that vary along the loop, ``rising`` the slots of all values that increase by 1 per iteration.
     """
     kind = ir.MemRefType(load.operation.operands[0].type)
     strides, _ = kind.get_strides_and_offset()

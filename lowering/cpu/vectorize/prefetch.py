@@ -37,8 +37,8 @@ _SECOND_LEVEL = 2
 class Panel:
     """The prefetch of an operand's next panel, divided among the micro tiles that share a panel.
 
-    In a panel, a micro tile reads one or more contiguous ranges of memory. It prefetches a share of
-    each corresponding range of the next panel.
+    In a panel, a micro tile reads one or more contiguous ranges of memory. The micro tile
+    prefetches a share of each corresponding range of the next panel.
 
     Attributes:
         operand: the operand that is read.

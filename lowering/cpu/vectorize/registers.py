@@ -78,7 +78,8 @@ class Registers:
     def along_lanes(self, span: Span) -> list[tuple[int, Mask]]:
         """Return the registers that cover a span of the vector loop.
 
-        Each is a pair: the offset in points of its first lane, and the mask of its valid lanes.
+        A register is given by a pair: the offset in points of its first lane, and the mask of its
+        valid lanes.
         """
         if span.valid is not None:
             mask = self.scope.once(
@@ -95,7 +96,8 @@ class Registers:
     def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
         """Return the loop index along ``dim`` for a register.
 
-        It is a vector of the indices of all lanes if ``dim`` is along the lanes, else a scalar.
+        The result is a vector of the indices of all lanes if ``dim`` is along the lanes, else a
+        scalar.
         """
         if dim not in spans:
             return 0
@@ -311,9 +313,9 @@ class Registers:
     def _transposed_loop(self, operand: Operand, spans: Spans) -> int | None:
         """Return the unrolled loop along which registers are transposed before their store.
 
-        Along that loop, adjacent points of the output are contiguous in memory, and the lanes are
-        not. The result is None if there is no such loop, or it has too few points for a transpose
-        to pay.
+        Adjacent points of the output along that loop are contiguous in memory, but adjacent lanes
+        are not. The result is None if there is no such loop, or if the loop has too few points for
+        a transpose to pay.
         """
         along = self._adjacent_loop(operand, spans)
         if along is None or self._vector_stride(operand) == 1:

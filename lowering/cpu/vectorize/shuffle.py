@@ -45,8 +45,8 @@ def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
 def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[ir.Value, ir.Value]:
     """Emit an exchange of half of the lanes of two registers; return both new registers.
 
-    ``size`` is a power of two. Each lane of ``low`` whose number has the bit ``size`` is exchanged
-    with the lane of ``high`` whose number is less by ``size``.
+    ``size`` is a power of two. Each lane of ``low`` whose index has the bit ``size`` is exchanged
+    with the lane of ``high`` whose index is less by ``size``.
     """
     new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
     new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]

@@ -34,7 +34,7 @@ class Loop:
     shared: float = 0.0
 
     def allows(self, points: int) -> bool:
-        """Return whether adjacent micro tiles of ``points`` points all stay within a panel."""
+        """Return whether no micro tile of ``points`` points crosses the boundary of a panel."""
         return not self.panel or self.panel % points == 0
 
     def allows_in_pieces(self, points: int) -> bool:

@@ -51,12 +51,12 @@ class Transform:
 def find_transform(
     nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
 ) -> Transform | None:
-    """Return the transform that a nest computes; None if it computes none or none can be emitted.
+    """Return the transform that a nest computes; None without a transform that can be emitted.
 
     A nest computes a transform if it multiplies its last input by constant matrices, and adds the
-    products to an output that contains zeros. The transform can be emitted if a dimension that no
-    matrix has fits the lanes (``_vector_dim``), and a micro tile has at most ``_MOST_RESULTS``
-    results.
+    products to an output that contains zeros. The transform can be emitted if the lanes can
+    lie along a dimension that indexes no matrix (``_vector_dim``), and a micro tile has at most
+    ``_MOST_RESULTS`` results.
 
     Args:
         nest: the nest.
@@ -164,7 +164,7 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 class TransformEmitter(NestEmitter):
     """Emits a transform: loads elements of small matrices, and multiplies along each dimension.
 
-    Each lane of the registers has another matrix.
+    Each lane of the registers belongs to a different matrix.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def emit_contraction(
         results: emits the initial values, epilogues and stores of the operation, which is its
             ``reduction``, on memrefs.
         plan: the operation's plan.
-        threads: the thread's number, and the size of the block.
+        threads: the thread's index, and the size of the block.
         memory: shared memory for staged operands.
         copies: emits the copies of operands to shared memory, synchronous or asynchronous.
     """

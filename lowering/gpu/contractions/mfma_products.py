@@ -1,8 +1,8 @@
 """Emits products by AMD's ``v_mfma``: loads fragments from shared memory and multiplies them.
 
-A fragment is the four elements of an operand that a lane of a wave of 64 holds. They belong to row
-(or column) ``lane mod 16``, and have the indices ``4 (lane / 16)`` to ``4 (lane / 16) + 3`` along k
-(AMD's CDNA 3 instruction set, dense matrix layouts).
+A fragment is the four elements of an operand that a lane of a wave of 64 holds. The elements belong
+to row (or column) ``lane mod 16``, and have the indices ``4 (lane / 16)`` to ``4 (lane / 16) + 3``
+along k (AMD's CDNA 3 instruction set, dense matrix layouts).
 """
 
 from __future__ import annotations

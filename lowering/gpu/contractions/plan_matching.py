@@ -30,7 +30,7 @@ from rammer_mlir.passes.ir.boxes import linear_form
 from rammer_mlir.passes.ir.structured import LoopDimension, Structured, element_bytes, is_buffer
 
 PLAN = "rtask.contraction"
-"""Attribute of a planned operation: the number of its plan."""
+"""Attribute of a planned operation: the index of its plan."""
 
 
 Plan = ContractionPlan | ColumnPlan | TranspositionPlan

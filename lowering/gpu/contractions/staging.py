@@ -86,7 +86,7 @@ class Copies(Protocol):
 
 
 class RegisterCopies:
-    """Emits copies through registers: first the loads, later the stores. For every target."""
+    """Emits copies through registers on any target: first the loads, later the stores."""
 
     def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Emit loads of ``pieces`` into registers; return the loaded values.
@@ -155,8 +155,8 @@ class AsyncCopies:
     def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
         """Emit the end of a fetch: a wait for this thread's asynchronous copies.
 
-        Stores to shared memory of the pieces in registers precede the wait. ``begun`` has the token
-        of the asynchronous copies, then the values that were loaded into registers.
+        Before the wait, the pieces in registers are stored to shared memory. ``begun`` has the
+        token of the asynchronous copies, then the values that were loaded into registers.
         """
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)

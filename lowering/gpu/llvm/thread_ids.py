@@ -1,4 +1,4 @@
-"""Hides thread numbers in rKernels from LLVM, so that LLVM cannot hoist computations on them."""
+"""Hides thread indices in rKernels from LLVM, so that LLVM cannot hoist computations on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rammer_mlir.lowering.ir_walk import walk
 
 @dataclass(frozen=True)
 class ThreadId:
-    """The operation by which a target reads a thread's number in its block.
+    """The operation by which a target reads a thread's index in the block.
 
     Attributes:
         operation: the name of the operation, in the target's dialect.
@@ -23,11 +23,11 @@ class ThreadId:
 
 
 def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
-    """Pass the thread's number in each rKernel through an optimization barrier for LLVM.
+    """Pass the thread's index in each rKernel through an optimization barrier for LLVM.
 
     All rKernels are called from the dispatch loop. LLVM would hoist computations on the thread's
-    number out of the loop, and keep their results for all rKernels in registers at the same time.
-    So each function except the kernel copies the thread's number by empty inline assembly.
+    index out of the loop, and keep their results for all rKernels in registers at the same time.
+    So each function except the kernel copies the thread's index by empty inline assembly.
     """
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):

@@ -166,7 +166,7 @@ class _RecordedPart(Part):
         self._lines = lines
 
     def call(self, values: Sequence[Value]) -> list[Value]:
-        """Record a run of the part on its inputs in order; run it again, and return its outputs.
+        """Record a run of the part on the inputs ``values``; run again, and return the outputs.
 
         The second run is needed because a recorded run returns no outputs.
         """

@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.contenders.protocol import required
 
 
 def open_ours(model: Path, threads: int) -> Ours:
-    """Compile a model for ``threads`` vEUs; all runs together use as many threads."""
+    """Compile a model for ``threads`` vEUs; all runs together use ``threads`` threads."""
     rammer_mlir.use_threads(threads)
     return Ours(model, threads, "wavefront")
 

@@ -12,7 +12,7 @@ REFERENCE = "onnxruntime"
 """The contender whose latency is compared in ratios, and whose outputs are taken as right."""
 
 RIVALS = (REFERENCE, "openvino")
-"""Contenders to beat; the others appear in the tables of latencies and of means only."""
+"""Contenders to beat; all other contenders appear in the tables of latencies and means only."""
 
 CONTENDERS: dict[str, str] = {
     REFERENCE: "onnx_runtime:open_onnx_runtime",
@@ -22,7 +22,7 @@ CONTENDERS: dict[str, str] = {
 }
 """Class or function in this package that opens a model, by the name of the contender.
 
-It has the form ``module:class`` or ``module:function``.
+A value has the form ``module:class`` or ``module:function``.
 """
 
 

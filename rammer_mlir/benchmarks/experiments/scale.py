@@ -34,7 +34,7 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.verifier import verify
 
 WIDTH, TILES = 10, 100
-"""Numbers of operators in a layer, and of rTasks in an operator."""
+"""Number of rOperators in a layer, and number of rTasks in an rOperator."""
 _ROW_BYTES = 4096
 
 _LONGEST = 600.0

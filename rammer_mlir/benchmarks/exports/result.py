@@ -28,7 +28,10 @@ class CaseResult:
     seconds: float = 0.0
     """Seconds of the first run, including compilation."""
     timed: tuple[float, float] = (0.0, 0.0)
-    """Seconds of our shortest later run, and of ONNX Runtime's; zeros if not timed."""
+    """Seconds of the shortest run after the first one: of this compiler, and of ONNX Runtime.
+
+    Both are 0 if the case was not timed.
+    """
 
     @property
     def speed(self) -> float | None:

@@ -55,7 +55,7 @@ TIMEOUT = 1200.0
 
 
 def measure(name: str, threads: int, *, small: bool) -> str:
-    """Measure a network; return its line of text."""
+    """Measure a network with all front ends; return the network's line of the printed results."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "model.onnx"
         with torch.no_grad():
@@ -83,9 +83,9 @@ def measure(name: str, threads: int, *, small: bool) -> str:
 def joined_copies(
     rounds: Mapping[tuple[str, int], Sequence[Sequence[float]]],
 ) -> dict[str, list[float]]:
-    """Return a front end's median seconds in each round, over the runs of all its processes.
+    """Return the median seconds of each round, over the runs of all processes, by front end.
 
-    ``rounds`` has the seconds of each run, by front end and number of the process, then by round.
+    ``rounds`` has the seconds of each run, by front end and index of the process, then by round.
     """
     return {
         way: [
@@ -99,7 +99,7 @@ def joined_copies(
 def line(
     name: str, rounds: Mapping[str, Sequence[float]], errors: Mapping[str, float], outside: float
 ) -> str:
-    """Return a network's line of text.
+    """Return a line of text with a network's latencies and errors.
 
     Args:
         name: the network.

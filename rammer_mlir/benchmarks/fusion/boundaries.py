@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 
 SAME = 0.02
-"""Largest difference of two times, as a share, that counts as none."""
+"""Largest relative difference of two times that count as equal."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,10 @@ class Published:
 
     @property
     def saving(self) -> float:
-        """The seconds of the first optimization divided by the seconds of a cached optimization."""
+        """The seconds of the first optimization divided by the seconds of a cached optimization.
+
+        The latter are ``cached`` + ``hashed``.
+        """
         return self.first / (self.cached + self.hashed)
 
 
@@ -61,5 +64,5 @@ BEST_F_MAX = 3
 RAMMER_OVER_BASE = 2.28
 """Speed-up of RAMMER over its baseline that launches each operator (RAMMER, figure 21).
 
-It is that of a training step of LSTM-TC with batch 256 on a V100.
+The speed-up is that of a training step of LSTM-TC with batch 256 on a V100.
 """

@@ -11,7 +11,7 @@ import onnx
 from rammer_mlir.benchmarks.comparison import Array
 
 Run = Callable[[], object]
-"""A function that runs the model once, with data on the device, and waits for the end."""
+"""A function that runs the model once on data in device memory, and waits for the run's end."""
 
 
 def rivals(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Iterator[tuple[str, Run]]:

@@ -56,7 +56,7 @@ _EMULATED = 1 << 30
 """Most multiply-adds of a product that is emulated."""
 
 _TRACED = 1 << 22
-"""Number of traced accesses that are evaluated; later ones are of equal rTasks."""
+"""Number of traced accesses that are evaluated; later accesses are those of equal rTasks."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rammer_mlir.errors import RammerError
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
-"""Numbers of vEUs and of dependent rTasks of the programs that time launches and barriers."""
+"""Programs that time launches and barriers: number of vEUs and of dependent rTasks, by name."""
 
 
 def ways_to_run(

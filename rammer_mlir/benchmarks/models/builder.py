@@ -179,7 +179,7 @@ class GraphBuilder:
     def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
         """Add an inference-time batch normalization over dimension 1; return the result.
 
-        Its random scale and bias are multiplied by ``gain``.
+        The normalization's random scale and bias are multiplied by ``gain``.
         """
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)

@@ -14,7 +14,10 @@ from rammer_mlir.errors import ShapeError
 Array = npt.NDArray[np.generic]
 
 INDEX_LIMIT = 10
-"""32- and 64-bit integers are less than this, so that they can serve as indices and exponents."""
+"""Upper bound of random 32- and 64-bit integers, which may serve as indices and exponents.
+
+All integers are less than this bound.
+"""
 
 
 def random_feeds(model: onnx.ModelProto, seed: int = 0) -> dict[str, Array]:

@@ -120,7 +120,7 @@ RULES: dict[str, Rule] = {
 def contract(a: Moments, b: Moments, length: int, *, centered: bool) -> Moments:
     """Return the moments of dot products of ``length`` elements of a and b; b has mean 0.
 
-    If ``centered`` (centered), each filter of b sums to zero (``weights.is_centered``), so the mean
+    If ``centered``, each filter of b sums to zero (``weights.is_centered``), so the mean
     of a has no effect.
     """
     square = a.variance if centered else a.variance + a.mean**2

@@ -186,7 +186,7 @@ ALL_MODELS: dict[str, Model] = {**MODELS, **IMAGENET, **DETECTORS}
 
 
 def build(name: str, batch: int = 1, scale: Scale = "full") -> onnx.ModelProto:
-    """Build benchmark model ``name`` with seeded weights; raise OptionError if it is unknown."""
+    """Build benchmark model ``name`` with seeded weights; raise OptionError for unknown names."""
     if name not in ALL_MODELS:
         known = ", ".join(ALL_MODELS)
         raise OptionError(f"model: expected one of {known}; found '{name}'; choose one of these")

@@ -99,7 +99,7 @@ def _heading(results: Results) -> list[str]:
 def _triples(results: Results) -> Triples:
     """Yield a triple for each model and code generator.
 
-    It has the name of the model, the name and options of the code generator, and the outcome.
+    A triple has the name of the model, the name and options of the code generator, and the outcome.
     """
     for result in results:
         for outcome in result.outcomes:
@@ -207,7 +207,8 @@ def _spent_cells(spent: RunSeconds) -> list[str]:
 def beginning_table(results: Results) -> str:
     """Return a Markdown table of startup times, with a row per model and code generator.
 
-    A row has the seconds of code generation, of compiling, of the first run, and of a later run.
+    A row has the seconds of code generation, of compiling with and without the code generator, of
+    the first run, and of a later run.
     """
     rows = [["model", "code generator", "making code", "compiling", "host's compiling",
              "first run", "later run"]]  # fmt: skip

@@ -19,7 +19,7 @@ ACCEPTABLE = 1.03
 """Largest acceptable ratio of latencies: of offloading by cost, to the faster of none and all."""
 
 MIXED = 0.95
-"""Largest such ratio at which offloading by cost counts as faster than none and all."""
+"""Largest ratio, as for ``ACCEPTABLE``, at which offloading by cost counts as faster than both."""
 
 _LONGEST = 300
 """Largest number of characters of a reason that are printed."""
@@ -165,7 +165,8 @@ def summary(results: list[OffloadResult]) -> str:
 def failures(results: list[OffloadResult]) -> list[str]:
     """Return a line for each reason of failed measurements of a model and code generator.
 
-    The line has the model, the code generator, the failed measurements, and the reason.
+    The line has the model, the code generator, the failed measurements, and the reason. If all
+    measurements of a model failed, the line has only the model and the reason.
     """
     lines = [f"- {r.request.model}: {_short(r.error)}" for r in results if r.error]
     lines += [

@@ -15,7 +15,10 @@ from rammer_mlir.benchmarks.sweep.sizes import Sizes
 
 MOST_FLOPS = 2_000_000_000
 MOST_BYTES = 64 * 2**20
-"""Largest arithmetic and size of tensors of a case: about 50 ms on a core."""
+"""Largest size of a case's tensors in bytes.
+
+A case with ``MOST_FLOPS`` operations and ``MOST_BYTES`` bytes takes about 50 ms on a core.
+"""
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ from rammer_mlir.support.interleaved_timing import joined_rounds, paired_medians
 OURS = "ours"
 
 TURN_SECONDS = 2e-3
-"""Seconds of a turn: short, so that all contenders meet each speed of the machine.
+"""Seconds of a turn: short, so that each contender runs at each speed of the machine.
 
 A machine that others share may run at half of its speed for some tens of milliseconds.
 """
 
 RENEWED = 50
-"""Cases after which the contenders' processes start again; old processes may become slow."""
+"""Number of cases after which processes start again, since old processes may become slow."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class CaseResult:
     def ratio(self) -> float | None:
         """The lowest latency of the other contenders, divided by ours; medians over the rounds.
 
-        Above 1, ours is the lowest. The ratio is None if we have no latency, or no other contender
-        has one.
+        Above 1, our latency is the lowest. The ratio is None if we have no latency, or no other
+        contender has one.
         """
         others = [seconds for name, seconds in self.compared.items() if name != OURS]
         ours = self.compared.get(OURS)
@@ -229,7 +229,7 @@ def _measure(
 def ratios(results: Iterable[CaseResult]) -> list[float]:
     """Return the latency ratios of the cases in ascending order.
 
-    Above 1, ours is the lowest latency, see ``CaseResult.ratio``. Cases without a ratio are left
+    Above 1, our latency is the lowest; see ``CaseResult.ratio``. Cases without a ratio are left
     out.
     """
     return sorted(ratio for result in results if (ratio := result.ratio) is not None)

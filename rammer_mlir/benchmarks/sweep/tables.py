@@ -35,8 +35,8 @@ def floor(result: CaseResult, roofline: Roofline) -> float:
 def text(results: Sequence[CaseResult], rooflines: Iterable[Roofline]) -> list[str]:
     """Return the sweep's section of a report, as a list of paragraphs.
 
-    They have the table of latency ratios by family, the table of the worst cases, the list of the
-    cases with wrong results, and the list of the contenders without a latency.
+    The paragraphs have the table of latency ratios by family, the table of the worst cases, the
+    list of the cases with wrong results, and the list of the contenders without a latency.
     """
     limits = {roofline.threads: roofline for roofline in rooflines}
     parts = [RATIOS, summary_table(results, limits), "The worst cases", worst_table(results)]

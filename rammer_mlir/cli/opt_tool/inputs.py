@@ -138,7 +138,8 @@ def name_locations(module: ir.Module, name: str) -> None:
 def _named(location: ir.Location, name: str) -> ir.Location | None:
     """Return ``location`` with file name ``name`` instead of ``UNNAMED``.
 
-    Return None if the file name of ``location`` is not ``UNNAMED``.
+    Return None if ``location`` has another file name, or is neither a file location nor a named
+    file location.
     """
     if isinstance(location, ir.FileLineColLoc) and location.filename == UNNAMED:
         return ir.Location.file(name, location.start_line, location.start_col)

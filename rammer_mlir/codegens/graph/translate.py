@@ -36,10 +36,11 @@ _ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
 
 
 def graph_of(region: Region) -> Graph:
-    """Return a region as a JSON graph; value number ``n`` of the region becomes tensor ``vn``.
+    """Return a region as a JSON graph; the region's value with index ``n`` becomes tensor ``vn``.
 
     Raises:
-        NotExpressibleError: if graphs cannot express an operation.
+        NotExpressibleError: if graphs cannot express an operation, or if the region returns an
+            input, or returns a value twice.
     """
     writer = GraphWriter()
     for operation in region.operations:

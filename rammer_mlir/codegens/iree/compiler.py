@@ -102,6 +102,9 @@ def compile_text(
 
 
 def _first_error(text: str) -> str:
-    """Return the first line with "error:" in the compiler's messages, cut to 200 characters."""
+    """Return the first line with "error:", or else the first line, cut to 200 characters.
+
+    ``text`` has the compiler's messages.
+    """
     lines = text.strip().splitlines() or ["no message"]
     return next((line for line in lines if "error:" in line), lines[0]).strip()[:200]

@@ -26,7 +26,10 @@ _MOST_RTASKS = 64
 """Desired upper bound of the number of rTasks; workgroups are grouped accordingly."""
 
 Run = Callable[[int, NDArray[np.generic]], None]
-"""A function that runs workgroup number ``n`` and writes its part of the output to an array."""
+"""A function that runs the workgroup with a given index on a given output array.
+
+The workgroup writes a part of the array.
+"""
 
 Part = tuple[slice, ...]
 

@@ -113,7 +113,8 @@ class OneDnn:
     def supports(self, reading: Reading) -> bool:
         """Whether the library has a primitive for an operation outside of all pattern matches.
 
-        False for convolutions and products, which the library computes only as matches of patterns.
+        False for convolutions and products, which the library computes only as matches of patterns,
+        and for concatenations of more than ``_MOST_JOINED`` tensors.
         """
         if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False
@@ -228,7 +229,7 @@ def _table_and_needs(
 
 
 def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
-    """Return, by buffer number, the box of rTask ``d0`` in each buffer that is split over rTasks.
+    """Return, by buffer index, the box of rTask ``d0`` in each buffer that is split over rTasks.
 
     Buffers are the inputs, then the outputs. Return None if an rTask's part of a buffer is not a
     box.

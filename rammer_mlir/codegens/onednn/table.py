@@ -57,7 +57,7 @@ def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
 
 
 def _value_words(table: Table, number: int) -> list[int]:
-    """Return value ``number`` of a table as the integers of the C code's ``struct value``."""
+    """Return the table's value with index ``number`` as the integers of C's ``struct value``."""
     value = table.values[number]
     dims, strides = value.view.dims, value.view.strides
     parts = 1 if number in table.whole else table.parts

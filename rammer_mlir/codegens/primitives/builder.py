@@ -58,7 +58,7 @@ _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
 """Names of average pooling; the key tells whether padding is left out of the divisor."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Limits: post operations per primitive, its other operands, dimensions of a value."""
+"""Limits: post operations of a primitive, its other operands, and dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:

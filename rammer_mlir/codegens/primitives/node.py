@@ -195,6 +195,9 @@ class Table:
         return buffers - whole if self.parts > 1 else set()
 
     def _is_piece(self, number: int) -> bool:
-        """Whether a range along the first dimension of value ``number`` is contiguous in memory."""
+        """Whether a range along the first dimension of the value ``number`` is contiguous.
+
+        ``number`` is the index of the value; contiguous means without gaps in memory.
+        """
         view = self.values[number].view
         return view.strides[0] * view.dims[0] == prod(view.dims)

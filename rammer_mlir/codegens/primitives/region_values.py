@@ -74,7 +74,7 @@ class RegionValues:
         return RegionValues(len(region.inputs), region.results, shapes, renamed)
 
     def read(self, number: int, view: View) -> int:
-        """Return the index in ``values`` of a view of the region's tensor ``number``.
+        """Return the index in ``values`` of a view of the region's tensor with index ``number``.
 
         The tensor is an input of the region or has been computed. The view is added if it is new.
         """
@@ -88,9 +88,9 @@ class RegionValues:
         return blocked if view == whole else self._add(number, Value(view, source=blocked))
 
     def write(self, number: int, view: View) -> int:
-        """Return the index in ``values`` of an operation's result, the region's tensor ``number``.
+        """Return the index in ``values`` of the view to which an operation writes its result.
 
-        ``view`` has the sizes of the result.
+        ``number`` is the index of the result in the region; ``view`` has the sizes of the result.
 
         Raises:
             NotExpressibleError: if the view is not in row-major order, or the region returns the

@@ -136,7 +136,7 @@ class CacheFile:
         parts: Parts | None = None,
         seconds: float = 0.0,
     ) -> bool:
-        """Store an entry, replacing an older one of the same key; return whether it was stored.
+        """Store an entry, replacing an older entry of the same key; return whether it was stored.
 
         The least recently used entries are evicted to make room. An entry larger than the whole
         cache is not stored.

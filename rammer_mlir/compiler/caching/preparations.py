@@ -45,10 +45,10 @@ The weights of convolutions with folded batch norms, for example, would fill the
 """
 
 _NameSource = tuple[int, str]
-"""A name of the prepared model: the number of a name of the loaded model, and a suffix to append.
+"""A name of the prepared model: the index of a name of the loaded model, and a suffix.
 
-The number is -1 for a name that begins with no name of the loaded model; the suffix is then the
-whole name.
+The suffix is appended to the name. The index is -1 for a name that begins with no name of the
+loaded model; the suffix is then the whole name.
 """
 
 

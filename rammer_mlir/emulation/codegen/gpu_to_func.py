@@ -264,9 +264,9 @@ PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace an operation of a GPU dialect by operations that call the emulator's runtime.
 
-    Operations of other dialects are unchanged. ``sites`` assigns a site index to an operation that
-    can fault, for fault messages. ``number`` distinguishes operations with the same name and
-    location.
+    A cast of memory spaces is replaced by its operand. All other operations are unchanged.
+    ``sites`` assigns a site index to an operation that can fault, for fault messages. ``number``
+    distinguishes operations with the same name and location.
 
     Raises:
         UnsupportedError: if the operation cannot be emulated.

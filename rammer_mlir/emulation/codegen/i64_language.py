@@ -15,7 +15,7 @@ from rammer_mlir.bindings import arith, func, ir, llvm, scf
 Exchange = Callable[[ir.Value, ir.Value], ir.Value]
 """A function that emits the read of another lane's value, and returns the value read.
 
-It is called with the value that this lane offers and the number of the source lane, an i64.
+It is called with the value that this lane offers and the index of the source lane, an i64.
 """
 
 

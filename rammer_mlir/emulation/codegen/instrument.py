@@ -23,7 +23,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""By the name of a checked operation: the number of its memref operand, which indices follow."""
+"""Index of a checked operation's memref operand, by operation name; the indices follow it."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (

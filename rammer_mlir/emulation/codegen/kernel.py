@@ -39,7 +39,7 @@ _PREFIX = "kernel."
 """Prefix of the symbols of a kernel's functions, so that none collides with the C library's."""
 
 _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
-"""Bytes: stack for calls and spills, multiple of stack sizes, alignment of stack allocations."""
+"""Bytes of stack for calls and spills, unit of stack sizes, and alignment of stack allocations."""
 
 
 @dataclass(frozen=True)

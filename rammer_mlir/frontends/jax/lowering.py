@@ -1,7 +1,7 @@
 """Transfers StableHLO from JAX's MLIR bindings to the compiler's bindings.
 
-JAX and the compiler use different versions of MLIR. The module is therefore serialized as a
-portable artifact (VHLO), which other versions of StableHLO can read. ``jax.export`` does the same.
+JAX and the compiler use different versions of MLIR. As in ``jax.export``, the module is therefore
+serialized as a portable artifact (VHLO), which other versions of StableHLO can read.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _AXES = frozenset(
     {"axes", "axis", "batch_axis", "batch_dims", "perm", "scan_input_axes", "scan_output_axes"}
     | {"time_axis"}
 )
-"""Attributes that are dimension numbers."""
+"""Names of the attributes that are indices or counts of dimensions."""
 
 _PADDING = {"auto_pad": "NOTSET SAME_LOWER SAME_UPPER VALID"}
 _DIRECTION = {"direction": "bidirectional forward reverse"}

@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.tensors import Array, static_shape, value_infos
 from rammer_mlir.frontends.onnx.traversal import subgraphs
 
 Reference = tuple[object, ...]
-"""Reference to a value: its origin (node, weight, input, ...), and its number in that origin."""
+"""Reference to a value: the kind of its origin (node, weight, ...), and an index or the content."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class CanonicalGraph:
         sections: the sections of the form, serialized, by the keys ``opsets``, ``inputs``,
             ``weights`` (types and shapes), ``operations`` and ``outputs``; of a loaded model also
             ``functions`` and ``declared`` (types of outputs).
-        weights: names of the weights that the outputs depend on; the index is the weight's number.
-        nodes: names of the nodes that the outputs depend on; the index is the node's number.
+        weights: names of the weights that the outputs depend on, by the form's weight numbers.
+        nodes: names of the nodes that the outputs depend on, by the form's node numbers.
         results: names of the results of ``nodes``.
         literals: names of the constants that the form contains by value, one name for each use.
         interface: names of inputs, then of outputs.

@@ -328,4 +328,4 @@ _IS_WORTH_IT: dict[str, Callable[[_Expansion], bool]] = {
     "Loop": _is_short_loop,
     "Scan": _is_short_scan,
 }
-"""Predicates that tell whether a node is expanded, by operator; the host executes the others."""
+"""By operator: the predicate for nodes to expand; the host executes all other nodes."""

@@ -79,7 +79,7 @@ def _check_dialects(module: ir.Module) -> None:
     """Check that all operations belong to dialects that the `linalg` stage allows.
 
     Raises:
-        ValueError: with the name of the first other operation.
+        ValueError: with the name of the first operation of another dialect.
     """
     found: list[str] = []
 

@@ -2,7 +2,7 @@
 
 The importer exists only in torch-mlir, even if the compiler uses other MLIR bindings, and it can
 crash or hang on unexpected input. It therefore runs in a separate process and returns MLIR
-bytecode. The process serves requests from standard input until its end.
+bytecode. The process serves requests until standard input ends.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _definition(
     version: int,
     types: Mapping[str, onnx.TypeProto],
 ) -> onnx.FunctionProto | None:
-    """Return the function with which ONNX defines a node's operator; None if it has none.
+    """Return the function with which ONNX defines a node's operator; None if there is none.
 
     If there are several functions, the result is the newest that opset ``version`` allows.
 

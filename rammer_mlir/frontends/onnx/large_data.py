@@ -45,7 +45,7 @@ class Place:
 
 
 DataPlaces = Mapping[int, Place]
-"""Byte ranges in a file of the raw data of initializers, by the initializer's number."""
+"""Byte ranges in a file of the raw data of initializers, by index of the initializer."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A malicious model of a few hundred bytes can expand to a graph that exceeds all memory: by a chain
 of functions that each call the next function twice, by nested loops, or by a recurrent layer over a
-million time steps. The compiler reports such a model by a one-line error before it expands it.
+million time steps. The compiler refuses such a model, by a one-line error, before the expansion.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from rammer_mlir.errors import UnsupportedError
 MOST_NODES = 100_000
 """Largest number of nodes of a graph after expansion of functions, loops and recurrent layers.
 
-Compiling this many takes about ten minutes; the longest programs in the literature have a tenth.
+Compiling so many nodes takes about ten minutes; the longest programs in the literature have a tenth
+of this number.
 """
 
 MOST_NESTED_CALLS = 100
-"""Largest depth of nested function calls; each makes names of inner nodes longer."""
+"""Largest depth of nested function calls; each call makes names of inner nodes longer."""
 
 MOST_ELEMENTS = 2**31 - 1
 """Largest number of elements of a tensor; device code counts elements in 32 bits."""

@@ -65,7 +65,7 @@ def allow_no_elements(proto: onnx.ModelProto) -> None:
 def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
     """Return whether a Reshape restores the shape of the operand of a flattened softmax.
 
-    Such a node is Reshape(Softmax(Flatten(x)), Shape(x)), or the same with Hardmax or LogSoftmax.
+    Such a node is Reshape(f(Flatten(x)), Shape(x)), where f is Softmax, LogSoftmax or Hardmax.
     ``makers`` has the node that computes each value, by the value's name.
     """
     computed, shape = (makers.get(name) for name in node.input)
@@ -77,7 +77,7 @@ def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -
 
 
 def keep_coordinates(proto: onnx.ModelProto) -> None:
-    """Set modes of each Resize, in place, such that it computes the same results as in opset 10.
+    """Set modes of each Resize, in place, such that its results stay those of opset 10.
 
     The specification of opset 10 does not define which element is the nearest. As in ONNX Runtime,
     the input coordinate is rounded down along dimensions that Resize enlarges, and up along

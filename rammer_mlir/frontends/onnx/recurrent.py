@@ -151,7 +151,10 @@ class _Layer:
         return write.nodes
 
     def _keep_states(self) -> None:
-        """Emit the outputs of a layer without time steps: the last states are the initial ones."""
+        """Emit the outputs of an empty layer: its last states are its initial states.
+
+        An empty layer has no time steps, or no sequences in its batch.
+        """
         shape = [self._directions, self._batch, self._hidden]
         if self._batch_first:
             shape[:2] = shape[1::-1]
@@ -243,8 +246,8 @@ class _Layer:
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
         """Return the bias of the input projections, and the bias that each time step adds.
 
-        A bias is None if it does not exist or is included in the other. ``number`` is the index of
-        the direction; ``gates`` is the count of rows of all gates together.
+        A bias is None if it does not exist or is included in the other bias. ``number`` is the
+        index of the direction; ``gates`` is the count of rows of all gates together.
         """
         if not self._inputs["B"]:
             return None, None

@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.model import Model, used_names
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
 
 _OF_SHAPES = ("Shape", "Size")
-"""Operators whose results are constant if their operand's shape is."""
+"""Operators whose result is constant if the shape of the operand is constant."""
 
 
 def lasting_nodes(model: Model) -> list[onnx.NodeProto]:

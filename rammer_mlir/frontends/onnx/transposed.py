@@ -6,9 +6,9 @@ same taps of the kernel. There are two decompositions, which both interleave the
 - A convolution for each phase reads the taps of the phase. Constant kernels are sliced at compile
   time.
 - A convolution of size 1 multiplies the input by all taps, which are its output channels. A phase
-  is the sum of the results of its taps, shifted by their positions. This is for few output
-  channels, which would leave lanes of the vector registers empty, and for small inputs, of which a
-  convolution would multiply much padding.
+  is the sum of the results of its taps, shifted by their positions. This decomposition is used for
+  few output channels, which would leave lanes of the vector registers empty, and for small inputs,
+  of which a convolution per phase would multiply much padding.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Transposed:
 
     @property
     def num_parts(self) -> int:
-        """Number of phases and of taps that are added separately."""
+        """Estimate of the number of new nodes: one per phase, and for products two per tap."""
         return prod(self._strides) + (2 * prod(self._w[2:]) if self._suits_products else 0)
 
     def decompose(self) -> list[onnx.NodeProto]:

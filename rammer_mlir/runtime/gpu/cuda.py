@@ -11,7 +11,7 @@ from rammer_mlir.runtime.gpu.driver import Peaks
 from rammer_mlir.runtime.gpu.vendor_driver import Device, Functions, Vendor, VendorDriver
 
 _LANES, _MOST_LANES = {"sm_70": 64, "sm_72": 64, "sm_75": 64, "sm_80": 64}, 128
-"""f32 lanes of a multiprocessor, by chip, and those of all other chips.
+"""Number of f32 lanes of a multiprocessor: by chip, and for all other chips.
 
 The numbers are from the CUDA programming guide, arithmetic instructions.
 """

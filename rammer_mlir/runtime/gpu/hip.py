@@ -12,7 +12,7 @@ from rammer_mlir.runtime.gpu.driver import Array, Peaks
 from rammer_mlir.runtime.gpu.vendor_driver import Device, Functions, Vendor, VendorDriver
 
 _LANES = 64
-"""f32 lanes per compute unit (AMD's CDNA instruction set documents)."""
+"""Number of f32 lanes per compute unit (AMD's CDNA instruction set documents)."""
 
 _OTHER_CHIP = "compile the model for this chip"
 

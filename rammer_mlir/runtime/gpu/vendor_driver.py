@@ -99,10 +99,10 @@ class Device:
     """An opened device.
 
     Attributes:
-        name: description of the device, without its number.
+        name: description of the device, without its index.
         chip: LLVM's name of the processor.
         multiprocessors: number of multiprocessors (compute units).
-        is_cooperative: whether it supports cooperative launches, with all blocks resident at once.
+        is_cooperative: whether the device has cooperative launches (all blocks resident at once).
     """
 
     name: str

@@ -102,7 +102,7 @@ class _Inlined:
         return self.problem.values[self.read.value].producer
 
     def _loop(self, loop: int | None) -> int | None:
-        """Return the number of the reader's loop that replaces loop ``loop`` of the producer.
+        """Return the reader's loop, by number, that replaces loop ``loop`` of the producer.
 
         This is the reader's loop that indexes the dimension of the value that ``loop`` indexes.
         Return None if ``loop`` is None, if it indexes no dimension of the value, or if the reader's
@@ -153,7 +153,7 @@ class _Inlined:
 
 
 def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
-    """Return the unit number of each assignment; None if the units would form a cycle.
+    """Return the unit of each assignment, by number; None if the units would form a cycle.
 
     A unit is a part of the group between two barriers. If the decision on a value is to end a unit,
     the readers of the value are in a later unit than its producer. For any other decision, the

@@ -182,7 +182,7 @@ class Problem:
 
     @cached_property
     def used_loops(self) -> tuple[int, ...]:
-        """The numbers of the loops of all assignments, assignment by assignment.
+        """The loops of all assignments, by number, assignment by assignment.
 
         Loops are left out if ``decide`` emptied their assignment, because all readers recompute the
         assignment's values.
@@ -191,7 +191,7 @@ class Problem:
 
     @cached_property
     def assignment_of(self) -> dict[int, int]:
-        """The number of the assignment that contains a loop, by the loop's number."""
+        """For each loop, the assignment that contains the loop; both are given by number."""
         return {loop: n for n, a in enumerate(self.assignments) for loop in a.loops}
 
     @property

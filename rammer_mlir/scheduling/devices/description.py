@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.device_costs import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _MATRIX_DTYPES = ("tf32", "f16", "bf16")
-"""Element types of which a device's rate is that of its matrix instructions."""
+"""Element types for which the rate in a device description is that of matrix instructions."""
 
 _ZERO_IF_LEFT_OUT = (
     "unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds",
@@ -22,7 +22,7 @@ _ZERO_IF_LEFT_OUT = (
 )  # fmt: skip
 _MAY_BE_LEFT_OUT = (*_ZERO_IF_LEFT_OUT, "arithmetic_efficiency", "bandwidth_efficiency")
 _MAY_BE_ZERO = (*_ZERO_IF_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes")
-"""Counts that may be 0, as all times may."""
+"""Fields with a count that may be 0; every field with a time may be 0."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def read_description(path: Path) -> DeviceDescription:
 
 
 def check_description(found: DeviceDescription) -> DeviceDescription:
-    """Check a description that a program made, as one that was read from a file; return it.
+    """Check a program's device description by the rules for files; return the description.
 
     ``sources`` may be left out.
 

@@ -91,14 +91,14 @@ class Ios:
         return replace(plan, notes=(*plan.notes, note))
 
     def stages(self, graph: TaskGraph, device: Device) -> list[Stage]:
-        """Return the operators of each stage, by number, in the order of execution."""
+        """Return the operators of each stage, by index, in the order of execution."""
         return self.search(graph, device)[0]
 
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
         """Return the operators of each stage, in order of execution, and the counts of the search.
 
-        The counts are numbers of blocks, of states (sets of units whose best schedule was computed)
-        and of transitions (pairs of a state and a subset that is its last stage).
+        The search counts blocks, states (sets of units whose best schedule was computed) and
+        transitions (pairs of a state and a subset that is its last stage).
         """
         context = _fastest(graph, device)
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
@@ -112,7 +112,7 @@ class Ios:
         return search.stages(units), search.counts
 
     def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
-        """Return the operators of each block, by number.
+        """Return the operators of each block, by index.
 
         Blocks are cut where a single value is live.
         """

@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""A function from operators' numbers to the rKernels of the operator that computes all of them.
+"""A function from operators' indices to the rKernels of the operator that computes all of them.
 
 The rKernels of copies that merging adds are included. The function returns None if the operators
 may not be merged.
@@ -36,7 +36,7 @@ class MergeSearch:
         sources: the operators that each operator reads from.
         kinds: the kind of each operator. Operators of the same kind may be merged, and do not
             depend on each other. An operator of kind None is never merged.
-        merged: called with the numbers of several operators of the same kind; returns the rKernel
+        merged: called with the indices of several operators of the same kind; returns the rKernel
             of the merged operator, followed by the rKernels of the copies that merging adds; None
             if the operators may not be merged.
         device: the device that the stages are scheduled for.
@@ -54,7 +54,7 @@ class MergeSearch:
     max_transitions: int = 50_000
 
     def groups(self) -> list[list[int]]:
-        """Return the sets of operators that are faster when merged, as numbers of operators.
+        """Return the sets of operators that are faster when merged, as indices of operators.
 
         Each set is a stage of the best schedule that the search finds.
         """
@@ -119,7 +119,7 @@ class _MergedTimes:
         concurrent: the times of stages without merging.
         kinds: the kind of each operator. Operators of the same kind may be merged; an operator of
             kind None is never merged.
-        seconds: called with operators' numbers; returns the seconds of the operator that merges
+        seconds: called with operators' indices; returns the seconds of the operator that merges
             these operators; None if they may not be merged.
     """
 

@@ -74,7 +74,7 @@ class _Veus:
         free: [num_veus]: the time in seconds at which each vEU is free.
         known: [num_veus, num_veus]: row v has for each vEU the count of its first rTasks that are
             surely complete after the barriers on vEU v so far.
-        tasks: the numbers of each vEU's rTasks in order.
+        tasks: the indices of each vEU's rTasks in order.
     """
 
     def __init__(self, table: TaskTable, device: Device) -> None:
@@ -93,8 +93,8 @@ class _Veus:
     def place(self, task: int) -> None:
         """Append an rTask, whose sources are all placed, to the vEU where it can start first.
 
-        If it can start equally early on several vEUs, choose the vEU that became free last. An
-        rTask with a home is placed on its home.
+        If the rTask can start equally early on several vEUs, choose the vEU that becomes free
+        last. An rTask with a home is placed on its home.
         """
         sources = self._latest(task)
         others = np.array([self._veu[source] for source in sources], np.intp)
@@ -140,7 +140,7 @@ def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placem
 
     The ready rTask with the highest priority is placed next, on the vEU where it ends first. The
     rTask starts when the vEU is free. If the rTask reads from an rTask on another vEU, a barrier
-    comes before the rTask, unless an earlier barrier on the same vEU has waited for what is read.
+    comes before the rTask, unless an earlier barrier on the same vEU has waited for this result.
     ``priority`` has the priority of each rTask of ``table``.
     """
     veus = _Veus(table, device)

@@ -246,9 +246,9 @@ class PlacementModel:
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
         """Return for each rTask the rTasks that the barrier before it waits for, in a solution.
 
-        The barrier waits for the rTasks that its own rTask reads from. It also waits for rTasks
-        that later rTasks of the vEU read from, if they have ended when the barrier begins. ``veus``
-        has the rTasks of each vEU in order.
+        The barrier waits for the rTasks that its own rTask reads from. The barrier also waits for
+        rTasks that have ended when the barrier begins, if later rTasks of the vEU read from them.
+        ``veus`` has the rTasks of each vEU in order.
         """
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
@@ -267,7 +267,7 @@ class PlacementModel:
 
 
 def _groups(table: TaskTable) -> list[list[int]]:
-    """Return the numbers of the rTasks of each rOperator, a list per rOperator.
+    """Return the indices of the rTasks of each rOperator, a list per rOperator.
 
     An rOperator without rTasks has no list.
     """
@@ -278,7 +278,7 @@ def _groups(table: TaskTable) -> list[list[int]]:
 
 
 def _where(plan: Plan, table: TaskTable) -> list[int]:
-    """Return the vEU of each rTask of a plan, by the rTask's number in ``table``."""
+    """Return the vEU of each rTask of a plan, by the rTask's index in ``table``."""
     where = [0] * len(table.seconds)
     for program in plan.programs:
         for veu, items in enumerate(program.veus):

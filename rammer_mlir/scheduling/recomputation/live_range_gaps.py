@@ -14,15 +14,15 @@ _MOST_LEVELS = 8
 
 @dataclass(frozen=True)
 class Gap:
-    """An interval between two uses of a value during which its memory may be freed.
+    """An interval between two uses of a value during which the value's memory may be freed.
 
     A step is an operator of the sequence.
 
     Attributes:
-        value: the value's number.
-        begin: number of the step of the earlier use.
-        end: number of the step of the later use.
-        again: numbers of the steps to execute again before step ``end``, in order; the last of
+        value: the value's index.
+        begin: index of the step of the earlier use.
+        end: index of the step of the later use.
+        again: indices of the steps to execute again before step ``end``, in order; the last of
             these steps writes the value.
     """
 
@@ -33,7 +33,7 @@ class Gap:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The value's number, and the number of the step of the later use.
+        """The value's index, and the index of the step of the later use.
 
         Several gaps may have the same pair, if there are several sets of steps that recompute the
         value before this use. Such gaps differ in ``again`` only.
@@ -91,9 +91,9 @@ class Repeated:
     """A sequence of operators (steps) in which some steps are executed again.
 
     Attributes:
-        steps: the sequence; recomputed copies of values have new numbers.
-        origins: for each step, the number of the same step in the original sequence; a repeated
-            step has the number of the step that it repeats.
+        steps: the sequence; recomputed copies of values have new indices.
+        origins: for each step, the index of the same step in the original sequence; a repeated
+            step has the index of the step that it repeats.
         is_again: for each step, whether it repeats an earlier step.
     """
 

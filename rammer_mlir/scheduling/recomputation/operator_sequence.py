@@ -27,8 +27,8 @@ class Step:
     """An operator in a sequence.
 
     Attributes:
-        reads: numbers of the values that the operator reads.
-        writes: numbers of the values that the operator writes, completely or in part.
+        reads: indices of the values that the operator reads.
+        writes: indices of the values that the operator writes, completely or in part.
         cost: cost of computing the operator again, in any unit.
         is_repeatable: whether the operator may be computed again, with copies of its results in
             separate memory.
@@ -52,9 +52,9 @@ class Steps:
 
     @cached_property
     def uses(self) -> dict[int, list[int]]:
-        """The numbers of the steps that read or write each intermediate (counted value).
+        """The indices of the steps that read or write each intermediate (counted value).
 
-        The numbers are in ascending order, without duplicates.
+        The indices are in ascending order, without duplicates.
         """
         found: dict[int, list[int]] = {}
         for number, step in enumerate(self.steps):
@@ -65,7 +65,7 @@ class Steps:
 
     @cached_property
     def producers(self) -> dict[int, int]:
-        """The number of the step that writes a value, for each value that can be recomputed.
+        """The index of the step that writes a value, for each value that can be recomputed.
 
         Only an intermediate that a single, repeatable step writes can be recomputed.
         """

@@ -37,7 +37,7 @@ class Recomputation:
             choice is within the limit.
         is_optimal: True if no other choice is better, False if there may be a better choice.
             Choices within the memory limit are better than all others, and are compared by cost.
-            The others are compared by memory peak.
+            Choices above the limit are compared by memory peak.
     """
 
     gaps: tuple[Gap, ...]
@@ -149,7 +149,8 @@ def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
 
     A place is a value and its next use, and its gaps differ in the steps that recompute the value.
     The length of a gap is its count of recomputed steps, ``len(gap.again)``. The first gap is the
-    shortest. The second is the longest gap of at most ``length`` steps, if that is another gap.
+    shortest. The second is the longest gap of at most ``length`` steps, if the place has a second
+    gap of at most ``length`` steps.
     """
     return [
         [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
@@ -203,9 +204,9 @@ def _excess(trial: _Trial, limit: int) -> int:
 
 
 def _peak_steps(repeated: Repeated) -> list[int]:
-    """Return the steps at which the memory in use is highest, as numbers in the original sequence.
+    """Return the steps at which the memory in use is highest, as indices in the original sequence.
 
-    For a recomputed step, return the number of the next original step after it.
+    For a recomputed step, return the index of the next original step.
     """
     live, peak = repeated.steps.live_bytes, repeated.steps.peak
     found: list[int] = []

@@ -17,7 +17,7 @@ def check_arena(
 ) -> None:
     """Check that buffers lie inside the arena, and that uses of shared bytes are ordered.
 
-    ``arena`` has the byte offset of each intermediate in the arena, by the buffer's number.
+    ``arena`` has the byte offset of each intermediate in the arena, by the buffer's index.
     ``arena_bytes`` is the size of the arena; None allows any size. ``found`` is the happens-before
     order of the plan's rTasks.
 
@@ -52,7 +52,7 @@ class _Occupied:
     """The buffer that last occupied each byte of the arena.
 
     The arena is divided into intervals. Two lists have the first byte of each interval, in
-    ascending order, and the number of the buffer that last occupied the interval; -1 for no buffer.
+    ascending order, and the index of the buffer that last occupied the interval; -1 for no buffer.
     """
 
     def __init__(self) -> None:

@@ -24,12 +24,12 @@ from rammer_mlir.scheduling.verifier.stepper import Stepper
 class History:
     """The happens-before order of a plan's rTasks.
 
-    rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` has number
+    rTasks are numbered consecutively over all operators: rTask ``r`` of operator ``o`` has index
     ``base[o] + r``. ``veu``, ``order``, ``clock`` and ``place`` have an element for each rTask.
 
     Attributes:
         graph: the rOperators, whose names are used in messages.
-        base: [num_operators + 1]: number of each operator's first rTask; the last element is the
+        base: [num_operators + 1]: index of each operator's first rTask; the last element is the
             count of all rTasks.
         clocks: [number of vector clocks, num_veus]: each row is a vector clock, which has for each
             vEU the count of its first rTasks that are complete.
@@ -50,14 +50,14 @@ class History:
     program_starts: tuple[Int64Array, ...]
 
     def tasks(self, operator: int) -> Int64Array:
-        """Return the numbers of an operator's rTasks."""
+        """Return the indices of an operator's rTasks among all rTasks."""
         return np.arange(self.base[operator], self.base[operator + 1])
 
     def completes(self, veu: Int64Array, order: Int64Array, task: Int64Array) -> NDArray[np.bool_]:
         """Return for each i whether a first rTask ends before a second rTask starts.
 
         The first rTask is on vEU ``veu[i]``, at position ``order[i]`` among the rTasks of this vEU
-        in all programs. The second rTask has number ``task[i]``.
+        in all programs. The second rTask has index ``task[i]``.
         """
         known = self.clocks[self.clock[task], veu]
         return order < np.where(self.veu[task] == veu, self.order[task], known)
@@ -111,7 +111,7 @@ def _check_wait(number: int, veu: int, other: int, order: int, steps: Sequence[i
 
 
 def _first_tasks(graph: TaskGraph, plan: Plan) -> Int64Array:
-    """Return the number of each operator's first rTask, followed by the count of all rTasks.
+    """Return the index of each operator's first rTask, followed by the count of all rTasks.
 
     Raises:
         ScheduleError: if an operator has no rKernel in the plan, or an unknown rKernel.

@@ -83,7 +83,7 @@ class _Group:
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
-    """Check all buffers that are ``inout`` or that operators update in place; return their numbers.
+    """Check all buffers that are ``inout`` or that operators update in place; return their indices.
 
     ``found`` is the happens-before order of the plan's rTasks.
 

@@ -57,9 +57,9 @@ def gathered_nd(graph: RandomGraph) -> None:
 
 
 def scattered_elements(graph: RandomGraph) -> None:
-    """Add ScatterElements: updates of single elements, each once.
+    """Add ScatterElements, which updates distinct elements along an axis.
 
-    Updates may be combined with the old elements by a reduction.
+    A reduction may combine the updates with the old elements.
     """
     x = graph.tensor((1, 2, 3), "ffi")
     axis = axis_of(graph, len(x.shape))

@@ -22,7 +22,7 @@ REDUCTIONS = (
 
 
 _MOST_BITS = 100
-"""Bits of a product's partial results, below the largest exponent of f32."""
+"""Most bits of a product's partial results, less than the largest exponent of f32."""
 
 
 def reduced(graph: RandomGraph) -> None:

@@ -1,6 +1,7 @@
 """Imported by every Python process of a test: the stand-in's kernels run on the emulator.
 
-``STANDIN_KERNELS`` is a folder of pickled ``Kernel``s; the probe's kernels are answered here.
+The folder ``STANDIN_KERNELS`` has pickled code for the emulator. Results of the probe's kernels
+are written without the emulator.
 """
 
 from __future__ import annotations
@@ -13,29 +14,29 @@ from pathlib import Path
 from typing import Any
 
 _HEADER = 64
-"""Bytes of an ELF file that tell kernels apart before the whole is compared."""
+"""Bytes of an ELF file that are compared before the whole file is compared."""
 
 _WORDS = {
     "wrap": 2, "meet": 2, "read1": 3, "read4": 3, "read16": 3,
     "pass_sleeping": 3, "pass_acquiring": 3, "pass_relaxed": 3,
 }  # fmt: skip
-"""Arguments of the probe's kernels."""
+"""Number of arguments of each of the probe's kernels."""
 
 _FAILED = 719
 """CUDA_ERROR_LAUNCH_FAILED."""
 
 
 class Kernels:
-    """The kernels of a test, by their code."""
+    """The kernels of a test, which are found by the content of their cubins."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what is needed to tell them apart."""
+        """Read the cubins of all kernels in ``folder``."""
         self._found: list[dict[str, Any]] = []
         for path in sorted(folder.glob("*.pickle")):
             self._found.append({"path": path, "code": path.with_suffix(".cubin").read_bytes()})
 
     def find(self, image: int) -> dict[str, Any] | None:
-        """Return the kernel whose code is at an address."""
+        """Return the kernel whose cubin is at the address ``image``, or None."""
         header = ctypes.string_at(image, _HEADER)
         for each in self._found:
             code = each["code"]
@@ -54,7 +55,7 @@ class Kernels:
 
 
 def execute(each: dict[str, Any], blocks: int, threads: int, values: Any) -> None:
-    """Run a kernel on the emulator."""
+    """Run a kernel on the emulator; ``values`` are the addresses of its buffers."""
     import numpy as np
 
     from rammer_mlir.emulation.device.emulator import Grid, launch
@@ -69,7 +70,7 @@ def execute(each: dict[str, Any], blocks: int, threads: int, values: Any) -> Non
 
 
 def misbehave(behavior: str) -> None:
-    """Hang or crash."""
+    """Hang or crash, if ``behavior`` is one of these."""
     while behavior == "hang":
         time.sleep(60)
     if behavior == "crash":
@@ -77,7 +78,7 @@ def misbehave(behavior: str) -> None:
 
 
 def answer_probe(entry: str, blocks: int, values: Any) -> None:
-    """Write what the probe's kernels compute."""
+    """Write the results of a kernel of the probe."""
     if entry == "wrap":
         (ctypes.c_int32 * 256).from_address(values[0])[:] = list(range(256))
     elif entry.startswith("pass_"):
@@ -88,7 +89,7 @@ def answer_probe(entry: str, blocks: int, values: Any) -> None:
 
 
 def install() -> None:
-    """Give the stand-in its hooks."""
+    """Give the stand-in the hooks that describe and run kernels."""
     kernels = Kernels(Path(os.environ["STANDIN_KERNELS"]))
     library = ctypes.CDLL("libcuda.so.1")
 

@@ -27,7 +27,7 @@ _HARMLESS = {
     "cta", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::no_allocate",
     "L1::evict_first", "L1::evict_last", "L2::64B", "L2::128B", "L2::256B",
 }  # fmt: skip
-"""Qualifiers that say where, and what caches and others may see of it."""
+"""Qualifiers that change no value of an access: state space, caching, memory order and scope."""
 
 
 def _count(instruction: Instruction) -> int:

@@ -14,7 +14,7 @@ class Active:
         mask: a bool for each thread of the block.
         where: the mask as NumPy's ufuncs take it, or True for all threads.
         lanes: an index into arrays over the block's threads; a slice for all threads.
-        threads: numbers of the threads in the set.
+        threads: indices of the threads in the set.
     """
 
     def __init__(self, mask: Mask) -> None:

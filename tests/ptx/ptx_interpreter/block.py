@@ -23,10 +23,10 @@ from .warps import WARP
 _BRANCHES = ("bra", "brx", "ret", "exit")
 _BARRIERS = ("bar", "barrier")
 _FENCES = ("membar", "fence", "nanosleep", "prefetch", "griddepcontrol")
-"""They change no values: threads take turns, in program order."""
+"""Instructions that change no values, because threads take turns in program order."""
 
 _PATIENCE = 16
-"""Looks at what others write before they have their turn, in loops that do not sleep."""
+"""Polls of a block, in loops that do not sleep, before the other blocks take their turn."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Segment:
     Attributes:
         steps: functions that execute the instructions.
         last: the branch, barrier or wait at the end; None without one.
-        next: number of the instruction after the segment.
+        next: index of the instruction after the segment.
     """
 
     steps: list[Step]
@@ -83,7 +83,7 @@ class Block:
             raise PtxFault(f"{pending}: block {self.machine.number}: nothing waits for the copy")
 
     def _segment(self, place: int) -> _Segment:
-        """Return the segment of instructions that begins at number ``place``, decoded once."""
+        """Return the segment of instructions that begins at index ``place``, decoded once."""
         if place not in self._segments:
             self._segments[place] = self._decode(place)
         return self._segments[place]
@@ -159,7 +159,7 @@ class Block:
         return self._kernel.labels[label]
 
     def _scatter(self, instruction: Instruction, mask: Mask) -> None:
-        """Execute ``brx.idx``: each thread in ``mask`` goes to the target with its index."""
+        """Execute ``brx.idx``: each thread in ``mask`` goes to the target of its index."""
         word = np.dtype(np.uint32)
         index = self.machine.registers.source(instruction.operands[0], word)
         targets = self._kernel.targets[instruction.operands[1]]

@@ -213,9 +213,9 @@ _COMBINE: dict[str, Any] = {
 
 
 def comparison(name: str, dtype: np.dtype[Any]) -> Callable[[Array, Array], Array]:
-    """Return the function on arrays of a comparison by its name in PTX, such as "lt" or "ltu".
+    """Return the function on arrays that computes a comparison of PTX, such as "lt" or "ltu".
 
-    A comparison with NaN is true only if the name ends in ``u``.
+    A comparison with NaN is true only if its name ends in ``u``.
     """
     if name == "num":
         return lambda a, b: ~(np.isnan(a) | np.isnan(b))

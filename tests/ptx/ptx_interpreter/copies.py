@@ -23,11 +23,11 @@ class Copy:
 
     Attributes:
         instruction: the instruction.
-        threads: numbers of the threads.
-        groups: number of the copy group that each thread's copy belongs to.
+        threads: indices of the threads.
+        groups: index of the copy group that each thread's copy belongs to.
         to: addresses in shared memory.
         source: addresses in global memory.
-        read: numbers of bytes that are read; the rest is filled with zeros.
+        read: number of bytes that each copy reads; the rest of the copy is filled with zeros.
         size: number of bytes that each copy writes.
     """
 
@@ -82,10 +82,10 @@ class PendingCopies:
 
         Args:
             instruction: the instruction.
-            threads: numbers of the threads.
+            threads: indices of the threads.
             to: addresses in shared memory.
             source: addresses in global memory.
-            read: numbers of bytes that are read; the rest is filled with zeros.
+            read: number of bytes that each copy reads; the rest of the copy is filled with zeros.
             size: number of bytes that each copy writes.
         """
         copy = Copy(instruction, threads, self._groups[threads], to, source, read, size)

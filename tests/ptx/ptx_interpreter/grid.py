@@ -90,7 +90,10 @@ def _machine(
     parameters: dict[str, int],
     symbols: Mapping[str, int],
 ) -> Machine:
-    """Return the initial state of block ``number``: registers, memories and race detectors."""
+    """Return the initial state of a block: registers, memories and race detectors.
+
+    ``number`` is the index of the block.
+    """
     size = sum(variable.num_bytes + 2048 for variable in variables) + 4096
     memory = Memory(_SHARED_BASE, size // 1024 * 1024 + 1024)
     named: dict[str, Array | int] = dict(symbols)
@@ -110,9 +113,10 @@ def _machine(
 
 
 def special_registers(number: int, blocks: int, threads: int) -> dict[str, Array | int]:
-    """Return the values of the special registers of block ``number``, such as ``%tid.x``.
+    """Return the values of the special registers of a block, such as ``%tid.x``.
 
-    The launch has one dimension, so that indices in other dimensions are 0.
+    ``number`` is the index of the block. The launch has one dimension, so that indices in other
+    dimensions are 0.
     """
     lanes: Any = np.arange(threads, dtype=np.uint32)
     found: dict[str, Array | int] = {

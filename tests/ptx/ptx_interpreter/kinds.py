@@ -17,7 +17,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "pred": np.dtype(np.bool_),
 }
-"""By PTX's name; untyped bits are unsigned integers."""
+"""NumPy's types by PTX's names; untyped bits are unsigned integers."""
 
 
 def kind_of(instruction: Instruction) -> str:

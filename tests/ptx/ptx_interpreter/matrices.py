@@ -2,7 +2,7 @@
 
 A fragment is the part of a matrix that a lane has, as the ISA's figures for each shape show it. The
 ``row`` and ``column`` of an element follow from the lane's group (lane / 4), its place in the group
-(lane % 4), and the element's number.
+(lane % 4), and the element's index.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ SHAPES: dict[tuple[str, str], tuple[Fragment, Fragment]] = {
     ("m16n8k8", "tf32"): (_words_a(8), _words_b(8)),
     ("m16n8k4", "tf32"): (_words_a(4), _words_b(4)),
 }
-"""Fragments of A and of B by shape and element."""
+"""Fragments of A and of B, by the shape of the product and the type of the elements."""
 
 _TF32_MASK = np.uint32(0xFFFFE000)
 

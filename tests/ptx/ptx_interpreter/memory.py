@@ -14,7 +14,7 @@ READABLE, WRITABLE = 1, 2
 """Bits of a byte's state. Memory that nothing has written is writable alone."""
 
 _GAP = 512
-"""Bytes before each buffer that belong to none."""
+"""Bytes of the gap before each buffer."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Memory:
 class Words:
     """Checked loads and stores of a memory's words of one size, or of vectors of such words.
 
-    A row is the number of a word, or of a vector, in the memory.
+    A row is the index of a word, or of a vector, in the memory.
     """
 
     def __init__(self, memory: Memory, num_bytes: int, count: int = 1) -> None:

@@ -29,12 +29,12 @@ class Instruction:
     """A PTX instruction.
 
     Attributes:
-        line: number of its line in the text, from 1.
-        text: its statement on one line.
+        line: number of the instruction's line in the text, from 1.
+        text: the statement on one line.
         opcode: opcode with all qualifiers, such as ``ld.global.v4.b32``.
         operands: operands as they are written.
         guard: predicate register of the guard; None without a guard.
-        is_negated: whether it executes if the guard is false.
+        is_negated: whether the instruction executes if the guard is false.
     """
 
     line: int
@@ -64,13 +64,13 @@ class Kernel:
     """A kernel, or a function before it is inlined.
 
     Attributes:
-        name: its symbol.
-        parameters: names of its parameters in order, each of 8 bytes.
+        name: symbol of the kernel.
+        parameters: names of the parameters in order, each of 8 bytes.
         registers: number of bits of each register, 1 for predicates; registers declared together,
             such as ``%r<9>``, are under their prefix ``%r``.
-        variables: shared and local variables that it declares.
+        variables: shared and local variables that the kernel declares.
         instructions: instructions in order.
-        labels: for each label, the number of the instruction after it.
+        labels: for each label, the index of the instruction after it.
         targets: for each branch table, its labels.
     """
 

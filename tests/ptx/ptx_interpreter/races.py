@@ -16,7 +16,7 @@ from .memory import Memory, Refused
 
 _PHASE, _BLOCK = 12, 40
 _MANY = (1 << _PHASE) - 1
-"""Stands for several threads of a block."""
+"""Thread index in a stamp that stands for several threads of a block."""
 
 
 class Races:
@@ -37,7 +37,7 @@ class Races:
         self.writer = np.zeros(memory.capacity >> self.shift, np.int64)
         self.reader = np.zeros(len(self.writer), np.int64)  # zeros_like would touch every page
         self.seen = np.zeros((blocks, blocks + 1), np.int64)
-        """Phases of each block that a block has seen; the last column is for no block at all."""
+        """``seen[a, b]``: last phase of block b that block a knows; b = -1 stands for no block."""
         self.published: dict[int, Integers] = {}
 
     def of_block(self, block: int) -> BlockRaces:
@@ -110,7 +110,7 @@ class BlockRaces:
             raise Refused("written in a data race", bad.max(axis=1))
 
     def _places(self, addresses: Integers, size: int, used: Array | None) -> Integers:
-        """Return the numbers of the granules of each access, as an array [threads, granules]."""
+        """Return the indices of the granules of each access, as an array [threads, granules]."""
         first = (addresses - self._all.base) >> self._all.shift
         steps = np.arange(max(1, size >> self._all.shift))
         if used is not None:

@@ -16,7 +16,7 @@ from .module import Instruction
 _INTEGER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)U?$")
 _FLOAT = re.compile(r"0([fFdD])([0-9a-fA-F]{8}|[0-9a-fA-F]{16})$")
 _POISON = 0xCD
-"""Registers begin with this in every byte: an address that lies nowhere, a number that shows."""
+"""Initial content of each byte of a register: an invalid address, and a conspicuous number."""
 
 
 class Registers:

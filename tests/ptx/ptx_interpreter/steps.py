@@ -16,7 +16,7 @@ from .races import BlockRaces
 from .registers import Registers
 
 Step = Callable[[Active], None]
-"""An instruction as it is executed by some of the block's threads."""
+"""A function that executes an instruction for a set of the block's threads."""
 
 
 @dataclass
@@ -24,16 +24,16 @@ class Machine:
     """The state of a block.
 
     Attributes:
-        number: number of the block.
-        threads: number of its threads.
-        registers: registers of its threads.
+        number: index of the block.
+        threads: number of the block's threads.
+        registers: registers of the block's threads.
         memories: memories by state space, "global" and "shared".
         parameters: values of the kernel's parameters by name, which are addresses.
         races: race detectors by state space.
-        copies: asynchronous copies to its shared memory that have not arrived.
+        copies: asynchronous copies to the block's shared memory that have not arrived.
         unused: registers that nothing reads.
-        has_released: whether one of its threads has written global memory, for which other blocks
-            may wait, since the flag was last cleared.
+        has_released: whether one of the block's threads has written global memory, for which other
+            blocks may wait, since the flag was last cleared.
     """
 
     number: int
@@ -66,4 +66,4 @@ class Machine:
 
 
 Decode = Callable[[Instruction, Machine], Step]
-"""Looks at an instruction once."""
+"""A function that decodes an instruction, once, into the function that executes it."""

@@ -200,9 +200,9 @@ class Case:
 
 
 _COMPILED_LIMIT, _SANITIZER_LIMIT = 240.0, 120.0
-"""Time limits in seconds of a model by ``torch.compile`` and of one in a sanitizer.
+"""Time limits in seconds: of a model that ``torch.compile`` compiles, and of a sanitizer's case.
 
-The former runs a compiler, the latter slows kernels down.
+``torch.compile`` runs a compiler, and a sanitizer slows kernels down.
 """
 
 

@@ -33,7 +33,7 @@ _GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
 _CHECKED_RUNS = 3
 """Number of runs whose outputs are compared.
 
-There are several, because the step counters of barriers go on from run to run.
+Several runs are compared, because the step counters of barriers go on from run to run.
 """
 
 _BEYOND_CACHES, _MOST_SETS = 200 << 20, 16

@@ -26,10 +26,13 @@ _BELOW = 8192
 """Bytes that are subtracted from a shared array's address, and added again by the tested load."""
 
 _LARGE, _IN_CACHE, _LEAST = 2 << 30, 16 << 20, 1 << 20
-"""Sizes in bytes of reads: larger than any cache, within the second-level cache, and least."""
+"""Sizes of reads in bytes: larger than any cache, within the second-level cache, and smallest."""
 
 _STEPS = 8192
-"""Number of hand-offs in a launch: a block waits for numbers of another block and passes them."""
+"""Number of hand-offs in a launch.
+
+In a hand-off, a block waits for the numbers of another block, and passes them on.
+"""
 
 _COUNTER_BYTES = 128
 """Distance in bytes between the counters of two blocks."""

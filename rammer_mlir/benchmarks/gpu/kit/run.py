@@ -30,7 +30,7 @@ _SANITIZER_FAULTS = 99
 """Exit code of a sanitizer's process if it found a fault."""
 
 _WORTH_BEGINNING = 60.0
-"""Seconds that must be left to begin a case with a longer limit.
+"""Least remaining seconds for a case to begin, if the case's own limit is longer.
 
 Few cases take as long as their limit.
 """

@@ -43,7 +43,7 @@ class Store:
         """Return the array of a reference.
 
         Raises:
-            ArtifactError: if its file is missing or damaged.
+            ArtifactError: if the array's file is missing or damaged.
         """
         if "seeded" in reference:
             return Seeded.of_json(reference["seeded"]).array()

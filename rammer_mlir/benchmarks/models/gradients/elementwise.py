@@ -147,7 +147,8 @@ def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradient of x in Gelu, ``y = x * Phi(x)``: ``dy * (Phi(x) + x * phi(x))``.
 
     Phi and phi are the cumulative distribution function and the density of a standard normal
-    variable (Hendrycks and Gimpel, 2016).
+    variable (Hendrycks and Gimpel, 2016). A Gelu with another ``approximate`` than "none" is
+    refused.
     """
     (dy,) = dys
     x = node.operand(0)

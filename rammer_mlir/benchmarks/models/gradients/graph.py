@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.errors import ModelError
 
 OLDEST_OPSET = 18
-"""Since this opset, all reductions take their axes as an input."""
+"""Oldest supported opset: since this opset, all reductions take their axes as an input."""
 
 Array = npt.NDArray[np.generic]
 

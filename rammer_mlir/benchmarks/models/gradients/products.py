@@ -19,7 +19,7 @@ def matmul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Return the gradients of a and b in ``y = a @ b``: ``dy @ b^T`` and ``a^T @ dy``.
 
     ``dy`` is the gradient of y. Each gradient is summed over the batch dimensions along which its
-    operand was broadcast.
+    operand was broadcast. Operands of fewer than two dimensions are refused.
     """
     (dy,) = dys
     a, b = node.operand(0), node.operand(1)

@@ -69,7 +69,7 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
     The input's gradient is the transposed convolution of ``dy`` with the filters. The filters'
     gradient is the convolution of the input with ``dy``. The bias's gradient is the sum of ``dy``
-    for each channel.
+    for each channel. A convolution with several groups is refused.
     """
     (dy,) = dys
     assert dy is not None

@@ -31,7 +31,7 @@ Setting = tuple[TaskGraph, Device]
 """A network compiled for a batch size and a device, and the device."""
 
 Stages = Sequence[Sequence[int]]
-"""Numbers of the operators of each stage."""
+"""Indices of the operators of each stage."""
 
 
 @dataclass(frozen=True)

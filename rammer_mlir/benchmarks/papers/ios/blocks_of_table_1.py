@@ -88,9 +88,10 @@ _DRAWN: dict[int, tuple[int, ...]] = {
     17: (26,), 18: (19, 20), 19: (22, 27), 20: (22,), 22: (25, 30), 23: (27,), 24: (25, 26),
     25: (28,), 26: (28,), 27: (28, 29), 28: (29,), 29: (30, 31), 30: (31,),
 }  # fmt: skip
-"""Readers in the random graph WS(32, 4, 0.75) with the paper's counts.
+"""The nodes that read each node's result, in a random graph WS(32, 4, 0.75).
 
-The authors drew three without recording a seed; this is the second in their released code.
+The graph has the paper's counts. The authors drew three graphs without recording a seed; this
+is the second graph in their released code.
 """
 
 RANDWIRE = Block(

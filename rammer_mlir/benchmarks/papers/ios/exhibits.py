@@ -26,7 +26,7 @@ _TABLE_2 = {
     "inception_v3": (11, 119), "randwire": (3, 120), "nasnet_a_6_4032": (13, 374),
     "squeezenet": (10, 50),
 }  # fmt: skip
-"""The numbers of blocks and of operators in IOS's table 2."""
+"""Number of blocks and number of operators of each network in IOS's table 2."""
 
 _TABLE_1_BOUNDS = {
     "Inception v3": "2.6e4", "RandWire": "3.7e9", "NASNet": "5.2e6", "SqueezeNet": "2.2e2",

@@ -26,7 +26,7 @@ from rammer_mlir.scheduling.policies.wavefront import waves
 from rammer_mlir.scheduling.verifier import verify
 
 MODULES, CHUNK = 5000, 500
-"""Numbers of modules in the paper, and in a case."""
+"""Number of modules in the paper, and number of modules in a case."""
 
 RATIOS = ("base_to_rtask", "launch_free", "wave_to_tile", "operator_to_tile")
 DIGITS = 4

@@ -54,7 +54,7 @@ FIRST_STEP, LAST_STEP = 0.3, 0.04
 The step is halved when no number improves.
 """
 MOST_ALIKE = {"arithmetic_efficiency": 1.0, "bandwidth_efficiency": 1.0}
-"""Largest values of fitted numbers, by name; others have no limit."""
+"""Largest values of fitted numbers, by name; other numbers have no limit."""
 
 
 @dataclass(frozen=True)

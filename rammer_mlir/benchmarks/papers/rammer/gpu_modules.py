@@ -31,9 +31,9 @@ CHUNK = 32
 """Number of channels in a chunk; an element of a buffer is a row of pixels of a chunk."""
 
 TILE_ELEMENTS = (2048, 8192)
-"""Numbers of results of an rTask, one for each candidate rKernel.
+"""Number of elements that an rTask computes, for each candidate rKernel.
 
-The first is that of the fastest rKernel, the second gives fewer and longer rTasks.
+The first candidate is the fastest rKernel; the second has fewer and longer rTasks.
 """
 
 

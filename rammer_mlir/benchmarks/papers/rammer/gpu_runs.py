@@ -1,7 +1,7 @@
 """Simulate networks on a GPU: with a launch for each operator, and as one rProgram.
 
 RammerBase launches the operators one after the other. Rammer executes one rProgram that RAMMER's
-Algorithm 1 schedules. Each of them is simulated with two sets of rKernels:
+Algorithm 1 schedules. Each of the two is simulated with two sets of rKernels:
 
 - the fastest rKernel of every operator by itself
 - the candidates that Algorithm 1 selects: an operator may take longer, so that more vEUs are free

@@ -1,6 +1,6 @@
 """Make tables of random modules (small operator graphs), as in RAMMER.
 
-They belong to RAMMER's section 5.2.5 and figure 18.
+The tables belong to RAMMER's section 5.2.5 and figure 18.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _SHIFTS = 8
 """The largest number of elements that a step combines."""
 
 _LEAST_ACROSS = 8
-"""Fewest adjacent elements of each position along an axis for vectors that lie across the axis."""
+"""Fewest elements in the dimensions after the axis for which vectors lie across the axis."""
 
 _MOST_IN_BLOCK = 16
 """The largest number of elements that one kernel scans sequentially."""
@@ -85,8 +85,8 @@ def scan(
 def _blocked(x: Tensor, axis: int, combine: Combine, neutral: float, backward: bool) -> Tensor:
     """Emit the scan of a tensor by sequential scans of blocks, all blocks in parallel.
 
-    The results of whole blocks are scanned in turn, and combined with each element of the next
-    block. The arguments are those of ``scan``.
+    A scan of the results of whole blocks follows; its result for all blocks before a block is
+    combined with each element of the block. The arguments are those of ``scan``.
     """
     length = x.shape[axis]
     size = _block_size(length)
@@ -130,7 +130,7 @@ def _block_size(length: int) -> int:
 def _shifted(
     x: Tensor, axis: int, shifts: Sequence[int], backward: bool, value: float
 ) -> list[Tensor]:
-    """Emit a copy of ``x`` for each number of positions by which it is shifted along an axis.
+    """Emit copies of ``x`` that are shifted along an axis by the counts of positions in ``shifts``.
 
     Elements move to higher positions, or to lower positions if ``backward``; ``value`` fills the
     gaps. The last of ``shifts`` is the largest. The copies are views of one padded tensor.

@@ -209,7 +209,7 @@ _POWERS: dict[float, Body] = {
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
 }
-"""For exponents with a cheaper implementation than a general power: that implementation."""
+"""Implementations that are cheaper than a general power, by constant exponent."""
 
 
 def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:

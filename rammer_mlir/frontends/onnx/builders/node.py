@@ -36,12 +36,12 @@ class Node:
 
     Attributes:
         name: name of the node.
-        op_type: its operator, of the standard domain.
+        op_type: the node's operator, of the standard domain.
         opset: version of the model's ONNX operator set.
         attributes: values by attribute name; strings are ``str``.
-        inputs: facts of its inputs; None for omitted inputs.
-        outputs: facts of its results; None for unused results.
-        operands: during building, the IR values of inputs that are not constant, by input number.
+        inputs: facts of the node's inputs; None for omitted inputs.
+        outputs: facts of the node's results; None for unused results.
+        operands: during building, the IR values of inputs that are not constant, by input index.
     """
 
     name: str

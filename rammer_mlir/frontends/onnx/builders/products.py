@@ -46,7 +46,7 @@ def contract(
         domain: extents of all loops.
         reductions: number of reduction loops.
         left: a tensor, and for each of its dimensions the index as an expression of the loops.
-        right: the same for the second tensor.
+        right: the second tensor, with an index expression for each of its dimensions.
         dtype: element type of the result and of the arithmetic.
     """
     kept = len(domain) - reductions

@@ -37,9 +37,9 @@ Function = Callable[[Scalar], Scalar]
 class Reduction:
     """A reduction along axes, as functions that emit scalar operations.
 
-    ``contribution`` maps an element before it is combined, ``combine`` adds it to the accumulator,
-    ``initial`` returns the accumulator's initial value, and ``finish`` maps the final accumulator
-    and the number of elements to the result.
+    ``contribution`` maps each element, ``combine`` combines the mapped element with the
+    accumulator, ``initial`` returns the accumulator's initial value, and ``finish`` maps the final
+    accumulator and the number of elements to the result.
     """
 
     combine: Callable[[Scalar, Scalar], Scalar]

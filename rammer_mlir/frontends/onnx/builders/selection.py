@@ -32,7 +32,7 @@ _INTEGERS: dict[int, DType] = {2: np.dtype(np.int16), 4: INT32, 8: INT64}
 _UINT64 = np.dtype(np.uint64)
 
 _DIGIT_BITS = 2
-"""Bits of a threshold that a step determines."""
+"""Number of bits of a threshold that a step determines."""
 
 
 def sort_keys(rows: Tensor, largest: bool) -> tuple[Tensor, int]:
@@ -60,7 +60,10 @@ def sort_keys(rows: Tensor, largest: bool) -> tuple[Tensor, int]:
 
 
 def _float_key(x: Scalar) -> Scalar:
-    """Emit the integer of the same width that orders a float among others."""
+    """Emit an integer of the float's width, such that larger floats have larger integers.
+
+    NaN has the largest integer; zeros of both signs have the integer 0.
+    """
     kind = _INTEGERS[x.dtype.itemsize]
     most = literal(integer_limits(kind)[1], kind)
     bits = x.bitcast(kind)
@@ -79,9 +82,9 @@ def _integer_key(x: Scalar, wide: DType) -> Scalar:
 def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     """Emit the positions of the ``count`` largest keys of each row, in ascending order, as int64.
 
-    Of the keys that equal the smallest selected one, those at the lowest positions are taken; they
-    are selected by their positions as all keys are by their bits. ``count`` is from 1 to the length
-    of a row.
+    Of the keys that equal the smallest selected key, those at the lowest positions are selected; a
+    second search finds them by the bits of their positions. ``count`` is from 1 to the length of a
+    row.
 
     Args:
         keys: integers [*lead, length].
@@ -117,7 +120,10 @@ def largest_positions(keys: Tensor, bits: int, count: int) -> Tensor:
     selected_up_to = scan(selected, position, lambda x, y: x + y, 0)
 
     def find(place: list[Scalar]) -> Scalar:
-        """Search for the first position with more selected keys up to it than ``place`` counts."""
+        """Emit a binary search for the position of a selected key.
+
+        ``place`` has the key's row, and the key's index among the selected keys of the row.
+        """
         *row, number = place
         passed = literal(0, INT64)
         for exponent in reversed(range(length.bit_length())):

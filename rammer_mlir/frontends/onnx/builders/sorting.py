@@ -23,9 +23,10 @@ from rammer_mlir.frontends.onnx.limits import MOST_SELECTED, RANK_BY_COUNTING
 from rammer_mlir.passes.ir.scalar import BOOL, INT64, Scalar, is_float
 
 _LEAST_COMPARED = 1 << 15
-"""Number of compared pairs above which elements of a byte are selected by their bits.
+"""Number of pairs, per byte of an element, above which selection by bits is faster.
 
-The steps of a selection are proportional to the width of an element.
+The alternative compares all pairs of elements. The number of steps of a selection is proportional
+to the width of an element.
 """
 
 

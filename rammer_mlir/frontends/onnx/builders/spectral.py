@@ -25,7 +25,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
 from rammer_mlir.passes.ir.scalar import DType
 
 _LONGEST = 2048
-"""Largest length of a transform; its matrix has up to four times the square in elements."""
+"""Largest length n of a transform, whose matrix has up to 4 n^2 elements."""
 
 Transform = Callable[[NDArray[np.complex128]], NDArray[np.generic]]
 """A linear transform of each row of a complex matrix."""

@@ -29,9 +29,9 @@ Body = (
     | Callable[[_S, _S, _S, _S, _S], _S]
     | Callable[[_S, _S, _S, _S, _S, _S], _S]
 )
-"""A function from scalars to a scalar, by number of parameters.
+"""A function of at most six scalars that returns a scalar.
 
-The variants are enumerated so that the parameters of lambdas have types.
+The numbers of parameters are enumerated so that the parameters of lambdas have types.
 """
 
 
@@ -140,8 +140,8 @@ def pointwise(
 
     Args:
         body: maps one scalar of each operand to the result's scalar.
-        operands: tensors; or pairs of a tensor and, for each of its dimensions, the number of the
-            result's dimension that indexes it.
+        operands: tensors; or pairs of a tensor and, for each of its dimensions, an index
+            expression of the result's dimensions.
         dtype: the result's dtype, by default that of the first operand.
         shape: the result's shape, by default the operands' broadcast shape.
     """

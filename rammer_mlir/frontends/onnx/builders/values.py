@@ -21,7 +21,7 @@ from rammer_mlir.passes.ir.scalar import (
 )
 
 Expr = ir.AffineExpr | int
-"""An index expression: an affine expression, the number of a loop, or ``ZERO``."""
+"""An index expression: an affine expression, the index of a loop, or ``ZERO``."""
 
 ZERO = -1
 """In an ``Expr``: the constant index 0, for a broadcast dimension of size 1."""

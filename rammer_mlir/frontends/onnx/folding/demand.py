@@ -49,7 +49,7 @@ SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
         (1,),
     ),
 }
-"""By operator: the numbers of the inputs whose values determine the shape of a result."""
+"""By operator: the indices of the inputs whose values determine the shape of a result."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "If": (0,),
@@ -60,7 +60,7 @@ _DECISIONS: Mapping[str, tuple[int, ...]] = {
     "SplitToSequence": (1,),
     "Unique": (0,),
 }
-"""By operator: the numbers of the inputs whose values decide how the node can be compiled."""
+"""By operator: the indices of the inputs whose values decide how the node can be compiled."""
 
 
 def demanded_names(graph: onnx.GraphProto) -> set[str]:

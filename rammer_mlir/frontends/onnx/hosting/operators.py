@@ -24,7 +24,7 @@ _FIXED_INPUTS: Mapping[str, tuple[int, ...]] = {
     "STFT": (1, 3),
     "Trilu": (1,),
 }
-"""By operator: the numbers of the inputs that must be constants in a static program."""
+"""By operator: the indices of the inputs that must be constants in a static program."""
 
 _DECISIONS: Mapping[str, tuple[int, ...]] = {"If": (0,), "Loop": (0, 1)}
 

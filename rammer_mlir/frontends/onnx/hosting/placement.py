@@ -134,7 +134,7 @@ class _Placer:
         return self._part[name] + 1 if name in self._part else self._host[name]
 
     def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
-        """Return the number of the part that computes a node.
+        """Return the index of the part that computes a node.
 
         Those ``operands`` that must be constants in that part are recorded as its shape values.
         """
