@@ -63,12 +63,7 @@ def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
     """Return the dimensions of size 1 in ``full`` that the rank-reduced shape ``reduced`` omits."""
     rest, dropped = list(reduced), set[int]()
     for number, size in enumerate(full):
-        if (
-            rest
-            and rest[0] == size
-            and len(rest) >= 1
-            and not (size == 1 and len(full) - number > len(rest) and 1 not in rest[:1])
-        ):
+        if rest and rest[0] == size:
             rest.pop(0)
         else:
             dropped.add(number)

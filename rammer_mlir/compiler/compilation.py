@@ -271,7 +271,7 @@ class Compilation:
         if stage not in (REGIONS, *PORTABLE_STAGES):
             raise OptionError(
                 f"stage '{stage}': expected one of {REGIONS}, {', '.join(PORTABLE_STAGES)} with "
-                "values of weights, found a later one; leave the values out"
+                "values of weights, found another one; leave the values out"
             )
         self.run_to(stage)
         whole = with_values(self.module, self._work.constants)
