@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""The setting that all tests share: no compile cache."""
 
 from __future__ import annotations
 

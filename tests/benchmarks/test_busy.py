@@ -1,4 +1,4 @@
-"""Measuring beside busy processes, with ONNX Runtime itself in the compiler's place."""
+"""Measurements beside busy processes, with ONNX Runtime in the compiler's place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unable(model: Path, threads: int) -> Contender:
 
 
 def children() -> int:
-    """Return how many processes this one has started that have not ended."""
+    """Return the number of child processes of this process that have not ended."""
     tasks = Path("/proc/self/task").iterdir()
     return sum(len((task / "children").read_text().split()) for task in tasks)
 

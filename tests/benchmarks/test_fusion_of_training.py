@@ -43,7 +43,7 @@ from rammer_mlir.benchmarks.models.training_models import TRAINING_MODELS
 
 
 def cells(rows: str, *beginning: str) -> list[str]:
-    """Return the cells of the row that begins so."""
+    """Return the cells of the row whose first cells are ``beginning``."""
     for line in rows.splitlines():
         found = [cell.strip() for cell in line.strip("|").split("|")]
         if found[: len(beginning)] == list(beginning):
@@ -132,7 +132,7 @@ def test_optimization_is_beside_the_papers() -> None:
 
 
 def test_savings_of_the_paper() -> None:
-    """Its 20 to 257 mixes two ratios; these are all of one kind."""
+    """All savings are ratios of one kind; the paper's range of 20 to 257 mixes two kinds."""
     assert [round(paper.saving) for paper in PUBLISHED.values()] == [257, 33, 12]
 
 

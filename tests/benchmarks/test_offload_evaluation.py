@@ -70,7 +70,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def counted(name: str, folder: Path, plugin: str, codegen: str = "products") -> Partition:
-    """Count in another process: what a plug-in registers stays there."""
+    """Partition a model in another process, so that this one does not register the plug-in."""
     file = folder / f"{name}.onnx"
     file.write_bytes(build(name, scale="small").SerializeToString())
     found = in_child(partition, Job(file, codegen, (plugin,)), 300)
@@ -79,7 +79,7 @@ def counted(name: str, folder: Path, plugin: str, codegen: str = "products") -> 
 
 
 def test_all_of_a_perceptron_is_taken(tmp_path: Path) -> None:
-    """Three products with a bias, two of them with a ReLU: one region, then one each."""
+    """The three products with bias and ReLU are one merged region, or three split regions."""
     found = counted("mlp", tmp_path, EXAMPLE)
     assert (found.operations, found.readings, found.taken) == (8, 8, 8)
     assert (found.merged, found.split, found.generated) == (1, 3, 3)
@@ -112,7 +112,7 @@ def taker(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("name", ["inception_v3", "resnet50"])
 def test_one_region_of_a_classifier(name: str, tmp_path: Path, taker: str) -> None:
-    """Every multiply-add that the model's definition has is read; nothing is counted twice."""
+    """One region takes each multiply-add of the model's definition, and counts it once."""
     found = counted(name, tmp_path, taker, "taker")
     assert found.taken_macs == found.macs == count(build(name, scale="small")).flops // 2
     assert found.taken == found.readings == found.operations
@@ -129,7 +129,7 @@ def test_a_detector_counts_its_host_steps_too(tmp_path: Path, taker: str) -> Non
 
 
 def test_regions_without_code_are_not_taken(tmp_path: Path) -> None:
-    """The weights of VGG's layers are transposed, which the example leaves to the host."""
+    """The example leaves VGG's products to the host, because their weights are transposed."""
     found = counted("vgg19", tmp_path, EXAMPLE)
     assert found.split == 3
     assert (found.generated, found.taken, found.taken_macs) == (0, 0, 0)
@@ -191,7 +191,7 @@ def test_the_page_and_its_json(measured: OffloadResult) -> None:
 def cells_of(text: str, heading: str, first: str) -> list[list[str]]:
     """Return the cells of each row of a table.
 
-    It is the first table after ``heading`` in ``text`` whose first column is ``first``.
+    The table is the first one after ``heading`` in ``text`` whose first column is ``first``.
     """
     lines = text[text.index(heading) :].splitlines()
     begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} "))
@@ -244,7 +244,7 @@ def test_the_page_has_a_row_for_each_model_with_the_papers_numbers(
 
 
 def test_the_page_of_results_is_whole() -> None:
-    """The page in the repository: all models of the paper, and all differences."""
+    """The committed page has all models of the paper, and all differences from the paper."""
     text = PAGE.read_text(encoding="utf-8")
     rows = cells_of(text, "## Offloaded share", "model")
     assert {row[0] for row in rows} == {*PUBLISHED}
@@ -384,7 +384,7 @@ def test_options_are_in_tables_and_errors_beyond_f32_are_shares() -> None:
 
 
 def test_a_choice_of_no_region_is_the_hosts_program() -> None:
-    """Its latency differs from the host's by noise only."""
+    """A choice without regions is the host's program: both latencies differ by noise only."""
     runs = [timed("host", 1.0), timed("always", 2.0), replace(timed("cost", 1.04), kept=0)]
     found = verdict(Outcome("products", runs=runs))
     assert found is not None and str(found) == "1.000 yes, host"
@@ -422,7 +422,7 @@ def digest(arguments: tuple[Path, str]) -> str | None:
 
 
 def test_equal_programs_have_equal_digests(tmp_path: Path) -> None:
-    """Each program is compiled in a process of its own."""
+    """Equal programs that separate processes compile have equal digests."""
     path = tmp_path / "mlp.onnx"
     onnx.save(build("mlp", scale="small"), path)
     first, second, host = (
@@ -445,7 +445,7 @@ def test_time_of_a_region_that_was_split_is_the_code_generators() -> None:
 
 
 def test_times_are_compared_within_rounds() -> None:
-    """The machine is three times slower in the second round; turns have any number of runs."""
+    """Times are compared within a round, so that a slow round changes no ratio."""
     found = paired_medians({"a": [[1.0, 1.0, 9.0], [3.0], [1.0]], "b": [[1.1], [3.3, 3.3], [1.2]]})
     assert found == {"a": 1.0, "b": pytest.approx(1.1)}
     assert paired_medians({}) == {}
@@ -473,7 +473,7 @@ def test_models_of_the_paper_are_there() -> None:
 
 def test_lines_of_a_folder() -> None:
     class Here:
-        """In this file, which is no code generator's folder."""
+        """A code generator that is defined in this file, not in a folder of its own."""
 
     lines = Path(__file__).read_text().splitlines()
     assert integration_lines(Here()) == sum(bool(line.strip()) for line in lines)

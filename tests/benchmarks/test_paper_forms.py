@@ -1,4 +1,4 @@
-"""RAMMER's models as its artifact has them, and the fit of the V100's description to its times."""
+"""The models of RAMMER's artifact, and the fit of the V100's description to RAMMER's times."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def committed() -> Records:
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the places and values of a record, without times."""
+    """Yield the path and the value of each figure of a record, except times."""
     if isinstance(value, dict):
         for key, part in value.items():
             if key not in TIMES:
@@ -54,7 +54,7 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 def test_the_page_is_not_older_than_the_code(
     study: Study[Any], case: Case, committed: Records
 ) -> None:
-    """Where this fails, `make papers` writes the page again; its changes belong to the change."""
+    """The code finds the page's figures; if not, run `make papers` and commit the new page."""
     kept = committed.of(study.name, case.key)
     assert set(kept) >= ORIGIN
     kept = {key: value for key, value in kept.items() if key not in ORIGIN}

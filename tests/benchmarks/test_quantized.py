@@ -1,4 +1,4 @@
-"""Measuring networks of 8-bit integers, with ONNX Runtime itself in the compiler's place."""
+"""Measurements of networks of 8-bit integers, with ONNX Runtime in the compiler's place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_decibels() -> None:
 
 
 def test_both_models_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The row has the quantized model's results, which are noisy, and those of f32."""
+    """The quantized model and the f32 model are measured; only the quantized one is noisy."""
     found = measure_quantized(
         QuantizedRequest("mobilenet_v2", "small", 1, budget=0.05),
         {REFERENCE: reference, OURS: reference, FLOATS: reference},

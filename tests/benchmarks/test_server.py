@@ -1,4 +1,4 @@
-"""Measuring with many clients, with ONNX Runtime itself in the compiler's place."""
+"""Measurements with many clients, with ONNX Runtime in the compiler's place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unable(model: Path, threads: int) -> Contender:
 
 
 class Counting:
-    """A model whose run takes 10 ms; it counts all runs, and the most that ran concurrently."""
+    """A model whose run takes 10 ms; it counts all runs, and the peak of concurrent runs."""
 
     def __init__(self) -> None:
         self.runs = self.now = self.most = 0

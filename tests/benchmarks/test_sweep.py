@@ -30,7 +30,7 @@ reference = partial(open_contender, name=REFERENCE)
 
 
 def picky(model: Path, threads: int) -> Contender:
-    """Refuse products, so that its process ends and begins again."""
+    """Refuse models with products, so that the contender's process is started again."""
     if any(node.op_type == "MatMul" for node in onnx.load(model).graph.node):
         raise ValueError("no products")
     return open_contender(model, threads, REFERENCE)
@@ -50,7 +50,7 @@ def test_sizes_are_friendly_odd_and_prime() -> None:
 
 
 def test_cases_are_those_of_their_seeds() -> None:
-    """Families take turns; the same seed gives the same model, within the limits."""
+    """Families take turns; a seed always gives the same model, which is within the limits."""
     cases = [draw(seed) for seed in range(2 * len(FAMILIES))]
     assert Counter(case.family for case, _ in cases) == dict.fromkeys(FAMILIES, 2)
     for case, model in cases:
@@ -98,7 +98,7 @@ def test_all_contenders_are_timed(
 
 
 def test_ratios_are_those_within_rounds() -> None:
-    """The machine is slow in some rounds, in one of them for us alone: both medians are 2."""
+    """The ratio is 2, although the machine is slow in some rounds, once for us alone."""
     rounds = {
         REFERENCE: [[4.0], [2.0], [4.0], [2.0], [2.0]],
         "openvino": [[9.0], [9.0], [9.0], [9.0], [9.0]],
@@ -109,7 +109,7 @@ def test_ratios_are_those_within_rounds() -> None:
 
 
 def test_a_contender_that_dies_is_missing() -> None:
-    """Its process is started again for the next case."""
+    """A contender that dies is missing in a case, and is started again for the next case."""
     found: list[CaseResult] = []
     request = measure.SweepRequest(2, 2, (1,), 0.0)
     measure_sweep(request, found.append, {REFERENCE: reference, OURS: picky})

@@ -1,8 +1,8 @@
 """Executes an artifact's tables on symbols instead of numbers, as a device would, and finds races.
 
-Nothing of the proof in a mutant is believed: what rKernels touch says the artifact that it was
-made from. Memory holds a number for each element that stands for how it was computed; two runs
-follow each other, as step counters go on counting.
+A mutant's own proof is not used: the proof of the original artifact says what rKernels touch.
+Memory holds a symbol for each element: a hash of the way in which the element was computed. Each
+artifact is run twice, because step counters continue from run to run.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _MOST_RECORDS = 1 << 20
 
 
 class Harmful(Exception):
-    """The execution goes wrong: its message says how."""
+    """The execution goes wrong; the message of this exception says how."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Pairs (vEU, steps)."""
+    """A barrier: for each pair (vEU, steps), a wait until the vEU has completed the steps."""
 
     pairs: list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A call of an rKernel; ``publishes`` is what its vEU publishes then, if anything."""
+    """An rTask; on a GPU, ``publishes`` is the step count that its vEU then publishes, if any."""
 
     kernel: int
     number: int
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Tables:
-    """What the tables of one launch tell each vEU to do."""
+    """The waits and rTasks of each vEU in one launch, as its tables say."""
 
     veus: list[list[Wait | Task]]
     totals: list[int]
@@ -63,7 +63,7 @@ def _word(words: NDArray[Any], at: int) -> int:
 
 
 def _walk(words: NDArray[Any], at: int, size: int) -> Iterator[list[int] | Wait]:
-    """Yield the words of each record from a position on."""
+    """Yield a list of words for each record of rTasks, or a ``Wait`` for each barrier."""
     for _ in range(_MOST_RECORDS):
         kind = _word(words, at)
         if kind == -2:
@@ -144,7 +144,7 @@ def _gpu_tables(members: dict[str, bytes], kernels: Sequence[int], launches: int
 
 
 class Oracle:
-    """Knows what an artifact computes, and judges what became of it."""
+    """The execution of an original artifact, with which its mutants are compared."""
 
     def __init__(self, members: dict[str, bytes]) -> None:
         manifest = json.loads(members["manifest.json"])
@@ -176,7 +176,7 @@ class Oracle:
         return gcd(found, *(slot[2] for slot in program["slots"]))
 
     def harm(self, members: dict[str, bytes]) -> str:
-        """Return what goes wrong in an artifact that was made from this one, or nothing."""
+        """Return what goes wrong in the execution of a mutant, or an empty string."""
         try:
             found = self._run_twice(members)
         except Harmful as error:
@@ -211,7 +211,7 @@ class Oracle:
     def _launch(
         self, tables: Tables, memory: dict[tuple[str, int], Any], counters: list[int], run: int
     ) -> list[int]:
-        """Execute a launch in one order, and check that no other order differs."""
+        """Execute a launch in one order, and refuse races; return the step counters after it."""
         races = _Races(memory, len(tables.veus))
         number = len(tables.veus)
         totals = [*tables.totals, *[0] * number]
@@ -258,7 +258,7 @@ class Oracle:
     def _goal(
         published: list[list[tuple[int, int]]], counters: list[int], veu: int, wanted: int
     ) -> int:
-        """Return after how many rTasks a counter first has a value, and keeps it."""
+        """Return how many rTasks a vEU executes until its counter stays at ``wanted`` or above."""
         if counters[veu] >= wanted and all(value >= wanted for _, value in published[veu]):
             return 0
         reached = [step for step, value in published[veu] if value >= wanted]
@@ -274,7 +274,7 @@ class Oracle:
         races: _Races,
         at: tuple[int, int, NDArray[np.int64]],
     ) -> None:
-        """Read, then write, symbols."""
+        """Execute an rTask: read the symbols of its boxes, then write new ones."""
         found = np.uint64(task.kernel * 1_000_003 + task.number)
         writes: list[tuple[tuple[str, int], Index, int]] = []
         for kind, argument, inside in self._accesses(task.kernel, task.number):
@@ -302,7 +302,7 @@ class Oracle:
             memory[key][places] = (symbols + found) * _ODD[argument]
 
     def _accesses(self, kernel: int, number: int) -> list[tuple[str, int, Index]]:
-        """Return kind, argument and elements from the pointer on, of one rTask."""
+        """Return kind, argument and elements (relative to the pointer) of an rTask's accesses."""
         if (kernel, number) not in self._touched:
             num_rtasks, *kinds = self._proof["kernels"][kernel]
             if not 0 <= number < num_rtasks:
@@ -329,7 +329,7 @@ class Oracle:
 
 
 def _published(tables: Tables, veu: int, run: int, before: int) -> list[tuple[int, int]]:
-    """Return after which rTask of the launch the counter has which value."""
+    """Return pairs: a count of completed rTasks of a vEU, and the counter's value from then on."""
     tasks = [item for item in tables.veus[veu] if isinstance(item, Task)]
     del before
     begin = tables.totals[veu] * run if veu < len(tables.totals) else 0
@@ -345,7 +345,7 @@ def _mixed(number: np.uint64) -> np.uint64:
 
 
 class _Races:
-    """Who touched each element last, on each vEU, and whether later ones know of it."""
+    """The last step of each vEU that read or wrote each element, to find unordered accesses."""
 
     def __init__(self, memory: dict[tuple[str, int], Any], veus: int) -> None:
         self._sizes = {key: len(content) for key, content in memory.items()}
@@ -365,12 +365,12 @@ class _Races:
                 raise Harmful("a race")
 
     def read(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that all writes are known."""
+        """Check that a read is ordered after all writes of its elements; record the read."""
         self._check(self._of(self._writes, key), places, at)
         self._of(self._reads, key)[at[0], places] = at[1]
 
     def write(self, key: tuple[str, int], places: Index, at: Any) -> None:
-        """Check that all reads and writes are known."""
+        """Check that a write is ordered after all accesses to its elements; record the write."""
         self._check(self._of(self._writes, key), places, at)
         self._check(self._of(self._reads, key), places, at)
         self._of(self._writes, key)[at[0], places] = at[1]

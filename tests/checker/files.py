@@ -13,13 +13,13 @@ Json = dict[str, Any]
 
 
 def read_members(path: Path) -> dict[str, bytes]:
-    """Read all members but the code and, of the constants, more than their size."""
+    """Read all members of an artifact except the code."""
     with zipfile.ZipFile(path) as file:
         return {name: file.read(name) for name in file.namelist() if not name.startswith("code.")}
 
 
 def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Write an archive of stored members."""
+    """Write members to an archive without compression; return its path."""
     with zipfile.ZipFile(path, "w") as file:
         for name, data in members.items():
             file.writestr(name, data)
@@ -52,12 +52,12 @@ def members_of(
 
 
 def totals_of(veus: Sequence[Any]) -> list[int]:
-    """Return the steps of each vEU."""
+    """Return the number of steps of each vEU."""
     return [sum(r[2] for r in veu if r and not isinstance(r[0], list)) for veu in veus]
 
 
 def cpu_table(program: Json) -> dict[str, bytes]:
-    """Encode records as a CPU executes them."""
+    """Encode a program's records as the tables that a CPU executes."""
     (veus,) = program["launches"]
     known: dict[tuple[Any, ...], int] = {}
     arguments: list[int] = []
@@ -83,7 +83,7 @@ def cpu_table(program: Json) -> dict[str, bytes]:
 
 
 def gpu_tables(program: Json, sizes: Mapping[str, Sequence[int]]) -> dict[str, bytes]:
-    """Encode records as a GPU executes them; each run publishes."""
+    """Encode a program's records as a GPU's tables; each record of rTasks publishes."""
     bases = ("input", "output", "constant", "arena")
     begin = {base: sum(len(sizes[b]) for b in bases[:n]) for n, base in enumerate(bases)}
     rows: list[list[int]] = []

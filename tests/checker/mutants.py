@@ -1,4 +1,4 @@
-"""Artifacts with one thing changed: in the tables, in the records, or in both alike."""
+"""Mutants: artifacts with one random change, in tables, records, both alike, or the proof."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _veus(program: Json) -> list[list[Any]]:
 
 
 def _barriers(program: Json) -> list[tuple[list[Any], int]]:
-    """Return each barrier's list and place."""
+    """Return, for each barrier, the vEU's list and the barrier's index in this list."""
     return [
         (veu, n) for veu in _veus(program) for n, r in enumerate(veu) if r and type(r[0]) is list
     ]
@@ -126,7 +126,7 @@ RECORDS: tuple[Change, ...] = (
 
 
 def encoded(program: Json, manifest: Json) -> Members:
-    """Encode a program's tables."""
+    """Encode a program's records as tables of its target."""
     if manifest["target"] == "cpu":
         return cpu_table(program)
     sizes = {"input": [0] * len(manifest["inputs"]), "output": [0] * len(manifest["outputs"])}
@@ -145,7 +145,7 @@ def _in_records(rng: random.Random, members: Members, *, both: bool) -> Members:
 
 
 def _in_table(rng: random.Random, members: Members) -> Members:
-    """Change a word, or exchange it with another one."""
+    """Change a word of a table, copy another word to it, or exchange two words."""
     names = {"records.bin": "<i4", "starts.bin": "<i4", "arguments.bin": "<i4", "totals.bin": "<i8"}
     names["tables.bin"] = "<i8"
     name = rng.choice([name for name in names if name in members])
@@ -164,7 +164,7 @@ def _in_table(rng: random.Random, members: Members) -> Members:
 
 
 def _in_places(rng: random.Random, members: Members) -> Members:
-    """Move a value: in the proof alone, or wherever its address is written."""
+    """Change a value's size or place in the proof, or its place in proof and tables alike."""
     proof, program = json.loads(members["proof.json"]), json.loads(members["program.json"])
     value = rng.randrange(len(proof["values"]))
     if rng.random() < 0.1:
@@ -188,7 +188,7 @@ def _in_places(rng: random.Random, members: Members) -> Members:
 
 
 def mutant(rng: random.Random, members: Members) -> Members:
-    """Return members of which some are changed."""
+    """Return the members of a mutant: ``members`` with one random change."""
     while True:
         match rng.randrange(8):
             case 0 | 1:

@@ -12,11 +12,11 @@ from tests.checker.files import Json
 
 Bytes = frozenset[int]
 Task = tuple[int, int]
-"""rOperator and rTask."""
+"""The indices of an rOperator and of one of its rTasks."""
 
 
 class Small:
-    """A small program of one launch, and who touches which bytes of which value."""
+    """A small program of one launch, and the bytes of values that each rTask touches."""
 
     def __init__(self, program: Json, proof: Json, boxes: Sequence[int]) -> None:
         self.program, self.proof, self.boxes = program, proof, boxes
@@ -29,7 +29,7 @@ class Small:
         self.accesses = [(task, *found) for task in self.tasks for found in self._accesses(task)]
 
     def _accesses(self, task: Task) -> list[tuple[str, int, Bytes]]:
-        """Return kind, value and bytes of the value, for each access."""
+        """Return kind, value and touched bytes of each access of an rTask."""
         operator, number = task
         _, kernel, slots = self.program["operators"][operator]
         found: list[tuple[str, int, Bytes]] = []
@@ -62,7 +62,7 @@ class Small:
         return self._memory() or self._order(before) or self._defined() or self._sharing(before)
 
     def _executed(self) -> np.ndarray[Any, np.dtype[np.bool_]] | int:
-        """Return which rTask happens before which, as a matrix, or the rule that is broken."""
+        """Return the matrix of which rTask is before which, or the number of a broken rule."""
         (veus,) = self.program["launches"]
         lists: list[list[int]] = [[] for _ in veus]
         waits: list[list[tuple[int, int, int]]] = [[] for _ in veus]
@@ -85,9 +85,9 @@ class Small:
     def _closure(
         self, lists: list[list[int]], waits: list[list[tuple[int, int, int]]]
     ) -> np.ndarray[Any, np.dtype[np.bool_]] | int:
-        """Multiply the matrix of direct order with itself until nothing is added.
+        """Return the transitive closure of the order by lists and waits, or 2 if rule 2 is broken.
 
-        Each vEU gets an event at its end, so that waits at the end can block, too.
+        Each vEU has an event at the end of its list, so that waits there can block, too.
         """
         size = len(self.tasks) + len(lists)
         direct = np.zeros((size, size), bool)

@@ -81,7 +81,7 @@ class Drawer:
         self.values.append([f"{kind}{len(self.values)}", kind, [base, 0, place], size])
 
     def operator(self, value: int, reads: list[int]) -> None:
-        """Add a rOperator that writes a value in parts, and reads others."""
+        """Add an rOperator that writes a value in parts, and reads other values."""
         rng = self.rng
         tasks = rng.choice((1, 2, 3))
         writes = [self.parts(tasks, 0, self.values[value][3])]
@@ -91,14 +91,14 @@ class Drawer:
         self.add([tasks, read, writes, []], [value, *reads])
 
     def update(self, value: int) -> None:
-        """Add a rOperator that updates a value, or writes it once more."""
+        """Add an rOperator that updates a value, or writes it once more."""
         tasks = self.rng.choice((1, 2))
         touched = [self.read(tasks, 0, self.values[value][3])]
         wrong = not self.careful and self.rng.random() < 0.3
         self.add([tasks, [], touched, []] if wrong else [tasks, [], [], touched], [value])
 
     def add(self, kernel: list[Any], operands: list[int]) -> None:
-        """Add a rOperator with a kernel of its own; its pointers may be some bytes off."""
+        """Add an rOperator with a new rKernel; its pointers may be some bytes off."""
         slots: list[int] = []
         for value in operands:
             base, index, offset = self.values[value][2]
@@ -110,7 +110,7 @@ class Drawer:
         self.given.append(operands)
 
     def parts(self, tasks: int, argument: int, size: int) -> list[Any]:
-        """Divide bytes among rTasks: in rows or in columns of a matrix of three columns."""
+        """Divide a value among rTasks: in columns of a three-column matrix, or in stretches."""
         rows, last = size // 12, 0 if self.rng.random() < 0.95 else 1
         if self.rng.random() < 0.5:
             cuts = sorted(self.rng.choices(range(4), k=tasks - 1))
@@ -122,7 +122,7 @@ class Drawer:
         return self.access(argument, 2, [(2 * a, [max(b - a, 0)]) for a, b in stretches], [2])
 
     def read(self, tasks: int, argument: int, size: int) -> list[Any]:
-        """Draw boxes inside of a value of this size, most of the time."""
+        """Draw a box for each rTask, inside of a value of ``size`` bytes."""
         rng, strides = self.rng, self.rng.choice(([12, 4], [4, 12], [2, 4], [6], [-4, 12], [0, 4]))
         boxes: list[tuple[int, list[int]]] = []
         width = rng.choice((1, 2, 4))
@@ -139,7 +139,7 @@ class Drawer:
     def access(
         self, argument: int, width: int, boxes: list[tuple[int, list[int]]], strides: list[int]
     ) -> list[Any]:
-        """Write boxes down."""
+        """Append offsets and sizes of boxes to ``self.boxes``; return the access."""
         offsets = len(self.boxes)
         self.boxes += [offset for offset, _ in boxes]
         sizes = len(self.boxes)
@@ -147,7 +147,7 @@ class Drawer:
         return [argument, width, offsets, sizes, strides]
 
     def schedule(self) -> list[list[Any]]:
-        """Draw a schedule that often waits for all there is, and sometimes for too little."""
+        """Draw a schedule; most rTasks wait for all earlier rOperators, a few do not."""
         rng = self.rng
         veus: list[list[Any]] = [[] for _ in range(rng.choice((1, 2, 2, 3)))]
         steps = [0] * len(veus)
@@ -169,7 +169,7 @@ class Drawer:
         return veus
 
     def _spoil(self, veus: list[list[Any]]) -> None:
-        """Change a wait or move a record, sometimes."""
+        """Sometimes shuffle a vEU's records, change a wait, or duplicate a record."""
         rng = self.rng
         if rng.random() < 0.15:
             veu = rng.choice(veus)

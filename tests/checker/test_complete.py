@@ -1,4 +1,4 @@
-"""What the compiler makes is proven: models of all kinds, policies, vEUs and targets."""
+"""The checker proves the compiler's artifacts, for all kinds of models, options and targets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prove(path: Path, model: str, **options: Any) -> None:
 
 @pytest.mark.parametrize(("model", "options"), SAMPLE)
 def test_sample(model: str, options: dict[str, Any], tmp_path: Path) -> None:
-    """A sample of models, targets and options."""
+    """The checker proves a sample of models, targets and options."""
     prove(tmp_path / "model.rammer", model, **options)
 
 
@@ -49,7 +49,7 @@ def test_sample(model: str, options: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["cpu", "nvvm:sm_90"])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model(model: str, target: str, tmp_path: Path) -> None:
-    """Every model, with each policy and each number of vEUs."""
+    """The checker proves every model with every policy; each policy has its number of vEUs."""
     for number, policy in enumerate(POLICIES):
         veus = VEUS[(number + len(model)) % len(VEUS)]
         prove(tmp_path / "model.rammer", model, target=target, policy=policy, num_veus=veus)
@@ -58,7 +58,7 @@ def test_every_model(model: str, target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("veus", [1, 3, 8])
 @pytest.mark.parametrize("marks", ["", "{rtask.output}"])
 def test_updates_in_place(marks: str, veus: int, tmp_path: Path) -> None:
-    """Launches of another flow that change what they read."""
+    """The checker proves a program of embedded launches that update a buffer in place."""
     context = ir.Context()
     dialects.register(context)
     with context:

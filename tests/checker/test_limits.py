@@ -17,21 +17,21 @@ from tests.checker.files import Json, members_of, write_members
 from tests.checker.random_programs import Drawer, Drawn
 
 SECONDS = 20
-"""On a machine with other work; alone it takes two."""
+"""The longest time until a refusal on a busy machine; an idle one needs two seconds."""
 
 
 def many_rtasks(drawn: Drawn) -> None:
-    """An rKernel that touches nothing has any number of rTasks."""
+    """Give four million rTasks to an rKernel that touches nothing."""
     drawn.proof["kernels"][0] = [(1 << 22) - 1, [], [], []]
 
 
 def too_many_rtasks(drawn: Drawn) -> None:
-    """More than a 64-bit number holds."""
+    """Give an rKernel more rTasks than a 64-bit number holds."""
     drawn.proof["kernels"][0][0] = 1 << 70
 
 
 def many_accesses(drawn: Drawn) -> None:
-    """Of one rKernel, by many rOperators."""
+    """Give an rKernel 3,000 accesses, and 3,000 more rOperators that use it."""
     kernel = drawn.proof["kernels"][0]
     kernel[2] = kernel[2] * 3000
     for part in (drawn.program, drawn.proof):
@@ -39,31 +39,31 @@ def many_accesses(drawn: Drawn) -> None:
 
 
 def large_boxes(drawn: Drawn) -> None:
-    """Boxes whose sizes, multiplied, overflow."""
+    """Give boxes sizes whose product overflows."""
     drawn.boxes[:] = [1 << 47] * len(drawn.boxes)
 
 
 def many_pieces(drawn: Drawn) -> None:
-    """Strides that do not divide each other, with large sizes."""
+    """Give a box large sizes, and strides that do not divide each other."""
     first = len(drawn.boxes)
     drawn.boxes += [0, 1 << 20, 1 << 20]
     drawn.proof["kernels"][0] = [1, [], [[0, 1, first, first + 1, [6, 7]]], []]
 
 
 def many_waits(drawn: Drawn) -> None:
-    """On each other, in a circle."""
+    """Let two vEUs wait for each other, 100,000 times each."""
     wait = [[[1, 1]] * 100_000]
     drawn.program["launches"] = [[wait, [[[0, 1]] * 100_000]]]
 
 
 def many_runs(drawn: Drawn) -> None:
-    """The same many rTasks, again and again."""
+    """List the same two million rTasks 100,000 times."""
     drawn.proof["kernels"][0] = [(1 << 21) - 1, [], [], []]
     drawn.program["launches"] = [[[[0, 0, (1 << 21) - 1]] * 100_000]]
 
 
 def many_arguments(drawn: Drawn) -> None:
-    """Of one rOperator, in many runs."""
+    """Give an rOperator 100,000 arguments, and list it 100,000 times."""
     for part in (drawn.program, drawn.proof):
         part["operators"][0][-1] = part["operators"][0][-1][:1] * 100_000
     drawn.program["kernels"][drawn.program["operators"][0][1]][1] = 100_000
@@ -88,7 +88,7 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("change", CASES)
 def test_hostile_sizes(change: Callable[[Drawn], None], tmp_path: Path) -> None:
-    """None makes the checker hang."""
+    """A program of hostile sizes is refused before the time limit."""
     drawn = Drawer(random.Random(5)).draw()
     change(drawn)
     members = members_of(drawn.program, drawn.proof, drawn.boxes, drawn.sizes, "cpu")
@@ -96,7 +96,7 @@ def test_hostile_sizes(change: Callable[[Drawn], None], tmp_path: Path) -> None:
 
 
 def test_deep_json(tmp_path: Path) -> None:
-    """Brackets within brackets."""
+    """JSON of a million nested brackets is refused."""
     drawn = Drawer(random.Random(5)).draw()
     members = members_of(drawn.program, drawn.proof, drawn.boxes, drawn.sizes, "cpu")
     members["program.json"] = b"[" * 1_000_000
@@ -104,7 +104,7 @@ def test_deep_json(tmp_path: Path) -> None:
 
 
 def test_compressed_members(tmp_path: Path) -> None:
-    """A small file that would become a large one."""
+    """A small file with a compressed member that would become large is refused."""
     manifest: Json = {"format": "rammer-mlir", "version": 5}
     path = tmp_path / "bomb.rammer"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:

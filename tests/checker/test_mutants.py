@@ -1,4 +1,4 @@
-"""Mutants of real artifacts: each is refused, or computes the same in every order."""
+"""Each mutant of a real artifact is refused, or computes equal results in every order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Real:
     scale: Scale = "small"
 
     def members(self, path: Path) -> Members:
-        """Compile it."""
+        """Compile the model, prove its artifact, and return the members."""
         model = build(self.model, scale=self.scale)
         with rammer_mlir.compile(
             model, target=self.target, policy=self.policy, num_veus=self.veus
@@ -49,7 +49,7 @@ REAL = (
 
 
 def judge(real: Real, folder: Path, number: int) -> Counter[str]:
-    """Make mutants; return how many were refused, by the rule, and how many are harmless."""
+    """Make mutants; return the counts of refused ones, by rule, and of harmless ones."""
     path = folder / "mutant.rammer"
     members = real.members(path)
     oracle = Oracle(members)
@@ -71,7 +71,7 @@ def judge(real: Real, folder: Path, number: int) -> Counter[str]:
 
 @pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
 def test_mutants(real: Real, tmp_path: Path) -> None:
-    """A sample of each; most are refused."""
+    """Most of 60 mutants of each artifact are refused; the others are harmless."""
     found = judge(real, tmp_path, 60)
     assert found["harmless"] < 15, found
 
@@ -79,7 +79,7 @@ def test_mutants(real: Real, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
 def test_all_mutants(real: Real, tmp_path: Path) -> None:
-    """Ten thousand of all together."""
+    """Most of ten thousand mutants of all artifacts are refused; the others are harmless."""
     found = judge(real, tmp_path, 2000)
     print(real.model, dict(found))
     assert found["harmless"] < 500, found

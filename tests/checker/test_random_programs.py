@@ -18,7 +18,7 @@ EACH, SEEDS = 100, 16
 
 
 def refusal(path: Path) -> str:
-    """Return the message of the checker, or nothing."""
+    """Return the checker's message of refusal, or an empty string."""
     try:
         verify(path)
     except RammerError as error:
@@ -29,7 +29,7 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_agrees_with_the_rules_written_plainly(seed: int, tmp_path: Path) -> None:
-    """Right and wrong programs of both targets, each rule broken by some."""
+    """The checker refuses the programs that break a rule, and no others, on both targets."""
     rng = random.Random(seed)
     found: Counter[int] = Counter()
     for number in range(EACH):

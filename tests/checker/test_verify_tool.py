@@ -1,4 +1,4 @@
-"""``rammer-run --verify``: one line, without the compiler, for any file."""
+"""``rammer-run --verify`` prints one line for any file, and needs no compiler."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_table_with_hostile_numbers(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each word replaced by an extreme one is refused in one line."""
+    """A table in which extreme words replace some words is refused in one line."""
     members = read_members(saved)
     name = "records.bin" if "records.bin" in members else "tables.bin"
     kind = np.dtype("<i4" if name == "records.bin" else "<i8")
@@ -69,7 +69,7 @@ HOSTILE = (-1, 1 << 31, 1 << 62, 1 << 200, 1.5, True, None, "x", [], {}, [[]])
 def test_hostile_numbers_in_json(
     member: str, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, never a traceback; what changes nothing that is proven may pass."""
+    """Hostile JSON gives one line, never a traceback; it passes if the proof still holds."""
     members = read_members(saved)
     for number in range(60):
         found = json.loads(members[member])
@@ -97,14 +97,14 @@ def test_hostile_numbers_in_json(
 def test_truncated(
     kept: int, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A part of a file is no artifact."""
+    """A truncated artifact is refused as damaged."""
     path = tmp_path / "part.rammer"
     path.write_bytes(saved.read_bytes()[:kept])
     assert "is not a compiled model or is damaged" in Tool(main, capsys).fail("--verify", path)
 
 
 def test_foreign_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither other archives nor what is not there."""
+    """Other archives and missing files are refused."""
     np.savez(tmp_path / "arrays.npz", x=np.zeros(3))
     tool = Tool(main, capsys)
     assert "is not a compiled model" in tool.fail("--verify", tmp_path / "arrays.npz")
@@ -112,7 +112,7 @@ def test_foreign_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_needs_numpy_alone(saved: Path, tmp_path: Path) -> None:
-    """In a process that can import the package, NumPy and the standard library only."""
+    """The checker runs where only this package, NumPy and the standard library are."""
     site = tmp_path / "site"
     site.mkdir()
     (site / "rammer_mlir").symlink_to(ROOT / "rammer_mlir")

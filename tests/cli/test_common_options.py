@@ -31,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Turn on a cache that keeps everything."""
+    """Turn on a cache that keeps all programs; return its folder."""
     folder = tmp_path / "cache"
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     monkeypatch.setattr(cache, "WORTH_SECONDS", 0.0)
@@ -47,7 +47,7 @@ def test_version(name: str, main: Main, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def messages(tool: Tool, *arguments: str | Path) -> list[str]:
-    """Run a tool with ``--verbose``; return what its log says."""
+    """Run a tool without and with ``--verbose``; return the lines of its log."""
     quiet = tool.succeed(*arguments)
     code, out, errors = tool.run(*arguments, "--verbose")
     assert code == 0
@@ -58,7 +58,7 @@ def messages(tool: Tool, *arguments: str | Path) -> list[str]:
 
 
 def stages(found: list[str]) -> list[str]:
-    """Return the parts whose seconds are logged."""
+    """Return the names of the stages whose seconds are logged."""
     return [line.partition(":")[0] for line in found if line.endswith(" s")]
 
 
@@ -101,7 +101,7 @@ def test_the_log_says_what_the_cache_did(
 def test_the_cache_is_explained_alone(
     model: Path, tmp_path: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each level says whether it hit, and what differs from the nearest entry."""
+    """Each level says whether it hit; a miss says what differs from the nearest entry."""
     out = str(tmp_path / "m.rammer")
     arguments = [str(model), "-o", out, "--explain-cache"]
     misses = [f"{level}: miss, " for level in ("artifact", "preparation", "program")]

@@ -28,7 +28,7 @@ MLIR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target")
 
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
-    """Return the tool."""
+    """Return ``rammer-compile``."""
     return Tool(main, capsys)
 
 
@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Change to an empty directory, which a test that fails must leave empty."""
+    """Change to an empty directory, and return it."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -60,7 +60,7 @@ GPU_BINARIES = {"ptx": b"//", "cubin": b"\x7fELF", "hsaco": b"\x7fELF"}
 
 
 def test_every_stage_has_a_test() -> None:
-    """A new stage is to be listed here."""
+    """The lists of this file have every stage of every target."""
     stages = {
         target: check_options(target).backend.emits(check_options(target))
         for target in ("cpu", "nvvm", "rocdl")
@@ -71,7 +71,7 @@ def test_every_stage_has_a_test() -> None:
 
 @pytest.mark.parametrize("stage", OPERATIONS)
 def test_stages_are_printed(stage: str, tool: Tool, model: Path, folder: Path) -> None:
-    """On standard output unless there is -o; MLIR parses again, and large weights are left out."""
+    """A stage is printed without large weights; no file is written; MLIR can be parsed again."""
     text = tool.succeed(model, "--emit", stage, "--veus", "2")
     assert OPERATIONS[stage] in text
     assert len(text) < 300_000
@@ -83,7 +83,7 @@ def test_stages_are_printed(stage: str, tool: Tool, model: Path, folder: Path) -
 
 
 def test_node_names_reach_the_timeline(tool: Tool, model: Path, folder: Path) -> None:
-    """Through all stages, the artifact included."""
+    """Names of nodes pass through all stages and the artifact to the timeline."""
     tool.succeed(model, "--veus", "1", "-o", "layer.rammer")
     with rammer_mlir.load("layer.rammer") as executable:
         assert isinstance(executable, Executable)
@@ -94,21 +94,21 @@ def test_node_names_reach_the_timeline(tool: Tool, model: Path, folder: Path) ->
 
 
 def test_a_stage_can_be_written_to_a_file(tool: Tool, model: Path, folder: Path) -> None:
-    """With -o; and with -o - to standard output."""
+    """``-o FILE`` writes the text that ``-o -`` prints to standard output."""
     assert tool.succeed(model, "--emit", "tasks", "--veus", "2", "-o", "tasks.mlir") == ""
     text = tool.succeed(model, "--emit", "tasks", "--veus", "2", "-o", "-")
     assert Path("tasks.mlir").read_text() == text
 
 
 def test_an_object_is_written(tool: Tool, model: Path, folder: Path) -> None:
-    """It is an ELF file."""
+    """The object is an ELF file."""
     tool.succeed(model, "--emit", "object", "--veus", "2", "-o", "layer.o")
     assert Path("layer.o").read_bytes().startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("stage", GPU_BINARIES)
 def test_gpu_binaries_are_written(stage: str, tool: Tool, model: Path, folder: Path) -> None:
-    """Each target has its own; those that need an outside tool are tried where it is."""
+    """Each kind of GPU binary is written; cubins are tested where ptxas is installed."""
     if stage == "cubin" and find_ptxas() is None:
         pytest.skip("needs ptxas")
     target = "rocdl" if stage == "hsaco" else "nvvm"
@@ -120,7 +120,7 @@ def test_gpu_binaries_are_written(stage: str, tool: Tool, model: Path, folder: P
 def test_an_artifact_is_written(
     arguments: tuple[str, ...], tool: Tool, model: Path, folder: Path
 ) -> None:
-    """It runs; the summary is printed. By default its name is the model's, in this directory."""
+    """The artifact is written, by default under the model's name, and runs."""
     output = tool.succeed(model, "--policy", "sequential", "--veus", "2", *arguments)
     name = arguments[-1] if arguments else "layer.rammer"
     assert "rTasks" in output and output.endswith(f"written to {name}\n")
@@ -207,7 +207,7 @@ def test_the_model_is_not_overwritten(tool: Tool, model: Path) -> None:
 
 
 def test_a_link_stays_a_link(tool: Tool, model: Path, folder: Path) -> None:
-    """The file behind it is replaced."""
+    """The file that the link leads to is replaced."""
     link, file = folder / "link.rammer", folder / "file.rammer"
     file.write_bytes(b"old")
     link.symlink_to(file.name)
@@ -255,7 +255,7 @@ def test_signals_in_native_code_that_does_not_end(number: signal.Signals) -> Non
 def test_signals_in_the_middle_of_a_file(
     number: signal.Signals, tool: Tool, model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is left behind; the exit code is what a shell gives."""
+    """A signal during writing leaves no file; the exit code is 128 plus the signal's number."""
 
     def fsync(_: int) -> None:
         assert len(list(folder.iterdir())) == 1  # under a name of its own
@@ -278,7 +278,7 @@ def test_signals_in_the_middle_of_a_file(
 
 
 def test_standard_output_that_is_closed(model: Path, folder: Path) -> None:
-    """Who writes to a file does not need it; who prints says so."""
+    """A closed standard output is an error if the tool prints, none if it writes a file."""
     script = 'exec >&-; "$0" -m rammer_mlir.cli.compile "$@"'
     command = ["sh", "-c", script, sys.executable, str(model)]
     to_file = subprocess.run([*command, "-o", "m.rammer"], capture_output=True, check=False)
@@ -291,19 +291,19 @@ def test_standard_output_that_is_closed(model: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("shape", ["x=4,8", "x=4x8"])
 def test_shapes_that_agree(shape: str, tool: Tool, model: Path) -> None:
-    """Sizes are separated by commas, or as they are printed."""
+    """Sizes of a shape are separated by commas, or by x as in MLIR."""
     assert "4x8" in tool.succeed(model, "--emit", "linalg", "--shape", shape)
 
 
 def test_a_missing_model_argument(tool: Tool) -> None:
-    """It is an error like others, without usage."""
+    """A missing model is an error of one line, without the usage text."""
     message = tool.fail()
     wanted = "the following arguments are required: MODEL.onnx|MODULE.mlir"
     assert message == f"{wanted}; see rammer-compile --help"
 
 
 def test_targets_are_listed_with_what_they_lack(tool: Tool) -> None:
-    """Each is one line, also those of other packages."""
+    """Each target has one line; both GPU targets are said to lack a run on a real GPU."""
     lines = tool.succeed("--list-targets").splitlines()
     assert lines[0] == "Targets:" and len(lines) >= 5
     assert any(line.startswith("  nvvm[:CHIP[+tf32]] ") for line in lines)
@@ -311,7 +311,7 @@ def test_targets_are_listed_with_what_they_lack(tool: Tool) -> None:
 
 
 def test_help_lists_the_stages(tool: Tool) -> None:
-    """And exits with 0."""
+    """``--help`` lists the stages, and exits with 0."""
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
     assert caught.value.code == 0
@@ -319,7 +319,7 @@ def test_help_lists_the_stages(tool: Tool) -> None:
 
 
 def test_debug_prints_a_traceback(tool: Tool, model: Path) -> None:
-    """Before the line of error, and only then."""
+    """``--debug`` prints a traceback before the line of the error."""
     code, _, errors = tool.run(model, "--policy", "fastest", "--debug")
     assert code == 1
     assert errors.startswith("Traceback") and "\nerror: unknown policy" in errors
@@ -329,7 +329,7 @@ def test_debug_prints_a_traceback(tool: Tool, model: Path) -> None:
 def test_outputs_that_cannot_be_written(
     emit: tuple[str, ...], tool: Tool, model: Path, folder: Path
 ) -> None:
-    """A full device, a directory that does not exist, a directory."""
+    """A full device, a missing directory, or a directory as output is refused."""
     (folder / "taken").mkdir()
     for name, reason in (
         ("/dev/full", errno.ENOSPC),
@@ -345,14 +345,14 @@ def test_outputs_that_cannot_be_written(
 def test_outputs_are_found_unwritable_before_anything_is_compiled(
     option: str, tool: Tool, folder: Path
 ) -> None:
-    """So that of two faults this one is told first."""
+    """An unwritable output is reported before a damaged model."""
     (folder / "not.onnx").write_bytes(b"no model")
     assert tool.fail("not.onnx", option, "none/out").startswith("cannot write 'none/out': ")
     assert "not an ONNX model" in tool.fail("not.onnx", option, "out")
 
 
 def test_standard_output_that_is_full(model: Path) -> None:
-    """One line of error also when the process ends."""
+    """A full standard output gives one line of error, and no second one at exit."""
     command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "linalg"]
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
@@ -366,7 +366,7 @@ def test_standard_output_that_is_full(model: Path) -> None:
 
 
 def test_a_reader_that_goes_away(model: Path) -> None:
-    """No traceback and no error: the reader has what it wants."""
+    """If the reader closes the pipe, the tool prints no traceback and no error."""
     command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "llvm"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None

@@ -1,4 +1,4 @@
-"""``rammer-run --emulate``: numbers, and what it refuses."""
+"""``rammer-run --emulate``: its results, and the options that it refuses."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_refusals(
 def test_an_artifact_for_a_gpu(
     target: str, model: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """It is written without a GPU; running it without one is refused in one line."""
+    """An artifact for a GPU is written without a GPU; running it is refused in one line."""
     path = tmp_path / "model.rammer"
     options = ["--target", target, "--veus", "2", "--watchdog", "1000000", "-o", str(path)]
     assert compile_main([model, *options]) == 0

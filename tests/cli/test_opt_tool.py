@@ -36,14 +36,14 @@ class Refuse(Pass):
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Return a file with the source."""
+    """Return an MLIR file that contains ``SOURCE``."""
     path = tmp_path / "in.mlir"
     path.write_text(SOURCE)
     return path
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run the tool, which must fail without output; return the first line of what it says."""
+    """Run the tool, which must fail without output; return the first line of the error."""
     assert opt.main([str(argument) for argument in arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -274,7 +274,7 @@ func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
 def test_passes_out_of_order(
     flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A schedule of nothing is no schedule."""
+    """A pass whose input is of another stage refuses it, and names the reason."""
     path = tmp_path / "linalg.mlir"
     path.write_text(LINALG)
     assert message in error_of(capsys, str(path), *flags)

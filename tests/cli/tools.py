@@ -60,7 +60,7 @@ def save_model(
 
 
 def save_layer(path: Path, shape: Dims = (4, 8)) -> Path:
-    """Write ``y = relu(x @ w)`` with a weight above the size that stays in the IR."""
+    """Write ``y = relu(x @ w) @ v``, with weights above the size that stays in the IR."""
     w = np.random.default_rng(0).standard_normal((8, 200)).astype(np.float32)
     v = np.random.default_rng(1).standard_normal((200, 8)).astype(np.float32)
     nodes = [

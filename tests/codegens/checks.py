@@ -1,4 +1,4 @@
-"""Shared by tests of code generators: results in double precision, and foreign code's rKernels."""
+"""Helpers of tests of code generators: results in double precision, and lists of rKernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def exact(model: onnx.ModelProto, feeds: Arrays) -> dict[str, NDArray[Any]]:
     """Return a model's outputs by name, computed in double precision by ONNX's evaluator.
 
-    Of its functions, the error function alone rounds to single precision.
+    Of the evaluator's functions, only the error function rounds to single precision.
     """
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
@@ -56,7 +56,7 @@ def _wide(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def count_converted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives the bytes that each of oneDNN's regions converts."""
+    """Return a list that receives, for each region of oneDNN, the count of converted bytes."""
     counts: list[int] = []
     generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
 
@@ -69,7 +69,7 @@ def count_converted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def host_kernels(exe: Executable) -> list[str]:
-    """Return the rKernel of each rOperator that the host computes beside foreign code."""
+    """Return the rKernel's name of each rOperator that foreign code does not compute."""
     program, names = exe.image.program, exe.image.module_names
     return [
         program.kernels[operator.kernel].name

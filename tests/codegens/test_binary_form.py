@@ -1,4 +1,4 @@
-"""OpenVINO's binary form: made while compiling, imported at load by the same version alone."""
+"""OpenVINO's binary form: made while compiling, and imported at load by the same version only."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_numbers(case: str, tmp_path: Path) -> None:
 
 
 def test_functions_of_one_module_have_their_own_weights() -> None:
-    """Equal regions share a module, and each has a model in it."""
+    """Equal regions share a module, in which each has a model with its own weights."""
     model = two_branches(32)
     feeds = feeds_of(32)
     wanted = exact(model, feeds)
@@ -113,7 +113,7 @@ def test_a_graph_opens_no_library_while_compiling(monkeypatch: pytest.MonkeyPatc
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
-    """Let OpenVINO be installed in another version."""
+    """Let OpenVINO seem to be installed in version ``found``."""
     known = requirements.distribution
 
     def other(package: str) -> Any:
@@ -128,7 +128,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:
 
 
 def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is refused in one line at load, or the host takes its place; a graph is taken."""
+    """Another version of OpenVINO takes a graph, but refuses a binary or runs the fallback."""
     model, feeds = two_branches(8), feeds_of(8)
     for name, given in (
         ("binary", {}), ("fallback", {"fallback": "host"}), ("graph", {"module_options": {}})
@@ -152,7 +152,7 @@ def test_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def hosts_of(exe: Executable) -> list[EntryHost]:
-    """Return what the engine gets, but for weights and functions."""
+    """Return the hosts that the engine gets for two entries, with stubs for the weights."""
     (module,) = exe.image.modules
     return [EntryHost(module, "f", [None, 1, None], lambda _: 0, 1, number=n) for n in range(2)]
 
@@ -176,7 +176,7 @@ def test_content_that_is_none() -> None:
 
 
 def test_a_model_that_openvino_refuses(tmp_path: Path) -> None:
-    """Bytes that are no model are one line of the first run."""
+    """Bytes that are no model are refused when the program is prepared."""
     with compiled(two_branches(8)) as exe:
         image: Any = exe.image
         (module,) = image.modules
@@ -189,7 +189,7 @@ def test_a_model_that_openvino_refuses(tmp_path: Path) -> None:
 
 
 def test_for_another_machine(tmp_path: Path) -> None:
-    """A program for a processor that is named keeps the graph."""
+    """A program for a named processor has the graph instead of the binary form."""
     model, feeds = two_branches(8), feeds_of(8)
     with compiled(model, target="cpu:x86-64-v3") as exe:
         assert {module.form for module in exe.image.modules} == {"graph"}

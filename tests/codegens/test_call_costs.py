@@ -1,4 +1,4 @@
-"""The cost of a call of foreign code, beside the time of its library: microseconds."""
+"""The time that a call of foreign code adds to its library's own time: microseconds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rammer_mlir.programs.native_interface import RUN_CALLS
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 STEPS = 2000
-"""Calls that are timed together."""
+"""The number of calls that are timed together."""
 
 ATTEMPTS = 20
-"""Most repetitions of a measurement that other processes disturb."""
+"""The largest number of repetitions of a measurement that other processes disturb."""
 
 
 def test_calls_cost_little_more_than_their_libraries(capsys: pytest.CaptureFixture[str]) -> None:
-    """The aim is 3 us; the lower quartile of a loaded machine has to keep it."""
+    """A call adds less than 3 us to its library's time, in the lower quartile of the times."""
     measured = {each.form: each for each in calls.measure_calls(budget=0)}
     host = measured.pop(calls.HOST)
     assert host.own is None
@@ -64,8 +64,9 @@ def codes(monkeypatch: pytest.MonkeyPatch) -> list[RegionCode]:
 def test_calls_of_objects_and_of_c_add_at_most_half_a_microsecond(
     codes: list[RegionCode], tmp_path: Path
 ) -> None:
-    """Other processes only make calls slower: the least of some attempts is the call's own time.
+    """A call adds less than half a microsecond to the library's own time.
 
+    Other processes only make calls slower, so that the least time of several attempts counts.
     The library's own time is that of the same code without a program around it: a loop over a C
     function, over the function in IREE's object, or over oneDNN's execution of a primitive. The
     loops over the last two are lists of calls, which a native interpreter makes.
@@ -97,7 +98,7 @@ def test_calls_of_objects_and_of_c_add_at_most_half_a_microsecond(
 
 
 def too_slow(seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the launches that take half a microsecond more than the library's own call."""
+    """Return the times that launches add to the library's call, if at least half a microsecond."""
     added = {
         name: time - seconds[f"{name.rpartition(' ')[0]} own"] for name, time in seconds.items()
     }
@@ -118,7 +119,7 @@ def repeated(call: Call) -> Callable[[], object]:
 
 
 def product_memory() -> list[Any]:
-    """Return arrays of a row, a matrix and their product, as IREE's code needs them aligned."""
+    """Return arrays of rows, a matrix and their product, aligned as IREE's code needs them."""
     shapes = ((calls.ROWS, calls.SIZE), (calls.SIZE, calls.SIZE), (calls.ROWS, calls.SIZE))
     arrays = [aligned_bytes(4 * m * n).view(np.float32).reshape(m, n) for m, n in shapes]
     for array in arrays:
@@ -127,7 +128,7 @@ def product_memory() -> list[Any]:
 
 
 def own_of_iree(code: RegionCode, folder: Path) -> Callable[[], object]:
-    """Return a loop over the function of a product's object."""
+    """Return a loop over the function of IREE's object for a product; it checks the results."""
     path, arrays = folder / "product.so", product_memory()
     assert isinstance(code.code, bytes) and code.num_rtasks == 1
     path.write_bytes(link_shared(code.code, *code.objects))
@@ -145,9 +146,9 @@ def own_of_iree(code: RegionCode, folder: Path) -> Callable[[], object]:
 def own_of_onednn(stack: ExitStack) -> Callable[[], object]:
     """Return a loop over oneDNN's execution of a product, on one thread as in regions.
 
-    ``stack`` restores OpenMP's number of threads at its end. The numbers are the library's, as in
-    ``build.c``: its CPU, its f32, the layout that a primitive chooses for weights, and the names of
-    operands.
+    ``stack`` restores OpenMP's number of threads at its end. The numbers are oneDNN's constants, as
+    in ``build.c``: for the CPU, for f32, for the layout of weights that a primitive chooses, and
+    for the operands.
     """
     find = partial(find_function, open_libraries(CODE.module))
 

@@ -1,4 +1,4 @@
-"""Programs whose code from elsewhere may be missing, and the host's that take their place."""
+"""Programs whose foreign code may be missing, and the fallbacks that run in their place."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def on_the_host(model: Any, feeds: Arrays, **options: Any) -> dict[str, Any]:
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str, version: str = "") -> None:
-    """Let a package seem not installed, or installed in a version."""
+    """Let a package seem missing or, if ``version`` is given, installed in this version."""
     distribution = requirements.distribution
 
     class Other:
@@ -163,7 +163,7 @@ def test_another_version(
 def test_a_library_that_does_not_load(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An artifact says so when it is loaded; what was compiled here when it is first used."""
+    """The fallback takes over, with a warning at load, or at the first run after compiling."""
     feeds, exe = random_feeds(mlp, 0), compiled(mlp, "onednn")
     exe.save(tmp_path / "mlp.rammer")
 
@@ -240,7 +240,7 @@ def test_without_a_fallback_nothing_changes(
 def test_what_nothing_can_be_missing_of_has_none(
     offload: str, mlp: onnx.ModelProto, tmp_path: Path
 ) -> None:
-    """Objects are linked; and the cost may leave no region."""
+    """A program has no fallback if its foreign code is linked, or if it has no region."""
     model = mlp if offload == "iree" else build("one_element")
     with compiled(model, offload) as exe:
         assert bool(exe.image.modules) == (offload == "iree")

@@ -119,7 +119,7 @@ def feeds_of(model: onnx.ModelProto) -> dict[str, Any]:
 
 
 def check(exe: Executable, model: onnx.ModelProto) -> None:
-    """Compare a run with double precision, and 200 more runs with it, bit by bit."""
+    """Compare a run with double precision, and 200 more runs with this run, bit by bit."""
     feeds = feeds_of(model)
     found = exe.run(feeds)
     for key, value in exact(model, feeds).items():
@@ -246,7 +246,7 @@ def test_what_is_no_graph() -> None:
 
 
 def test_a_failing_run_is_one_line() -> None:
-    """The run's error has the exception of a callback."""
+    """If a callback raises an exception, the run fails, and its error names the exception."""
     from rammer_mlir.engines.graphs import numpy_engine
 
     model = model_of("dilation")
@@ -273,6 +273,6 @@ def test_json_and_back() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("case", "number"), [("flat kernels", 5), ("one channel", 3)])
 def test_convolutions_without_an_axis_are_in_one_graph(case: str, number: int, name: str) -> None:
-    """Operands have no axis where the kernel's extent or the number of channels is 1."""
+    """All convolutions are in one graph, also if operands lack an axis because its size is 1."""
     (module,) = offloaded(model_of(case), name).image.modules
     assert [node.op for node in Graph.from_json(module.content).nodes].count("Conv") == number

@@ -1,4 +1,4 @@
-"""Code generators of this project are small; what they share is in rooms of its own."""
+"""The code of each of the project's code generators, without shared code, is small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regions compiled by IREE: numbers beside float64, objects, choices, what is missing."""
+"""Regions compiled by IREE: results against float64, objects, choices, a missing package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PREFIX = '<ir_version: 10, opset_import: ["": 20]> g '
 
 
 def model_of(text: str, shapes: Shapes | None = None, kind: str = "float") -> onnx.ModelProto:
-    """Return a model with seeded weights, in one of two precisions."""
+    """Return a model with seeded weights; ``kind`` is its precision, float or double."""
     dtype = {"float": np.float32, "double": np.float64}[kind]
     model = parser.parse_model(PREFIX + text.replace("float[", f"{kind}["))
     rng = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def compiled(
 
 
 def check(text: str, shapes: Shapes | None = None, *, regions: int = 1) -> Executable:
-    """Compile a model, and compare it with the same in double precision."""
+    """Compile a model to ``regions`` regions; compare the results with double precision."""
     exe = compiled(model_of(text, shapes))
     assert len(exe.image.modules) == regions
     exact = ReferenceEvaluator(model_of(text, shapes, "double"))
@@ -217,7 +217,7 @@ def test_two_regions_on_two_veus(tmp_path: Path) -> None:
 
 
 def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
-    """Return a copy that begins so many bytes after a multiple of 64."""
+    """Return a copy that begins ``offset`` bytes after a multiple of 64."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     begin = -memory.ctypes.data % 64 + offset
     found = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -227,7 +227,7 @@ def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
 
 @pytest.mark.parametrize("offset", [0, 4, 20, 60])
 def test_arrays_may_begin_anywhere(offset: int) -> None:
-    """IREE's code faults where its operands do not begin at multiples of 64 bytes."""
+    """The caller's arrays may begin anywhere, though IREE's code needs multiples of 64 bytes."""
     exe = compiled(model_of(BRANCHES, WEIGHTS))
     feeds = {n: shifted(v, offset) for n, v in random_feeds(model_of(BRANCHES), 0).items()}
     out = {name: shifted(np.empty((128, 96), np.float32), offset) for name in ("y", "z")}
@@ -237,7 +237,7 @@ def test_arrays_may_begin_anywhere(offset: int) -> None:
 
 
 def test_parts_of_tensors_are_copied() -> None:
-    """Slices and concatenations have strides, or begin between two multiples of 64 bytes."""
+    """Parts of tensors that are strided or not aligned are copied for IREE's code."""
     text = (
         "(float[6,10] x) => (float[6,15] y) { k, l = Split<num_outputs=2, axis=1>(x)  "
         "c = MatMul(k, w)  d = MatMul(l, v)  y = Concat<axis=1>(c, d) }"
@@ -295,7 +295,7 @@ def test_networks(name: str, choice: str, tmp_path: Path) -> None:
 
 
 def compare(exe: Executable, model: onnx.ModelProto) -> None:
-    """Compare a model's results with the host's."""
+    """Compare a program's results with those of the model without foreign code."""
     feeds = random_feeds(model, 0)
     host = rammer_mlir.compile(model, num_veus=2, cache=False)
     found = exe.run(feeds)
@@ -304,7 +304,7 @@ def compare(exe: Executable, model: onnx.ModelProto) -> None:
 
 
 class Seen(Iree):
-    """Keeps what it was asked for."""
+    """IREE's code generator, which keeps all regions and the code generated for them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -319,7 +319,7 @@ class Seen(Iree):
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """Return what stands for the code generator, with nothing compiled."""
+    """Return a ``Seen`` without regions that replaces IREE's code generator in the test."""
     made = Seen()
     monkeypatch.setitem(CODEGENS._built_in, "iree", made)  # pyright: ignore[reportPrivateUsage]
     return made
@@ -358,7 +358,7 @@ LAYERED: Shapes = {"k": (5, 3, 3, 3), "l": (5,), "m": (100, 7), "n": (7,)}
     ids=["branches", "layers"],
 )  # fmt: skip
 def test_objects_are_whole(text: str, shapes: Shapes, number: int, seen: Seen) -> None:
-    """Nothing is undefined but what the two objects of a region define for each other."""
+    """The two objects of a region, linked together, have no undefined symbol."""
     check(text, shapes, regions=number)
     every: list[bytes] = []
     for code in seen.codes:
@@ -411,7 +411,7 @@ def test_the_package_is_missing_or_another(
 
 
 def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version of the code generator makes another program."""
+    """The cache keeps programs of IREE; another version of IREE's code generator misses."""
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     model = model_of(TWICE, SQUARES)

@@ -1,4 +1,4 @@
-"""What IREE's code generator is made of: boxes found by running, IREE's text, the adapter."""
+"""Parts of IREE's code generator: boxes found by running, IREE's text, the adapter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tiles_of(
 
 
 def squares(number: int, output: Array) -> None:
-    """Write a box of 4 x 3; x counts columns, y rows."""
+    """Write the 4 x 3 box of workgroup ``number``; three boxes are side by side."""
     row, column = 4 * (number // 3), 3 * (number % 3)
     output[row : row + 4, column : column + 3] = 1
 
@@ -49,7 +49,7 @@ def test_results_may_equal_a_pattern() -> None:
 
 
 def test_several_workgroups_make_a_box() -> None:
-    """Of three workgroups, each has 5 of 15 elements, in rows of 3."""
+    """Three workgroups, each with 5 of 15 elements in rows of 3, make a box of 5 x 3."""
 
     def run(number: int, output: Array) -> None:
         row, part = divmod(number, 3)
@@ -60,25 +60,25 @@ def test_several_workgroups_make_a_box() -> None:
 
 
 def beyond(number: int, output: Array) -> None:
-    """Write a row, and one element of another."""
+    """Write a row, and one element of another row."""
     output[number] = 1
     output[(number + 3) % 8, 1] = 2
 
 
 def last_beyond(number: int, output: Array) -> None:
-    """Write a row; the last workgroup also writes to the second one."""
+    """Write a row; the last workgroup also writes to the second row."""
     output[number] = 1
     if number == 7:
         output[1, 1] = 2
 
 
 def dependent(number: int, output: Array) -> None:
-    """Write how many elements before it have been written."""
+    """Write ``number`` if element 0 still is zero, else -1 (workgroup 0 always writes 0)."""
     output[number] = number if number == 0 or output.flat[0] == 0 else -1
 
 
 def uneven(number: int, output: Array) -> None:
-    """Write rows of growing number: 1, 2, 3."""
+    """Write ``number + 1`` rows: 1, 2, 3 and so on."""
     begin = number * (number + 1) // 2
     output[begin : begin + number + 1] = 1
 
@@ -197,7 +197,7 @@ define i32 @function(ptr %environment, ptr %dispatch, ptr %workgroup) {{
     ],
 )
 def test_the_adapter(version: int, pages: int, rtask: int, status: int, touched: list[int]) -> None:
-    """An rTask is two workgroups of 4 x 3; a status ends it, and others are not called at all."""
+    """An rTask calls two workgroups, or one if it fails; an unsuitable library is not called."""
     machine = host_machine()
     call = Call("query", (4, 3, 1), (1, 0), (48, 48))
     adapter = emit_object(adapter_ir("region", call, 2), machine)

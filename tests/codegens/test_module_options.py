@@ -54,7 +54,7 @@ def compiled(model: Any, offload: str, options: Mapping[str, Any], **given: Any)
 
 @dataclass
 class Packed(PackedProducts):
-    """Products with two options; what it was told is kept."""
+    """A code generator of products with two options; ``seen`` has the options of each region."""
 
     options: ClassVar[tuple[ModuleOption, ...]] = (
         ModuleOption("level", 2, "how much", least=0),
@@ -69,7 +69,7 @@ class Packed(PackedProducts):
 
 @dataclass
 class Engine(Products):
-    """Products with two options; what it was told is kept."""
+    """An engine of products with two options; ``seen`` has the options of each entry."""
 
     options: ClassVar[tuple[ModuleOption, ...]] = (
         ModuleOption("way", "plain", "which way", choices=("plain", "other")),
@@ -109,7 +109,7 @@ def test_a_code_generator_gets_its_own(packed: Packed) -> None:
 
 
 def test_options_of_others_are_refused(packed: Packed, mlp: onnx.ModelProto) -> None:
-    """Code generators of this project use no engine of another name; others may."""
+    """An engine's options are refused with the project's code generators of other engines."""
     message = "'openvino.threads': expected 'openvino' in offload, found onednn, iree; add it"
     with pytest.raises(OptionError, match=message):
         compiled(mlp, "onednn,iree", {"openvino.threads": 2})
@@ -138,7 +138,7 @@ def test_faults_of_declarations(name: Any, default: Any, message: str) -> None:
 
 
 def test_an_engine_gets_its_own(packed: Packed, tmp_path: Path) -> None:
-    """Also from an artifact; the weights of both products make a module of one code each."""
+    """Each entry of an engine gets the engine's options alone, also from an artifact."""
     packed.form, packed.code = "binary", {"engine": "products-engine"}
     given = {"products-engine.way": "other", "packed.level": 3}
     with compiled(two_products(), "packed", given) as exe:
@@ -244,7 +244,7 @@ def test_numbers(offload: str, mlp: onnx.ModelProto, tmp_path: Path) -> None:
 def test_the_library_is_told_how_to_round(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It refuses numbers that it does not know, and so all regions."""
+    """The library gets the number of the mode; an unknown number makes it refuse all regions."""
     monkeypatch.setitem(onednn.MATH, "tf32", 99)
     with compiled(mlp, "onednn", {"onednn.math": "tf32"}) as exe:
         assert exe.image.modules == ()

@@ -1,4 +1,4 @@
-"""ONNX Runtime and OpenVINO by their C functions: right ones, errors, threads, forks, memory."""
+"""ONNX Runtime and OpenVINO by their C functions: results, errors, threads, forks, memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c
 
 
 def two_branches(size: int) -> onnx.ModelProto:
-    """Return a model of two regions that do not wait for each other; host code joins them."""
+    """Return a model of two products that do not depend on each other."""
     kind = f"float[{size},{size}]"
     model = parser.parse_model(f"""<ir_version: 10, opset_import: ["": 20]>
       g ({kind} x, {kind} z) => ({kind} y, {kind} u) {{
@@ -81,7 +81,7 @@ def feeds_of(size: int, seed: int = 1) -> dict[str, Any]:
 
 
 def check(exe: Executable, model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any]:
-    """Compare a run with products in double precision."""
+    """Compare a run with products in double precision; return the results of the run."""
     found = exe.run(feeds)
     weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
     for output, left, right in (("y", "x", "v"), ("u", "z", "w")):
@@ -92,7 +92,7 @@ def check(exe: Executable, model: onnx.ModelProto, feeds: dict[str, Any]) -> dic
 
 @dataclass
 class Spy:
-    """An engine that remembers what another one was opened with, and what that returned."""
+    """An engine that opens entries of another engine, and keeps their hosts and the entries."""
 
     engine: Engine
     name: ClassVar[str] = "spy"
@@ -115,7 +115,7 @@ def nothing(_: object) -> int:
 
 @contextmanager
 def registered(spy: Spy) -> Generator[None]:
-    """Register a spy and a code generator for it, for a while."""
+    """Register a spy, and a code generator that uses this engine, in the context."""
     register_engine(spy)
     codegen: Any = type("Graphs", (CODEGEN_OF[spy.engine.name],), {"name": spy.name})
     register_codegen(codegen())
@@ -128,7 +128,7 @@ def registered(spy: Spy) -> Generator[None]:
 
 @pytest.fixture(params=NAMES)
 def spy(request: pytest.FixtureRequest) -> Iterator[Spy]:
-    """Return a spy on an engine, which is registered for a while."""
+    """Return a spy on an engine; the spy is registered during the test."""
     made = Spy(ENGINES.get(request.param))
     with registered(made):
         yield made
@@ -137,7 +137,7 @@ def spy(request: pytest.FixtureRequest) -> Iterator[Spy]:
 @pytest.mark.parametrize("size", [8, 192])
 @pytest.mark.parametrize("name", NAMES_AND_CALLBACK)
 def test_two_regions_side_by_side(name: str, size: int, tmp_path: Path) -> None:
-    """Buffers move from run to run: OpenVINO's small ones are copied; 200 runs are equal."""
+    """Two regions run on two vEUs; 200 runs with moving buffers have equal results."""
     model = two_branches(size)
     with offloaded(model, name) as exe:
         assert len(exe.image.entries) == 2
@@ -158,7 +158,7 @@ def test_two_regions_side_by_side(name: str, size: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_runs_take_no_lock_of_the_interpreter(name: str) -> None:
-    """The caller keeps the lock: a region on another vEU's thread would wait for it for ever."""
+    """Regions do not take the interpreter's lock: they run while the caller keeps the lock."""
     model, feeds = two_branches(8), feeds_of(8)
     with offloaded(model, name) as exe:
         known: Any = exe
@@ -171,7 +171,7 @@ def test_runs_take_no_lock_of_the_interpreter(name: str) -> None:
 
 @contextmanager
 def failing(spy: Spy) -> Generator[None]:
-    """Let all runs fail: ONNX Runtime's are to terminate, OpenVINO's are of no request."""
+    """Let all runs fail: set ONNX Runtime's flag to terminate, clear OpenVINO's request."""
     if spy.engine.name == "openvino":
         calls = [arguments(entry) for entry in spy.entries]
         requests = [call[0] for call in calls]
@@ -191,20 +191,20 @@ def failing(spy: Spy) -> Generator[None]:
 
 
 def arguments(entry: OpenEntry) -> Any:
-    """Return the arguments of the call that computes, in the memory of the list."""
+    """Return the arguments of the call that computes, in the memory of the call list."""
     head = memory_at(entry.state, CALL_LIST)
     calls = memory_at(int(head["calls"]), CALL)
     return calls["arguments"]
 
 
 def memory_at(address: int, layout: np.dtype[np.void]) -> Any:
-    """Return a structure in memory."""
+    """Return the structure of type ``layout`` at an address in memory."""
     memory: Any = (ctypes.c_char * layout.itemsize).from_address(address)
     return np.frombuffer(memory, layout)[0]
 
 
 def test_errors_of_a_run(spy: Spy) -> None:
-    """What the library says is the error, in one line; the next run is fine."""
+    """A failed run's error has the library's message, in one line; the next run succeeds."""
     model, feeds = two_branches(8), feeds_of(8)
     with offloaded(model, spy.name) as exe:
         first = check(exe, model, feeds)
@@ -221,7 +221,7 @@ def test_errors_of_a_run(spy: Spy) -> None:
 
 
 def test_a_buffer_that_cannot_be_bound() -> None:
-    """It is bound when it can be; the run before fails with the library's words."""
+    """A run with a null buffer fails with the library's message; the next run succeeds."""
     spy = Spy(ENGINES.get("openvino"))
     with registered(spy), offloaded(two_branches(192), spy.name) as exe:
         exe.prepare()
@@ -249,7 +249,7 @@ def test_a_graph_that_is_refused(spy: Spy) -> None:
 
 
 def test_opened_and_closed_again_and_again(spy: Spy) -> None:
-    """Memory does not grow, whether an entry is closed or dropped."""
+    """Memory does not grow when entries are opened and then closed or dropped."""
     with offloaded(two_branches(128), spy.name) as exe:
         exe.prepare()
         (host, _) = spy.hosts
@@ -273,15 +273,16 @@ def test_opened_and_closed_again_and_again(spy: Spy) -> None:
 
 
 def resident() -> int:
-    """Return the bytes of memory that the process has."""
+    """Return the bytes of physical memory that the process uses."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
 def test_a_child_forked_after_threads_of_openmp() -> None:
-    """They do not survive a fork, and outlive the program that started them.
+    """A forked child computes the parent's results with OpenMP's threads of its own.
 
-    Without a pause the child waits for them forever.
+    The parent's threads outlive the program that started them, but not the fork: if OpenMP were
+    not paused before the fork, the child would wait for them forever.
     """
     model, feeds = two_branches(64), feeds_of(64)
     exe, other = (
@@ -302,7 +303,7 @@ def test_a_child_forked_after_threads_of_openmp() -> None:
 
 @pytest.mark.parametrize("name", [*NAMES_AND_CALLBACK, "onednn"])
 def test_a_forked_child(name: str) -> None:
-    """A child opens its own, and leaves its parent's alone; both compute the same bits."""
+    """A forked child opens entries of its own; child and parent compute the same bits."""
     model, feeds = two_branches(8), feeds_of(8)
     exe = offloaded(model, name)
     first = check(exe, model, feeds)
@@ -337,7 +338,7 @@ print(sorted(found))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_neither_the_compiler_nor_the_package_is_imported(name: str, tmp_path: Path) -> None:
-    """The process ends with what is open, too."""
+    """A process that imports neither runs an artifact, and exits with 0 with open entries."""
     with offloaded(two_branches(8), name) as exe:
         exe.save(tmp_path / "two.rammer")
     command = [sys.executable, "-c", ENDING, str(tmp_path / "two.rammer")]
@@ -352,7 +353,7 @@ def ort() -> OrtLibrary:
 
 
 def test_places_in_the_table_of_onnx_runtime() -> None:
-    """Each function that a message names says it where we look for it."""
+    """Messages of ONNX Runtime show that each function is at the expected place of the table."""
     library = ort()
     assert library.version == version("onnxruntime")
     environment = library.make(Function.CREATE_ENV, 3, b"test")
@@ -401,7 +402,7 @@ def test_places_in_the_table_of_onnx_runtime() -> None:
 
 
 def test_a_version_without_these_functions() -> None:
-    """A library that does not have the table's version is refused by its own version."""
+    """A library without the table is refused; the message has the library's version."""
     text = ctypes.create_string_buffer(b"9.9.9")
     get_table = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(nothing)
     get_version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))

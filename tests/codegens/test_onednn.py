@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """Return the kinds in each region that oneDNN computes."""
+    """Return a list that receives the names of operations of each region that oneDNN takes."""
     found: list[list[str]] = []
     generate: Callable[[OneDnn, Region], RegionCode | None] = OneDnn.generate
 
@@ -248,7 +248,7 @@ AT_ONCE = {
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_two_regions_at_once(name: str) -> None:
-    """Two rTasks run on two vEUs at a time; all runs give the same bits."""
+    """Two vEUs run oneDNN's code in one program; all runs give the same bits."""
     body, inputs, states = AT_ONCE[name]
     model = model_of(body, inputs, "y, float z", w=(16, 16, 3, 3), b=(16,))
     exe = compiled(model, num_veus=2)
@@ -264,7 +264,7 @@ def test_two_regions_at_once(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def layer() -> Any:
-    """Return a model of a product and a convolution."""
+    """Return a model of a convolution, a ReLU and a max pool."""
     body = "c = Conv<pads=[1,1,1,1]>(x, w, b)  d = Relu(c)  y = MaxPool<kernel_shape=[2,2]>(d)"
     return model_of(body, "float[1,5,9,11] x", w=(19, 5, 3, 3), b=(19,))
 
@@ -311,7 +311,7 @@ def test_a_missing_library_of_the_system(layer: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_threads_of_the_caller_stay_as_they_are(layer: Any) -> None:
-    """The library runs on one thread; others that the program has asked OpenMP for are left."""
+    """A run leaves the number of threads that the caller has set for OpenMP."""
     exe = compiled(layer)
     openmp = ctypes.CDLL("libgomp.so.1")
     before = openmp.omp_get_max_threads()
@@ -356,7 +356,7 @@ def test_measured_times_choose(layer: Any) -> None:
 
 
 def test_weights_and_scratch_share_the_operands_of_an_operation(taken: list[list[str]]) -> None:
-    """47 layers with their input, result and scratch would be 97 operands."""
+    """A chain of 60 convolutions with weights and biases is computed right, in two regions."""
     count = 60
     values = ["x", *(f"v{n}" for n in range(1, count)), "y"]
     steps = [f"{values[n + 1]} = Conv({values[n]}, w{n}, b{n})" for n in range(count)]

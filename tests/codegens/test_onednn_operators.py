@@ -49,7 +49,7 @@ BEHIND = {
     "reader of a reshape": """d = Reshape(c, flat)  e = Relu(d)  f = Tanh(c)  h = Reshape(f, flat)
         y = Add(e, h)""",
 }  # fmt: skip
-"""What stands after a convolution."""
+"""The operators after a convolution."""
 
 CONSTANTS = {
     "last": np.array([3]), "one": np.array([1]), "flat": np.array([2, -1]),
@@ -93,7 +93,7 @@ def test_the_host_subtracts_and_divides_from_equal_numbers(
 
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_the_host_joins_branches(places: int, taken: list[list[str]]) -> None:
-    """Branches of a concatenation of more than two parts are regions of their own."""
+    """A region includes a concatenation of two branches; the host concatenates three."""
     branches = "".join(f"c{n} = Conv(x, w)  " for n in range(places))
     parts = ", ".join(f"c{n}" for n in range(places))
     model = model_of(f"{branches} y = Concat<axis=1>({parts})", IMAGES, w=(5, 5, 3, 3))
@@ -160,7 +160,7 @@ CONVERTED = {
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_bytes_converted_at_the_boundary(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs and outputs count, weights and values between operations do not."""
+    """A region converts its inputs and outputs at most, not weights or values inside."""
     counts = count_converted_bytes(monkeypatch)
     body, most = CONVERTED[name]
     compiled(model_of(body, "float[1,16,24,24] x", w=(16, 16, 3, 3), p=(16, 16, 1, 1)))

@@ -19,7 +19,7 @@ from tests.codegens.test_graphs import MODELS, feeds_of, model_of, offloaded
 
 
 def by_package(graph: Graph, weights: dict[str, Any]) -> onnx.ModelProto:
-    """Return the model as the package makes it."""
+    """Return the model of a graph as the package ``onnx`` makes it."""
 
     def info(tensor: GraphTensor) -> onnx.ValueInfoProto:
         kind = helper.np_dtype_to_tensor_dtype(dtype_of(tensor))
@@ -96,7 +96,7 @@ print({k: v.tobytes().hex() for k, v in found.items()})
 
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
 def test_a_process_without_the_package(name: str, tmp_path: Path) -> None:
-    """It is neither imported nor asked for."""
+    """An artifact runs in a process in which the package ``onnx`` cannot be imported."""
     model = model_of("convolutions")
     feeds = feeds_of(model)
     np.savez(tmp_path / "feeds.npz", **feeds)

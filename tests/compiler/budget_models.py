@@ -62,7 +62,7 @@ def inception_blocks(size: int = 48) -> onnx.ModelProto:
 
 
 def random_model(seed: int) -> onnx.ModelProto:
-    """Return a random model: rows and images, with values that are read again much later."""
+    """Return a random model on rows or images, some of whose values are read much later."""
     rng = random.Random(seed)
     g = GraphBuilder(f"random{seed}", seed=seed)
     return _random_rows(g, rng) if seed % 2 else _random_images(g, rng)

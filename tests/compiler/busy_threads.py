@@ -1,7 +1,7 @@
 """Threads that compile, run, save and load random models for some seconds.
 
-``python -m tests.compiler.busy_threads SECONDS`` prints how many models came out right. What is not
-safe in several threads ends the process, so that this one is not the tests' own.
+``python -m tests.compiler.busy_threads SECONDS`` prints how many models came out right. Code that
+is not safe in several threads can end its process, so that the tests start this one apart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def softmax_of(x: FloatArray, w: FloatArray) -> NDArray[np.float64]:
 
 
 def compile_until(end: float, number: int, folder: Path) -> int:
-    """Compile, run, save, load and run again; return how many models that were."""
+    """Compile, save, load and run models until a time; return the number of models."""
     random = np.random.default_rng(number)
     path = folder / f"{number}.rammer"
     count = 0
@@ -62,7 +62,7 @@ def compile_until(end: float, number: int, folder: Path) -> int:
 
 
 def register_until(end: float) -> int:
-    """Let several threads load the dialect into one new context after another."""
+    """Load the dialect into new contexts, in four threads each; return the number of contexts."""
     count = 0
     while time.monotonic() < end:
         context = ir.Context()
@@ -77,7 +77,7 @@ def register_until(end: float) -> int:
 
 
 def main() -> None:
-    """Let all threads begin at once, and report what they did."""
+    """Run all threads for the given seconds; print the numbers of models and contexts."""
     end = time.monotonic() + float(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(THREADS + 1) as executor:
         registering = executor.submit(register_until, end)

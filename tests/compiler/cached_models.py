@@ -80,7 +80,7 @@ def network(
     swapped: bool = False,
     reordered: bool = False,
 ) -> onnx.ModelProto:
-    """Return two branches of products that meet; each argument makes one real difference."""
+    """Return two branches, each a product, and their difference; arguments vary the model."""
     rng = np.random.default_rng(3)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:

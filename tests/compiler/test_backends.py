@@ -1,4 +1,4 @@
-"""Back ends: what each says of itself, and that nothing else asks for a target's name."""
+"""Back ends: their stages, and that no other code compares a target's name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_four_of_them() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_stages_go_all_the_way(target: str) -> None:
-    """Each name once; passes alone up to the program, and a binary at the end."""
+    """Stages have distinct, known names; the stages after `program` have a step of their own."""
     options = check_options(target, num_veus=2)
     stages = options.backend.stages(options)
     names = [stage.name for stage in stages]
@@ -64,7 +64,7 @@ def test_stages_go_all_the_way(target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_stages_one_by_one_give_what_all_at_once_do(target: str, model: bytes) -> None:
-    """Printing a stage does not change what comes after it."""
+    """The last stage's result is the same with and without printing all stages before."""
     options = check_options(target, num_veus=2)
     through = Compilation.of_model(model, options)
     printed = [through.emit(name) for name in options.backend.emits(options)]
@@ -120,7 +120,7 @@ def test_only_back_ends_ask_for_the_name_of_a_target() -> None:
 
 
 def failing(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Return the stages with a step that fails."""
+    """Return the stages with a failing step in the stage `tasks`."""
 
     def fail(work: Work) -> None:
         raise ValueError(f"{work.reached[-1]}\nis the last")
@@ -146,7 +146,7 @@ def test_a_target_of_a_user_that_fails_is_named(name: str, model: bytes) -> None
 
     @dataclass(frozen=True)
     class Mine(CpuBackend):
-        """A CPU with other stages."""
+        """The CPU's back end with changed stages."""
 
         name: ClassVar[str] = "mine"
 

@@ -28,7 +28,7 @@ OTHER: dict[str, Any] = {
 """For each option a value that is not its default."""
 
 QUANTIZED: dict[str, Any] = {"quantize": 8, "calibration": {"x": np.zeros((1, 4, 8), np.float32)}}
-"""What the options of quantization need."""
+"""The options that the other options of quantization require."""
 
 
 @pytest.fixture(scope="module")

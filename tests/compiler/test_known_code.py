@@ -34,7 +34,7 @@ def test_the_last_used_are_kept() -> None:
 
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 def test_equal_kernels_of_a_gpu_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of other schedules may have the same kernel: what differs is in their tables."""
+    """Programs that differ in their schedules, so only in tables, share a compiled kernel."""
     emitted: list[str] = []
     emit = steps.emit_ptx
 

@@ -1,4 +1,4 @@
-"""Budgets for intermediates: met by the real arena, with the results that there are without."""
+"""Memory budgets: the arena keeps to them, and results are those without a budget."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HALVED = {
 
 @cache
 def model(name: str) -> onnx.ModelProto:
-    """Return a model of ``HALVED``."""
+    """Return the model of this name in ``HALVED``."""
     return HALVED[name]()
 
 

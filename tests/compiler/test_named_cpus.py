@@ -1,4 +1,4 @@
-"""Programs for processors that are named: the same numbers, no instruction that they lack."""
+"""Programs for named processors: equal results, and no instructions that a processor lacks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_code_keeps_to_the_instructions(
 def test_weights_are_in_panels_of_the_width_of_register_tiles(
     name: str, width: int, columns: int, padded: int
 ) -> None:
-    """Half a row of a wider panel would use half of the sets of the first-level cache."""
+    """Panels are as wide as register tiles: wider ones would use half of the cache's sets."""
     weights = numpy_helper.from_array(np.arange(24 * columns, dtype="f4").reshape(24, -1), "w")
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["y"])],

@@ -1,4 +1,4 @@
-"""The search for regions worth it, on times that are made up: against all subsets, and its ends."""
+"""The search for regions that save time, on made-up times; the comparison of measured times."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_never_worse_than_host_or_all(seed: int) -> None:
 
 
 def test_regions_that_pay_only_together() -> None:
-    """Alone each costs a conversion at its boundary: found from the program with all of them."""
+    """The search also starts from all regions, so it finds those that pay only together."""
 
     def seconds(choice: Choice) -> float:
         boundary = 3 if 0 < len(choice.kept & {"a", "b", "c"}) < 3 else 0
@@ -114,7 +114,7 @@ def test_without_time_host_and_all_are_known() -> None:
 
 @pytest.mark.parametrize("seconds_left", [True, False])
 def test_what_is_worth_a_measurement(seconds_left: bool) -> None:
-    """The ends of both descents, the host's program and all regions of each partition."""
+    """Finalists are the chosen program, the host's program, and each partition's whole program."""
 
     def seconds(choice: Choice) -> float:
         return 20 if choice.partition else 10 + {"a": -1, "b": 1}.get("".join(choice.kept), 2)
@@ -131,7 +131,7 @@ def test_a_program_of_no_regions_is_measured_once() -> None:
 
 
 def times(seconds: dict[Choice, float], *faster: Choice) -> Measured:
-    """Measured times; ``faster`` are the choices that are significantly faster than ``HOST``."""
+    """Return measured times; ``faster`` are the choices significantly faster than ``HOST``."""
     return Measured(seconds, frozenset(faster))
 
 
@@ -158,7 +158,7 @@ def test_a_program_that_may_be_no_faster_is_not_chosen() -> None:
 def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
     wins: int, rounds: int, clear: bool
 ) -> None:
-    """Limits of a one-sided sign test at 5 %; the size of a single loss does not count."""
+    """A one-sided sign test at 5 % decides, whatever the size of a single loss."""
     taken = {
         "slow": [[2.0, 9.0, 2.0]] * rounds,
         "tried": [[1.9, 1.9, 7.0]] * wins + [[50.0] * 3] * (rounds - wins),
@@ -167,7 +167,7 @@ def test_an_implementation_is_faster_if_it_wins_nearly_all_rounds(
 
 
 def test_more_candidates_have_to_win_more_rounds() -> None:
-    """Nine of eleven is improbable for a single program, not for the best of three."""
+    """Nine wins of eleven are enough for a single candidate, not for one of three."""
     wins = [[1.9]] * 9 + [[2.1]] * 2
     slow = [[2.0]] * 11
     assert clearly_faster({"host": slow, "a": wins}, "host") == {"a"}
@@ -176,7 +176,7 @@ def test_more_candidates_have_to_win_more_rounds() -> None:
 
 
 def test_near_programs_are_timed_again() -> None:
-    """The machine is slower the second time, which changes no order."""
+    """Programs near the fastest are timed again; a slower machine changes no order."""
     seconds = {HOST: 1.5, kept("a"): 1.0, kept("b"): 1.1, kept("a", "b"): 1.2}
     asked: list[list[Choice]] = []
 
@@ -195,7 +195,7 @@ def test_near_programs_are_timed_again() -> None:
 
 @pytest.mark.parametrize("wins", [True, False])
 def test_a_duel_decides_where_the_second_timing_is_not_significant(wins: bool) -> None:
-    """A region that wins 9 of 11 rounds of three programs is faster than the host, or lucky."""
+    """A program that wins 9 of 11 rounds twice is timed again, against the host alone."""
     a, b = kept("a"), kept("b")
     asked: list[list[Choice]] = []
 

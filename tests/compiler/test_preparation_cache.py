@@ -89,7 +89,7 @@ NETWORKS = ("squeezenet", "transformer_encoder", "mlp", "embedding", "attention"
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str) -> None:
-    """All names of the program are those of a new compilation, and the numbers are right."""
+    """A retrained network hits, with the program of a new compilation and right results."""
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -105,7 +105,7 @@ def test_retrained_networks_are_not_prepared_again(compiled: Compiled, name: str
     "name", ["lstm_bidirectional", "gru_bidirectional", "resnet18", "nas_cell"]
 )
 def test_weights_that_preparation_reads_count_by_value(compiled: Compiled, name: str) -> None:
-    """Recurrent layers are sliced, and batch norms folded, during the preparation."""
+    """A model with other values of weights that the preparation slices or folds misses."""
     model = build(name, scale="small")
     compiled(model)
     other = retrained(model, 7)
@@ -135,7 +135,7 @@ def test_many_computed_weights_are_not_kept(
 
 
 def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An array that is neither passed on nor read would else be taken for one that is computed."""
+    """A preparation whose result has a copy of a weight is not kept in the cache."""
     prepare = preparations.ProgramLookup.find_prepared
 
     def with_copies(lookup: preparations.ProgramLookup, prepared: Any) -> Executable | None:
@@ -148,7 +148,7 @@ def test_a_copied_weight_is_not_kept(compiled: Compiled, monkeypatch: pytest.Mon
 
 
 def test_nodes_without_effect_count(compiled: Compiled) -> None:
-    """They may be refused, so that a model with such a node is not one without."""
+    """A model with an unused node misses, since the node may have to be refused."""
     compiled(network())
     other = network()
     other.graph.node.append(helper.make_node("NoSuchOperator", ["x"], ["unused"]))
@@ -235,7 +235,7 @@ def test_an_entry_without_its_program_compiles(compiled: Compiled, folder: Path)
 
 
 def test_weights_of_16_bits_that_preparation_reads_count_by_value(compiled: Compiled) -> None:
-    """A dilated convolution slices the weights that it shares with another convolution."""
+    """A model with other values of 16-bit weights that the preparation slices misses."""
     compiled(shared_bf16(0))
     _, (line, *_) = compiled(shared_bf16(1))
     assert "miss" in line
@@ -268,7 +268,7 @@ def shared_bf16(seed: int) -> onnx.ModelProto:
 
 
 def test_sizes_belong_to_inputs_whatever_their_names(folder: Path) -> None:
-    """The same model with the names of its inputs exchanged needs another program."""
+    """A model with the names of its inputs exchanged gets a program of its own."""
     rng = np.random.default_rng(0)
     feeds = {
         "a": rng.standard_normal(300).astype(np.float32),

@@ -59,7 +59,7 @@ def test_any_real_difference_misses(folder: Path, change: str) -> None:
 
 
 def test_a_miss_says_what_differs(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The section of the graph that is not the nearest entry's."""
+    """A miss names the section of the graph that differs from the nearest entry."""
     compiled(network())
     with caplog.at_level(logging.INFO, "rammer_mlir"):
         compiled(DIFFERENT["attribute"])
@@ -86,7 +86,7 @@ def test_another_compiler_or_processor_misses(
 
 
 def test_a_repeated_value_is_not_a_weight(folder: Path) -> None:
-    """Weights whose elements are all equal may be computed with: they count by their value."""
+    """A weight whose elements are all equal counts by its value, so a new value misses."""
     model = network()
     compiled(model)
     tensor = next(t for t in model.graph.initializer if t.name == "b")
@@ -123,7 +123,7 @@ def test_a_damaged_entry_compiles(folder: Path) -> None:
 
 
 def test_a_replayed_program_equals_a_fresh_one(folder: Path) -> None:
-    """Its tables, slots, names and weights are the same, byte by byte."""
+    """A replayed program has the tables, slots, names and weights of a fresh one."""
     compiled(network())
     model = renamed(retrained(network(), 1))
     found, fresh = compiled(model), compiled(model, cache=False)
@@ -151,7 +151,7 @@ def test_results_behind_a_hit_equal_onnx_runtime(folder: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", MODELS)
 def test_canonical_forms_of_networks(name: str) -> None:
-    """They have neither names nor weights, and tell two networks apart."""
+    """Canonical forms depend neither on names nor on weights, and differ between networks."""
     model = build(name, scale="small")
     forms = [
         canonical_graph(prepare(load(each))).form

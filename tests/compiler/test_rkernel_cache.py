@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def products(*widths: int) -> onnx.ModelProto:
-    """Return products of 16 rows of numbers with one matrix after the other."""
+    """Return a model that multiplies 16 rows by one matrix after the other."""
     shapes = list(pairwise(widths))
     weights = [np.random.default_rng(n).standard_normal(s) for n, s in enumerate(shapes)]
     graph = helper.make_graph(
@@ -100,7 +100,7 @@ def test_without_a_file_they_are_found_in_memory() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that was not used for longest goes."""
+    """When memory is full, the rKernel that was not used for longest is dropped."""
     monkeypatch.setattr(rkernels, "_MEMORY_BYTES", 250)
     cache = RKernelCache(None)
     for name in "ab":

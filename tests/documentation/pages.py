@@ -37,7 +37,7 @@ class Snippet:
         language: ``sh``, ``python``, ``text``, ...
         code: the lines between the fences.
         note: the comment on the line before, or an empty string.
-        line: of the page, from 1.
+        line: where the code begins in the page, from 1.
     """
 
     language: str

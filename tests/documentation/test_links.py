@@ -11,7 +11,7 @@ from tests.test_layering import ROOT
 
 
 def broken(page: Path, root: Path = ROOT) -> list[str]:
-    """Return the relative links of a page that lead nowhere, or out of a folder."""
+    """Return the relative links of a page that lead nowhere, or out of the folder ``root``."""
     found: list[str] = []
     for target in links(page):
         if "://" in target:
@@ -39,7 +39,7 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
 
 
 def test_every_page_is_reachable_from_the_readme() -> None:
-    """In two steps: from the README, or from a page that it links to."""
+    """Each page is linked from the README, or from a page that the README links to."""
     reached = {ROOT / "README.md"}
     for _ in range(2):
         reached |= {

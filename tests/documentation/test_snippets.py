@@ -66,7 +66,7 @@ def test_outputs_are_compared() -> None:
 
 @pytest.mark.parametrize("page", EXECUTED, ids=lambda page: page.name)
 def test_snippets_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
-    """In order, in one folder. A comment before a snippet may give a reason not to execute it."""
+    """Snippets run in order, in one folder, unless a comment says why not to execute one."""
     executed = 0
     for snippet, following in pairwise([*snippets(page), None]):
         assert snippet is not None
@@ -125,7 +125,7 @@ with ir.Context(), ir.Location.unknown():
 
 
 def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
-    """All of them are registered in one process, and each is selected by its name."""
+    """All extensions of the page work in one process, each selected by its name."""
     code = [
         snippet.code
         for snippet in snippets(EXTENDING)
@@ -145,7 +145,7 @@ def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_options_in_commands_exist(page: Path) -> None:
-    """Also of pages whose commands need files that are not there."""
+    """Options in commands of all pages exist, also where the command's files are missing."""
     known = {
         parser.prog: set(parser._option_string_actions)  # pyright: ignore[reportPrivateUsage]
         for parser in (compile_parser(), run_parser(), opt_parser())

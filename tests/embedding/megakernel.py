@@ -33,7 +33,7 @@ TO_TILED_LAUNCHES = (
     "gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,"
     "gpu.module(gpu.func(canonicalize,cse)),canonicalize"
 )
-"""The same in blocks of several threads."""
+"""Upstream's way from linalg on memrefs to launches, in blocks of several threads."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Megakernel:
     schedule: str
 
     def run(self, *arrays: Array, runs: int = 1) -> list[Array]:
-        """Launch it on copies of the arrays, several times in a row, and return these."""
+        """Launch the kernel ``runs`` times on copies of the arrays; return the copies."""
         program = self.program
         copies = [np.ascontiguousarray(array).copy() for array in arrays]
         sizes = dict(zip(program.arguments, program.argument_bytes, strict=True))

@@ -58,7 +58,7 @@ gpu.func @add(%y: {KIND}, %z: {KIND}) kernel {{
 
 
 def compiled(text: str, **options: Any) -> GpuExecutable:
-    """Compile in a context of our own, which does not know the dialect before."""
+    """Compile in a new context, into which the dialect was not loaded before."""
     with ir.Context(), ir.Location.unknown():
         return compile_launches(ir.Module.parse(text), **options)
 
@@ -124,7 +124,7 @@ def test_out_of_bounds_is_found() -> None:
 
 
 def two_hosts() -> str:
-    """Return the module with a second function, whose kernel is in a module of its own."""
+    """Return the module of ``host()`` with a second function, with its own GPU module."""
     return f"""{host().rstrip().removesuffix("}")}
 func.func @other(%x: {KIND}) {{
   %c1 = arith.constant 1 : index
@@ -178,7 +178,7 @@ def test_options(options: dict[str, Any], message: str) -> None:
 
 
 def test_example(capsys: pytest.CaptureFixture[str]) -> None:
-    """The example checks its own numbers."""
+    """The example runs, and its own check of the results passes."""
     root = Path(__file__).parent.parent.parent
     runpy.run_path(str(root / "examples" / "launches_to_megakernel.py"))
     assert "launches now: 1, of 4 blocks" in capsys.readouterr().out

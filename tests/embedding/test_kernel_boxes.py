@@ -45,7 +45,7 @@ OF_TWO: dict[str, Callable[[int, int], int]] = {
 
 @dataclass
 class Expressions:
-    """Random index computations: MLIR text, and a function that does the same."""
+    """Random index computations: MLIR text, and for each value a Python function."""
 
     rng: random.Random
     lines: list[str]
@@ -99,7 +99,7 @@ class Kernel:
     places: dict[str, list[Callable[[Ids], int]]]
 
     def touched(self, what: str) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield rTask and indices of every access."""
+        """Yield the rTask and the indices of every access of the kind ``what``."""
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             rtask = x + self.grid[0] * (y + self.grid[1] * z)
             for tz, ty, tx in product(*(range(n) for n in reversed(self.block))):
@@ -112,7 +112,7 @@ SHAPE = (9, 14)
 
 
 def random_kernel(seed: int) -> Kernel:
-    """Return a kernel that copies between random places, in a loop."""
+    """Return a kernel that copies elements between random places, in a loop."""
     rng = random.Random(seed)
     grid = tuple(rng.randint(1, 4) for _ in range(3))
     block = tuple(rng.randint(1, 4) for _ in range(3))
@@ -159,7 +159,7 @@ gpu.func @copy(%x: {kind}, %y: {kind}) kernel {{
 
 
 def boxes_of(text: str) -> dict[str, Any]:
-    """Return the accesses of the only rKernel."""
+    """Return the boxes of the only rKernel's reads and updates."""
     context = ir.Context()
     dialects.register(context)
     with context:
@@ -182,7 +182,7 @@ def boxes_of(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("first", range(0, 400, 50))
 def test_no_element_is_outside_of_its_box(first: int) -> None:
-    """Elements outside of the array do not count: no kernel may touch them."""
+    """A thread's accesses are in its rTask's box, except those outside of the array."""
     inside = boxed = 0
     for seed in range(first, first + 50):
         kernel = random_kernel(seed)
@@ -313,7 +313,7 @@ EXACT = {
         (1, 5),
     ),
 }
-"""Index computations; how far boxes move with the block's y and x; and their sizes."""
+"""Index computations, the steps of boxes along the block's y and x, and the sizes of boxes."""
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -57,7 +57,7 @@ gpu.func @transpose(%x: memref<16x24xf32>, %y: memref<24x16xf32>)
   gpu.return
 }}
 """
-"""Through shared memory, 3 x 2 blocks of 8 x 8 threads."""
+"""Transposes through shared memory, in 3 x 2 blocks of 8 x 8 threads."""
 
 ROW_SUMS = f"""
 gpu.func @row_sums(%y: memref<24x16xf32>, %s: memref<24xf32>, %rounds: memref<index>)
@@ -114,7 +114,7 @@ gpu.func @scale(%y: memref<24x16xf32>, %s: memref<24xf32>, %f: f32, %first: inde
   gpu.return
 }
 """
-"""In place, 3-dimensional: blocks and threads in x, y and z."""
+"""Computes y = y * f + s in place, with blocks and threads in x, y and z."""
 
 ALL_SUM = f"""
 gpu.func @all_sum(%y: memref<24x16xf32>, %total: memref<1xf32>)
@@ -175,7 +175,7 @@ gpu.func @wide(%y: memref<24x16xf32>) kernel {
   gpu.return
 }
 """
-"""Blocks of 128 threads: four times each element, by way of a thread's own memory."""
+"""Blocks of 128 threads multiply each element by four through private memory."""
 
 SIGNATURE = (
     "%x: memref<16x24xf32>, %y: memref<24x16xf32>, %s: memref<24xf32>, %rounds: memref<index>, "
@@ -195,11 +195,11 @@ BODY = (
              "%y : memref<24x16xf32>, %total : memref<1xf32>")
 )  # fmt: skip
 PROGRAM = module(SIGNATURE, BODY, TRANSPOSE + ROW_SUMS + SCALE + ALL_SUM)
-"""Blocks of 64, 4, 32 and 96 threads: most have spare ones in the persistent block."""
+"""Blocks of 64, 4, 32 and 96 threads: most leave threads of the persistent block idle."""
 
 
 def expected(x: Array, total: Array) -> tuple[Array, Array, Array]:
-    """Return y, s and total in float64."""
+    """Return y, s and total after a run of ``PROGRAM``, computed in float64."""
     y = x.astype(np.float64).T
     s = y.sum(axis=1)
     y = 2 * y + s[:, None]
@@ -211,7 +211,7 @@ WIDER = module(
     BODY + launch("wide", "%c3, %c1, %c1", "%c128, %c1, %c1", "%y : memref<24x16xf32>"),
     TRANSPOSE + ROW_SUMS + SCALE + ALL_SUM + WIDE,
 )
-"""With spare warps beside lanes that exchange values."""
+"""The program with ``WIDE``, in whose larger block warps are idle beside shuffles."""
 
 
 def test_spare_warps() -> None:
@@ -225,7 +225,7 @@ def test_spare_warps() -> None:
 
 
 def test_code_for_a_device() -> None:
-    """Assembled where the tools are installed, private memory and all."""
+    """Kernels with private memory are compiled for an NVIDIA and an AMD device."""
     with ir.Context(), ir.Location.unknown():
         executable = embed(ir.Module.parse(WIDER), target="nvvm:sm_90", num_veus=4)
     assert executable.image.block_threads == 128
@@ -249,7 +249,7 @@ def test_blocks_of_any_size(num_veus: int, policy: str) -> None:
 
 
 def test_runs_follow_each_other() -> None:
-    """Values that a run leaves behind are those that the next one finds."""
+    """A run begins with the values that the run before left in the buffers."""
     mega = compile_launches(PROGRAM)
     x, y, s, total = random_arrays(5, (16, 24), (24, 16), (24,), (1,))
     found = mega.run(x, y, s, np.array(4, np.int64), total, runs=3)
@@ -310,7 +310,7 @@ gpu.func @{name}(%y: {kind}, %f: f32) kernel {{
 
 
 def test_a_barrier_that_is_missing_is_found() -> None:
-    """What the emulator says of a race, it says of embedded kernels too."""
+    """The emulator finds that a barrier is missing in an embedded kernel."""
     broken = TRANSPOSE.replace("gpu.barrier", "")
     body = launch("transpose", "%c3, %c2, %c1", "%c8, %c8, %c1",
                   "%x : memref<16x24xf32>, %y : memref<24x16xf32>")  # fmt: skip

@@ -42,7 +42,7 @@ PATTERNS: dict[str, tuple[str, Callable[[Array], Array]]] = {
         lambda x: x[:, np.arange(COLUMNS) // 2],
     ),
 }
-"""From an element's indices %i, %j to those that it reads, %u and %v; and the same in NumPy."""
+"""MLIR that maps written indices %i, %j to read indices %u, %v, and the pattern in NumPy."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ gpu.func @{self.name}(%source: {KIND}, %target: {KIND}) {attribution} kernel {{
 """
 
     def apply(self, buffers: list[Array]) -> None:
-        """Do the same in float64."""
+        """Execute the step on ``buffers`` in float64."""
         _, pattern = PATTERNS[self.pattern]
         buffers[self.target] = buffers[self.target] / 2 + pattern(buffers[self.source])
 
 
 def random_steps(seed: int, length: int) -> list[Step]:
-    """Return random steps; what reads its own target reads the same element."""
+    """Return random steps; a step on one buffer reads only the elements that it writes."""
     rng = random.Random(seed)
     steps: list[Step] = []
     for _ in range(length):

@@ -186,7 +186,7 @@ REFUSED = {
 
 
 def convert(text: str, pipeline: str = "") -> ir.Module:
-    """Run the pass, and more after it."""
+    """Run ``rtask-from-gpu``, and then the passes of ``pipeline``; return the module."""
     context = ir.Context()
     dialects.register(context)
     with context:
@@ -210,7 +210,7 @@ def test_refused(name: str) -> None:
 
 
 def test_values_that_nobody_writes() -> None:
-    """An allocation that is read first: the schedule's verifier says so."""
+    """The schedule's verifier refuses an allocation that is read but never written."""
     kernel = f"""
 gpu.func @copy(%x: {KIND}, %y: {KIND}) kernel {{
   %i = gpu.global_id x

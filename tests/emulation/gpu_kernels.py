@@ -203,7 +203,7 @@ gpu.func @chain(%x: memref<16x32xf32>, %steps: memref<16x16xi32>, %goal: i32) ke
   gpu.return
 }
 """
-"""Block after block mirrors the row of the one before and adds one; they meet on step counters."""
+"""Each block mirrors the row of the block before and adds one; blocks wait on step counters."""
 
 _ACQUIRE = (
     'llvm.load %p atomic syncscope("device") acquire {alignment = 4 : i64} : !llvm.ptr -> i32 '
@@ -216,6 +216,6 @@ _RELEASE = (
 
 
 def chain(load: str = _ACQUIRE, store: str = _RELEASE, barrier: str = "gpu.barrier") -> str:
-    """Return the chain with other ways to wait and to publish."""
+    """Return ``CHAIN`` with the given load, store and barrier."""
     text = CHAIN.replace("LOAD", load).replace("STORE", store)
     return text.replace("PUBLISH_BARRIER", barrier)

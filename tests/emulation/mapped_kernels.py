@@ -27,11 +27,11 @@ def compile_mapped(
 
     Args:
         source: a module whose first function is the rKernel, ``kernel``.
-        types: of its buffers, which the GPU kernel takes, and then scratch memory.
-        threads: of the block.
-        inspect: looks at the mapped rKernel, and may change it.
+        types: memref types of the rKernel's buffers; the GPU kernel takes these, then scratch.
+        threads: the number of threads of the block.
+        inspect: is called with the mapped rKernel, and may change it.
         traced: whether accesses are recorded instead of checked.
-        options: of ``map_kernels``.
+        options: options of ``map_kernels``.
     """
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True

@@ -1,4 +1,4 @@
-"""Asynchronous copies to shared memory arrive at their wait, and what does not wait is found."""
+"""Asynchronous copies to shared memory are complete at their wait; missing waits are faults."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ gpu.func @reverse(%x: memref<3x256xf32>, %y: memref<3x256xf32>, %taken: index)
   gpu.return
 }}
 """
-"""Each block of 64 lanes reverses a row, four numbers at a time; a copy takes `taken` of four."""
+"""Each block of 64 lanes reverses a row; a copy reads ``taken`` of the four numbers it writes."""
 
 _WAIT = "nvgpu.device_async_wait %group {numGroups = 0 : i32}"
 
 
 def kernel(wait: str = _WAIT, after: str = "gpu.barrier", before: str = "", end: str = "") -> str:
-    """Return the kernel with other synchronization."""
+    """Return ``REVERSE`` with the given synchronization and more operations at its end."""
     text = REVERSE.replace("BEFORE", "%step = arith.constant 1 : index\n" + before)
     return text.replace("WAIT", wait).replace("AFTER", after).replace("END", end)
 
@@ -122,7 +122,7 @@ def test_copies_are_aligned() -> None:
 
 
 def test_copies_from_shared_memory_are_refused() -> None:
-    """A GPU would take the address for one of device memory."""
+    """An asynchronous copy from shared memory is refused: a GPU would read device memory."""
     again = f"""
   %again = nvgpu.device_async_copy %s[%first], %s[%c0], 4
       : memref<256xf32, {SHARED}> to memref<256xf32, {SHARED}> loc("shared")

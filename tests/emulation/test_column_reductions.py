@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Columns:
-    """``rows`` by ``columns`` elements, times a vector or only summed up."""
+    """A vector times a matrix if ``times``, else the sums over the matrix's rows."""
 
     rows: int
     columns: int
@@ -81,7 +81,7 @@ func.func @kernel(%id: index, %x: {vector} {aligned}, %w: {matrix} {aligned},
 
 
 def run(case: Columns, *, traced: bool = False) -> tuple[Array, Array, Any]:
-    """Execute on random numbers; return what was found and expected, and the trace."""
+    """Execute on random numbers; return the found and the expected output, and the trace."""
     rng = np.random.default_rng(case.rows)
     dtype = DTYPES[case.element]
     x = rng.standard_normal(case.rows).astype(dtype)
@@ -127,7 +127,7 @@ def test_columns(case: Columns) -> None:
 
 @pytest.mark.parametrize("result", ["f16", "f64"])
 def test_results_of_other_widths_are_planned(result: str) -> None:
-    """Partial results meet in shared memory, which has room for as many of their size."""
+    """The plan's shared memory has room for the partial results, whatever their width."""
     case = Columns(256, 32, result, result=result)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(case.source)
@@ -150,10 +150,10 @@ def test_random_columns(number: int) -> None:
 
 
 def test_lanes_read_neighbors() -> None:
-    """The matrix is read once, by loads of 16 bytes that warps fill; so is the vector by rows.
+    """Warps read the matrix once, by full loads of 16 bytes, and the vector by such loads.
 
-    A thread loads 16 elements of four columns before it uses them, and the vector's elements by
-    loads of four.
+    A thread makes 16 loads of four columns before it uses them, and loads four elements of the
+    vector at a time.
     """
     case = Columns(256, 32)
     *_, trace = run(case, traced=True)
@@ -166,7 +166,7 @@ def test_lanes_read_neighbors() -> None:
 
 
 def test_other_layouts_are_left_alone() -> None:
-    """Elements of one result side by side, windows, and results enough for all threads."""
+    """Sums of adjacent elements, windows, and many results do not become column plans."""
 
     def contraction(*last: int, n: int = 16) -> Contraction:
         matrix = Access(1, ((0, 1), last), (0, 0), 4)

@@ -61,7 +61,7 @@ def convolution(channels: int, inputs: int, size: int, window: int, stride: int)
 
 
 def reference(case: Case, a: Array, b: Array, c: Array) -> Array:
-    """Compute in float64 what is added to the output."""
+    """Return the expected output, ``c`` plus the contraction, computed in float64."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     if case.operation == "linalg.matmul":
         return c + a @ b
@@ -73,7 +73,7 @@ def reference(case: Case, a: Array, b: Array, c: Array) -> Array:
 
 
 def module_of(case: Case, alignment: int) -> str:
-    """Return a rKernel, and a GPU kernel that calls it."""
+    """Return a module with the rKernel of a contraction."""
     a, b, c = case.types
     aligned = f"{{rtask.alignment = {alignment} : i64}}"
     return f"""
@@ -114,7 +114,7 @@ def compile_case(
 
 
 def execute(case: Case, kernel: Any, scratch: int, lanes: int = 32) -> tuple[Array, Array]:
-    """Run on random numbers; return what was found and what was expected."""
+    """Run on random numbers; return the found and the expected output."""
     narrow = DTYPES[case.element]
     a, b = (RNG.standard_normal(shape).astype(narrow) for shape in case.shapes[:2])
     c = RNG.standard_normal(case.shapes[2]).astype(np.float32)
@@ -147,7 +147,7 @@ CASES = [
 
 
 def name(case: Case) -> str:
-    """Name a case by its shapes."""
+    """Return a name of the case that consists of its shapes."""
     return "-".join("x".join(map(str, shape)) for shape in case.shapes)
 
 
@@ -203,7 +203,7 @@ def to_tf32(array: Array) -> Array:
 @pytest.mark.parametrize("alignment", [4, 16])
 @pytest.mark.parametrize("case", MATRICES, ids=name)
 def test_tf32(case: Case, alignment: int) -> None:
-    """Products are those of rounded elements, and exact; only sums are rounded."""
+    """Results are sums of exact products of rounded elements; the sums are rounded to f32."""
     kernel, scratch = compile_case(
         case, asynchronous=True, alignment=alignment, unit=MMA.only(["f32"])
     )
@@ -259,7 +259,7 @@ STRIDED = {
 
 @pytest.mark.parametrize("name", STRIDED)
 def test_operands_whose_elements_are_apart(name: str) -> None:
-    """They are no memory for asynchronous copies of several elements, nor of single ones."""
+    """Products of strided operands, which asynchronous copies cannot read, are right."""
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]>\n{STRIDED[name]}')
     w = RNG.standard_normal((64, 48)).astype(np.float32)
     numbers = {"from": [0], "to": [128], "axis": [1], "step": [2]}

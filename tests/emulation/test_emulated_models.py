@@ -51,7 +51,7 @@ def agree(
 @pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
 @pytest.mark.parametrize("shape", ["3, 5", "40, 40"])
 def test_constants_of_booleans(target: str, shape: str) -> None:
-    """Small ones are globals of the kernel, where a boolean has a byte."""
+    """Constants of booleans are right; small ones are the kernel's globals, a byte each."""
     model = onnx.parser.parse_model(f"""
         <ir_version: 9, opset_import: ["" : 17]>
         m (float[{shape}] x) => (float[{shape}] y, bool[{shape}] n) {{
@@ -76,7 +76,7 @@ def test_models(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LONG)
 def test_long_models(name: str) -> None:
-    """Networks of tens of convolutions: interpreting each takes up to half a minute."""
+    """Networks of tens of convolutions, interpreted for up to 30 s, agree with ONNX Runtime."""
     agree(name)
 
 
@@ -94,7 +94,7 @@ def test_targets(name: str, target: str) -> None:
 
 
 def test_tf32() -> None:
-    """Near the reference, at the precision of 11 bits; without the feature, at that of f32."""
+    """With ``tf32``, errors are those of 11 bits of precision; without it, those of f32."""
     model = two_layers()
     feeds = random_feeds(model, 1)
     (expected,) = OnnxRuntime(model).run(feeds).values()
@@ -108,7 +108,7 @@ def test_tf32() -> None:
 
 
 def two_layers() -> onnx.ModelProto:
-    """Return two matrix products of many rTasks, and a softmax."""
+    """Return a model of two matrix products of many rTasks, and a softmax."""
     generator = np.random.default_rng(5)
 
     def weight(name: str, *shape: int) -> onnx.TensorProto:
@@ -135,7 +135,7 @@ def two_layers() -> onnx.ModelProto:
 
 
 def broken(damage: Any, num_veus: int = 4) -> str:
-    """Return the fault that damage to the kernel's IR causes."""
+    """Return the message of the fault that ``damage``, a change of the kernel's IR, causes."""
     options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
     compilation = Compilation.of_model(two_layers(), options.emulated(checked=True))
     compilation.run_to("target")
@@ -149,14 +149,14 @@ def broken(damage: Any, num_veus: int = 4) -> str:
 
 
 def function_of(operation: Any) -> str:
-    """Return the function that an operation is in."""
+    """Return the name of the function that contains an operation."""
     while operation.name not in ("func.func", "gpu.func"):
         operation = operation.parent.operation
     return ir.StringAttr(operation.attributes["sym_name"]).value
 
 
 def erase(module: Any, name: str, function: str, callee: str = "") -> int:
-    """Erase operations from functions whose names begin alike; return how many."""
+    """Erase operations from functions whose names begin with ``function``; return how many."""
     found = [
         operation
         for operation in walk(module.operation)
@@ -190,7 +190,7 @@ def test_program_without_waits() -> None:
 
 
 def drop_waits(module: Any) -> int:
-    """Let waiting lanes find every counter high enough."""
+    """Let all waits end after one poll, whatever the counter; return the number of waits."""
     count = 0
     for operation in walk(module.operation):
         if operation.name == "scf.condition":

@@ -1,4 +1,4 @@
-"""Planted faults are found, and named."""
+"""The emulator finds the faults that are planted in kernels, and names them."""
 
 from __future__ import annotations
 

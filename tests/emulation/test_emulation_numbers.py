@@ -17,7 +17,7 @@ def random(*shape: int) -> Array:
 
 @pytest.fixture(params=[False, True], ids=["plain", "checked"])
 def checked(request: pytest.FixtureRequest) -> bool:
-    """Run with and without checks."""
+    """Return whether kernels run with checks; tests run both ways."""
     return bool(request.param)
 
 
@@ -58,7 +58,7 @@ def test_shuffle(element: str, subgroup: int, mode: str, offset: int) -> None:
 
 @pytest.mark.parametrize("offset", [1, 8, 16])
 def test_shuffle_in_parts_of_a_wave(offset: int) -> None:
-    """As in the lowering to rocdl: lanes 32 to 63 exchange among themselves."""
+    """A shuffle of width 32 exchanges within each half of a wave of 64, as rocdl needs it."""
     x = RNG.standard_normal(64).astype(np.float32)
     y, valid = np.zeros_like(x), np.zeros(64, np.int32)
     text = SHUFFLE.replace("ELEMENT", "f32").replace("MODE", "xor")
@@ -94,7 +94,7 @@ def test_matrix_product(checked: bool) -> None:
 
 
 def chain_result(x: Array) -> Array:
-    """Return what the chain makes of its first row."""
+    """Return the rows that ``CHAIN`` computes from the first row of ``x``."""
     expected = x.copy()
     for row in range(1, 16):
         expected[row] = expected[row - 1][::-1] + 1

@@ -1,4 +1,4 @@
-"""The assembly that switches stacks, for every processor (this machine's is executed by the rest).
+"""The assembly that switches stacks, for every processor; other tests execute this machine's.
 
 LLVM's assembler for other processors is not in llvmlite, so ziglang's is used.
 """
@@ -35,7 +35,7 @@ def test_assembly_is_valid(architecture: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("architecture", ELF_MACHINES)
 def test_new_stack_keeps_calls_aligned(architecture: str) -> None:
-    """Both ABIs want the stack pointer at a multiple of 16 where a function is called."""
+    """A new stack is aligned to 16 bytes at the call of its function, as both ABIs require."""
     code = fiber_code(f"{architecture}-unknown-linux-gnu")
     popped = {"x86_64": 7, "aarch64": 20}[architecture]
     assert (code.frame_words - popped) * 8 % 16 == 0

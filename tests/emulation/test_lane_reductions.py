@@ -28,13 +28,13 @@ DTYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Reduction:
-    """Rows of numbers of one type, folded by one operation.
+    """Rows of numbers of one type, reduced by one operation.
 
     Attributes:
-        combiner: the operation.
+        combiner: the operation of the `arith` dialect.
         element: type of the numbers and the results.
-        function: NumPy's.
-        unsigned: whether NumPy is to see unsigned integers.
+        function: the same operation in NumPy.
+        unsigned: whether NumPy computes with unsigned integers.
     """
 
     combiner: str
@@ -153,7 +153,7 @@ def test_lanes_share_a_result(case: Reduction) -> None:
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize("combiner", ["maximumf", "maxnumf"])
 def test_maxima_of_nans(combiner: str, element: str) -> None:
-    """One NaN among numbers, wherever it is, and a row that has nothing else."""
+    """Maxima of a row with one NaN, and of a row of NaNs only, are those of NumPy."""
     case = Reduction(combiner, element, _FLOAT_COMBINERS[combiner])
     x = -np.arange(1, ROWS * COLUMNS + 1).reshape(ROWS, COLUMNS).astype(case.dtype)
     x[0, 17], x[1, :] = np.nan, np.nan
@@ -173,7 +173,7 @@ def test_differences_are_sums_in_lanes() -> None:
 
 
 def test_unknown_combiners_take_one_lane() -> None:
-    """A quotient is not associative."""
+    """One lane computes a reduction by quotients, which are not associative."""
     case = Reduction("divf", "f32", np.divide)
     rng = np.random.default_rng(7)
     x, y = case.numbers(rng, ROWS, COLUMNS), case.numbers(rng, ROWS)

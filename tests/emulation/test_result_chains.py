@@ -199,7 +199,7 @@ def test_chains(case: Chain) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
-    """Whole chains are found, except for epilogues that a block transposes in shared memory."""
+    """A chain includes all operations, except epilogues that a block transposes."""
     with ir.Context(), ir.Location.unknown():
         module: Any = ir.Module.parse(case.source)
         run_passes(module, "linalg-generalize-named-ops")
@@ -214,7 +214,7 @@ def test_all_of_a_chain_is_in_registers(case: Chain) -> None:
 
 @pytest.mark.parametrize(("rows", "limit"), [(5, 3), (3, 8), (33, 24)])
 def test_sizes_that_are_known_at_run_time(rows: int, limit: int) -> None:
-    """A temporary of the last rTask's size is in registers; its size bounds the loops."""
+    """A temporary of a size known at run time is in registers; the size bounds the loops."""
     kind = f"memref<{rows}x32xf16>"
     part = "memref<?x8xf16, strided<[8, 1]>>"
     source = f"""

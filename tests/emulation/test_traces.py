@@ -15,7 +15,7 @@ THREADS, SIZE = 64, 64
 
 @pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(i, j * 8)", 32), ("(i, 0)", 1)])
 def test_sectors(access: str, sectors: int) -> None:
-    """A warp reads a row of 128 bytes, every eighth element of a row, or one element."""
+    """A warp reads 4 sectors for 128 bytes, 32 for every eighth element, 1 for one element."""
     columns = 8 * SIZE if "8" in access else SIZE
     kind, wide = f"memref<{SIZE}x{SIZE}xf32>", f"memref<{SIZE}x{columns}xf32>"
     source = f"""

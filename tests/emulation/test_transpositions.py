@@ -1,4 +1,4 @@
-"""Element-wise operations that turn operands, executed with checks, and how they touch memory."""
+"""Element-wise operations that transpose operands: results with checks, and memory accesses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THREADS = 128
 
 
 def rotation(a: int, b: int, c: int, element: str = "f32") -> str:
-    """Return an rKernel of y[b, a, c] = 2 x[c, b, a] + z[b, c], whose x is turned."""
+    """Return an rKernel of y[b, a, c] = 2 x[c, b, a] + z[b, c], which transposes x."""
     x, z, y = f"memref<{c}x{b}x{a}x{element}>", f"memref<{b}x{c}xf32>", f"memref<{b}x{a}x{c}xf32>"
     widen = (
         "arith.addf %u, %zero : f32" if element == "f32" else f"arith.extf %u : {element} to f32"
@@ -59,7 +59,7 @@ def is_staged(kernel: Any) -> bool:
 @pytest.mark.parametrize("element", ["f32", "f16"])
 @pytest.mark.parametrize("sizes", [(64, 3, 32), (33, 2, 50), (16, 5, 17), (100, 1, 70)])
 def test_turned_operands(sizes: tuple[int, int, int], element: str) -> None:
-    """Whole squares, edges along either loop, and less than a square."""
+    """Transposed operands are staged, and results right, also at edges of the squares."""
     a, b, c = sizes
 
     def inspect(kernel: Any) -> None:
@@ -112,7 +112,7 @@ func.func @kernel(%id: index, %x: {source}, %y: {kind}) {{
 
 @pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a"])
 def test_a_model_that_turns_images(target: str) -> None:
-    """Two kinds of neighbors, and tiles at edges that only the run knows."""
+    """Images are transposed right in two ways, also in tiles at edges."""
     model = onnx.parser.parse_model("""
         <ir_version: 9, opset_import: ["" : 17]>
         turn (float[1,20,41,37] x, float[1,41,37,20] z)

@@ -24,10 +24,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Case:
-    """An rKernel on f32 memrefs, and what NumPy computes for its last buffer.
+    """An rKernel on f32 memrefs, and the result that NumPy computes for its last buffer.
 
-    ``body`` are the operations of the rKernel on ``%0``, ``%1``, ...; ``shapes`` are those of the
-    buffers. ``expected`` gets the buffers before.
+    ``body`` has the operations of the rKernel on ``%0``, ``%1``, ...; ``shapes`` are those of the
+    buffers. ``expected`` takes the buffers as they are before the run.
     """
 
     name: str
@@ -43,7 +43,8 @@ def memref(shape: Sequence[int]) -> str:
 def generic(maps: str, kinds: str, inputs: str, output: str, value: str = "%a") -> str:
     """Return a ``linalg.generic``; ``maps`` are separated by ``;``, ``kinds`` are letters p and r.
 
-    ``value`` is yielded, or "sum" for the sum of the input and the output.
+    ``value`` is the yielded value, or "sum" or "products" for the output plus the input, or plus
+    the product of two inputs.
     """
     names = {"p": '"parallel"', "r": '"reduction"'}
     loops = ", ".join(f"d{n}" for n in range(len(kinds)))

@@ -1,4 +1,4 @@
-"""What limits a run: bounds against exhaustion, the verdict, losses, and the tools' text."""
+"""Explanations of a run: bounds against all paths, the verdict, losses, and the tools' text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may come from outside, kind by kind: what is refused, and what it changes."""
+"""Extensions of each kind, from policies to providers: their effects, and what is refused."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def registered(registry: Registry[Any], name: str, value: object) -> Generator[N
 
 
 class Prophet(Wavefront):
-    """Predicts times that no plan can keep."""
+    """The policy `wavefront`, which joins `auto` and records the vEUs of each call."""
 
     name: ClassVar[str] = "prophet"
     joins_auto: ClassVar[bool] = True
     asked: ClassVar[list[int]] = []
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the plan of `wavefront`, and note that it was asked for."""
+        """Return the plan of `wavefront`, and record the number of vEUs."""
         self.asked.append(device.num_veus)
         return super().schedule(graph, device)
 
@@ -164,7 +164,7 @@ def test_devices_from_outside(tmp_path: Path) -> None:
 
 def test_devices_that_are_refused(tmp_path: Path) -> None:
     class Clever(DeviceDescription):
-        """What code computes, the compile cache does not see."""
+        """A subclass of descriptions: the compile cache would not know the results of its code."""
 
     cpu = find_device("cpu")
     fields: dict[str, Any] = {name: getattr(cpu, name) for name in cpu.__dataclass_fields__}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the tools of an environment with both wheels."""
+    """Return the ``bin`` folder of an environment in which both wheels are installed."""
     folder = tmp_path_factory.mktemp("packages")
     sources = {"rammer_mlir": ROOT, "rammer_extras": ROOT / "examples" / "rammer_extras"}
     wheels = [build_wheel(source, name, folder) for name, source in sources.items()]
@@ -40,7 +40,7 @@ def run(tools: Path, tool: str, *arguments: str | Path) -> str:
 
 
 def expected(model: Path, x: np.ndarray) -> np.ndarray:
-    """Return the model's output by NumPy."""
+    """Return the model's output, computed by NumPy."""
     import onnx
     from onnx import numpy_helper
 
@@ -52,7 +52,7 @@ def expected(model: Path, x: np.ndarray) -> np.ndarray:
 def test_the_policy_and_the_target_compile_and_run(
     tools: Path, model: Path, tmp_path: Path
 ) -> None:
-    """An artifact for the target needs neither the package nor the compiler to run."""
+    """A model is compiled with the package's policy and target; the artifact runs right."""
     x = np.random.default_rng(2).standard_normal((4, 8)).astype(np.float32)
     feeds, outputs, artifact = (tmp_path / name for name in ("x.npz", "y.npz", "layer.rammer"))
     np.savez(feeds, x=x)
@@ -69,7 +69,7 @@ def test_the_target_has_a_stage_of_its_own(tools: Path, model: Path) -> None:
 
 
 def test_the_rkernels_compute_the_product(tools: Path, model: Path, tmp_path: Path) -> None:
-    """Stages are printed, changed by a pass that keeps the C rKernel alone, and compiled."""
+    """The package's pass keeps the C rKernel only; compiled from there, results are right."""
     x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
     files = ("x.npz", "y.npz", "tasks.mlir", "buffers.mlir", "layer.rammer")
     feeds, outputs, tasks, buffers, artifact = (tmp_path / name for name in files)

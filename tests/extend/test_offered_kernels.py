@@ -54,7 +54,7 @@ GOOD = DESCRIPTION + FUNCTION
 
 
 class Given:
-    """Offers what a test gives it."""
+    """A provider of the offers that a test gives."""
 
     name: ClassVar[str] = "given"
 

@@ -78,7 +78,7 @@ def test_a_broken_entry_point_breaks_no_other(
 
 
 def test_names_are_taken_once(folder: Path, numbers: Registry[int]) -> None:
-    """What is built in stays; of two packages that offer one name neither is chosen."""
+    """A built-in name cannot be replaced; a name that two packages offer is refused."""
     code = "one = 11\ntwo = 22\n"
     install(folder, "first", {"numbers": {"one": "first:one", "two": "first:two"}}, code)
     install(folder, "second", {"numbers": {"two": "second:two"}}, code)

@@ -83,7 +83,7 @@ register_costs("flat", flat)
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Generator[Path]:
-    """Return a file that registers an object of several kinds, forgotten after the test."""
+    """Return a plug-in file, whose registered objects are removed after the test."""
     file = tmp_path / "mine.py"
     file.write_text(PLUGIN)
     yield file
@@ -99,7 +99,7 @@ def plugin(tmp_path: Path) -> Generator[Path]:
 
 @pytest.fixture
 def tool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Tool]:
-    """Return what makes a tool of a module of the command line."""
+    """Return a function that makes a ``Tool`` of a module of the command line."""
 
     def make(module: ModuleType) -> Tool:
         return Tool(module.main, capsys)
@@ -132,7 +132,7 @@ def test_compile_and_run_with_a_plugin(
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Generator[Path]:
-    """Return a file whose rKernels compute rows, and whose costs prefer them."""
+    """Return a plug-in file with rKernels that compute rows, and costs that prefer these."""
     file = tmp_path / "rows.py"
     shutil.copy(EXTENSIONS, file)
     yield file
@@ -229,7 +229,7 @@ class NoKernels:
 def test_help_lists_names_of_installed_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not one is imported for it."""
+    """``--help`` lists extensions of installed packages without importing the packages."""
     groups = ("policies", "targets", "devices", "costs")
     install(tmp_path, "many", {group: {f"my-{group}": "many_gone:x"} for group in groups})
     monkeypatch.syspath_prepend(str(tmp_path))

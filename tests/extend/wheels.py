@@ -15,7 +15,7 @@ from pathlib import Path
 def build_wheel(source: Path, package: str, folder: Path) -> Path:
     """Pack a package's files as ``pyproject.toml`` describes them; return the wheel.
 
-    Its dependencies are left out: the environment has them.
+    The wheel names no dependencies: the environment has them.
     """
     project = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]
     stem = f"{project['name'].replace('-', '_')}-{project['version']}"

@@ -89,7 +89,7 @@ $Ldone:
 
 
 def tripled_product() -> onnx.ModelProto:
-    """Return a model of two operators, the first of which such code computes."""
+    """Return a model of two rOperators: 3 x, which external rKernels compute, and a product."""
     size = f"[{ROWS},{COLUMNS}]"
     return parser.parse_model(
         f'<ir_version: 9, opset_import: ["": 18]> g (float{size} x, float[{COLUMNS},8] w) '

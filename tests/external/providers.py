@@ -27,7 +27,7 @@ int32_t rows(int64_t rtask, const float *x, float *y) {
   for (int i = 0; i < 64; i++) y[64 * rtask + i] = 3 * x[64 * rtask + i];
   return x[64 * rtask] > 1e6f ? -3 : 0;
 }"""
-"""Multiplies a row by three, where the reference below is Relu: so it shows who computed."""
+"""Multiplies a row by three, unlike the model's Relu, so that results show which code ran."""
 
 TRIPLED_IR = """
 define i32 @rows(i64 %rtask, ptr %x, ptr %y) {
@@ -50,7 +50,7 @@ done:
 
 
 def relu() -> onnx.ModelProto:
-    """Return a model of one operator."""
+    """Return a model whose only operator is Relu."""
     size = f"[{ROWS},{COLUMNS}]"
     return parser.parse_model(
         f'<ir_version: 9, opset_import: ["": 18]> g (float{size} x) => (float{size} y) '
@@ -60,14 +60,14 @@ def relu() -> onnx.ModelProto:
 
 @dataclass
 class Rows:
-    """Offers code for operators of one input of ROWS rows; an rTask computes one."""
+    """Offers code for operators of one input of ROWS rows; an rTask computes one row."""
 
     code: str | bytes = TRIPLED
     form: str = "c"
     symbol: str = "rows"
     box: tuple[tuple[int | str, int], ...] = (("d0", 1), (0, COLUMNS))
     work: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Arguments of `external_rkernel` that replace those below."""
+    """Arguments of `external_rkernel` that replace those of ``offer``."""
 
     name: ClassVar[str] = "rows"
 
@@ -84,13 +84,13 @@ class Rows:
 
 
 def _favour(kernel: RKernel, device: Device) -> float | None:
-    """Let what comes from the provider take a nanosecond."""
+    """Return a nanosecond for rKernels of the provider, and a second for all others."""
     return 1e-9 if "rows" in kernel.name else 1.0
 
 
 @contextmanager
 def offered(rows: Rows) -> Generator[None]:
-    """Have a provider, and costs that favour it, for a while."""
+    """Register a provider, and costs that favor its rKernels, in the context."""
     with ExitStack() as stack:
         for registry, name, value in (
             (KERNEL_PROVIDERS, "rows", rows),

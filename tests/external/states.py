@@ -1,4 +1,4 @@
-"""A code generator whose functions have a state, and an engine: products with weights."""
+"""A code generator with stateful functions, and an engine; both take products with weights."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ void {name}_close(void *state) {{ free(state); }}
 
 @dataclass
 class PackedProducts:
-    """Takes products with weights, and packs these when it is opened."""
+    """Takes products with weights; its function packs the weights when it is opened."""
 
     form: str = "c"
     holds_weights: bool = True
@@ -112,7 +112,7 @@ Run = Callable[[int, int, int], int]
 
 @dataclass
 class Products:
-    """An engine in Python, with a callback; it counts what is open."""
+    """An engine in Python that computes products in a callback, and lists its open entries."""
 
     name: ClassVar[str] = "products-engine"
     is_open: list[str] = field(default_factory=list[str])
@@ -140,7 +140,7 @@ class Products:
 
 
 def two_products() -> onnx.ModelProto:
-    """Return a model of two products of one shape, with other weights."""
+    """Return a model of two products of one shape, with different weights."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[6,16] x) => (float[6,16] y) { a = MatMul(x, v)  b = Tanh(a)  y = MatMul(b, w) }""")
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Wrong boxes and missing waits beside external rTasks: the verifiers, and a run of each alone."""
+"""Wrong boxes and missing waits of external rTasks: verifiers, and runs that check rKernels."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Relus:
 
 
 def compiled(relus: Relus) -> None:
-    """Compile a model to which the code is offered, and check it."""
+    """Compile a Relu with the offered code, and with ``offload_check``."""
     KERNEL_PROVIDERS.register("relus", relus)
     try:
         rammer_mlir.compile(relu(), rkernels="relus", offload_check=True, num_veus=2, cache=False)
@@ -207,7 +207,7 @@ def test_a_region_that_reads_too_much_is_refused(products: Any) -> None:
 def test_no_wait_beside_an_external_rtask_can_be_left_out(
     policy: str, products: Any, tmp_path: Path
 ) -> None:
-    """Each is needed: without it, or one rTask earlier, the schedule is refused."""
+    """A schedule is refused if an external rTask lacks a wait, or waits for fewer steps."""
     path = tmp_path / "layers.rammer"
     with offloaded(policy=policy) as exe:
         exe.save(path)
@@ -225,7 +225,7 @@ def test_no_wait_beside_an_external_rtask_can_be_left_out(
 
 
 def _without_waits(program: Any) -> Iterator[Any]:
-    """Yield programs that lack one wait beside an external rTask, or have it one rTask earlier."""
+    """Yield programs without one wait of an external rTask, or with a wait for one step less."""
     foreign = [n for n, each in enumerate(program["kernels"]) if "_x0" in json.dumps(each)]
     external = {n for n, each in enumerate(program["operators"]) if each[1] in foreign}
     assert external

@@ -1,4 +1,4 @@
-"""Lists of C calls, made by compiled code: what is bound, copied, taken, and what fails."""
+"""Call lists, which compiled code executes: arguments, buffers bound or copied, failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EIGHT = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 8)
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """Return what runs a list on buffers."""
+    """Return a function that runs a call list on buffers, and returns the list's result."""
     with ir.Context(), ir.Location.unknown():
         object_file = emit_object(to_llvm_ir(call_list.call_list_module()), host_machine())
     library = load_object(object_file)
@@ -43,7 +43,7 @@ def run() -> Run:
 
 
 class Recorder:
-    """A C function that remembers its arguments, and returns what it is told to."""
+    """A C function that records the arguments of its calls, and returns ``result``."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, ...]] = []
@@ -57,7 +57,7 @@ class Recorder:
 
 
 def test_arguments(run: Run) -> None:
-    """They are numbers, words and words that are taken, up to eight; others are zero."""
+    """Arguments are numbers, words, or words that are then set to zero; absent ones are zero."""
     recorder, word = Recorder(), ctypes.c_uint64(77)
     where = ctypes.addressof(word)
     calls = [
@@ -78,7 +78,7 @@ def test_arguments(run: Run) -> None:
 
 
 def test_the_first_failure_ends_a_run(run: Run) -> None:
-    """The bits of a result that count are those of the mask."""
+    """A call fails if its result has a bit of the call's mask; no further call is made."""
     recorder = Recorder()
     high = 1 << 40
     for mask, result, status in (
@@ -117,7 +117,7 @@ def test_buffers_are_bound_when_they_move(run: Run) -> None:
 
 
 def test_buffers_that_move_are_copied(run: Run) -> None:
-    """The first address is bound; from the second on, memory of the list is."""
+    """A buffer's first address is bound; after a move, memory of the list is bound instead."""
     recorder = Recorder()
     words = (ctypes.c_uint64 * 2)()
     move = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0

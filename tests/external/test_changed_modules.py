@@ -1,4 +1,4 @@
-"""Artifacts whose foreign code was changed after they were written: one line, and never a run."""
+"""Artifacts whose foreign code was changed later are refused in one line, and never run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHANGES: dict[str, Change] = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The path of an artifact with a region of an engine."""
+    """Return the path of an artifact with a region that an engine computes."""
     path = tmp_path_factory.mktemp("artifacts") / "mlp.rammer"
     with rammer_mlir.compile(
         build("mlp", scale="small"), offload=request.param, offload_choice="always", cache=False
@@ -72,7 +72,7 @@ BROKEN = {
 def test_a_module_that_an_engine_cannot_open_is_one_line(
     content: str, saved: Path, tmp_path: Path
 ) -> None:
-    """Also where the seal was written again, so that only the engine can tell."""
+    """A module that an engine cannot open is refused in one line, even with a right seal."""
     members: dict[str, Any] = {"modules/0": BROKEN[content]}
     path = rewritten(saved, tmp_path / "broken.rammer", unchanged, **members)
     with pytest.raises(RammerError, match=r"module '\w+_code': ") as found:
@@ -85,7 +85,7 @@ def test_a_module_that_an_engine_cannot_open_is_one_line(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_two_modules_stay_apart(engine: str, tmp_path: Path) -> None:
-    """Each is loaded as it was saved; exchanged ones are refused."""
+    """Two modules give the right results; an artifact with both exchanged is refused."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[4,8] x, float[4,8] z) => (float[4,6] y, float[4,5] u) {
         y = MatMul(x, v)  u = MatMul(z, w) }""")
@@ -110,7 +110,7 @@ def test_two_modules_stay_apart(engine: str, tmp_path: Path) -> None:
 
 
 def test_c_code_is_sealed_too(products: Any, tmp_path: Path) -> None:
-    """It is linked into the program's library."""
+    """C code is a part of the program's library, which the seal covers."""
     path = tmp_path / "mlp.rammer"
     model = build("mlp", scale="small")
     with rammer_mlir.compile(

@@ -39,7 +39,7 @@ SLEEPING = """
 
 @pytest.fixture
 def packed() -> Iterator[PackedProducts]:
-    """Return a code generator of C with a state on the whole device, registered for a while."""
+    """Return a registered code generator of stateful C functions of grain ``device``."""
     codegen = PackedProducts(code={"grain": "device", "num_rtasks": 1, "reads": {}, "writes": {}})
     codegen.filled = {"rows_of": "for (row = 0; row < ROWS; row++)"}
     register_codegen(codegen)
@@ -68,7 +68,7 @@ def offloaded(model: onnx.ModelProto, offload: str, **options: Any) -> Executabl
 
 
 def exclusive_spans(exe: Executable, feeds: dict[str, Any]) -> list[Span]:
-    """Run once; return the spans of exclusive rTasks, beside which no rTask runs."""
+    """Run once; check that no rTask runs beside an exclusive one; return the exclusive spans."""
     timeline = exe.record(feeds)
     rtasks = [span for span in timeline.spans if span.kind == "rtask"]
     alone = [span for span in rtasks if span.is_exclusive]
@@ -104,7 +104,7 @@ def test_numbers(policy: str, num_veus: int, packed: PackedProducts, tmp_path: P
 
 @pytest.mark.parametrize("num_veus", [1, 2, 3])
 def test_those_that_wait_sleep(num_veus: int, packed: PackedProducts) -> None:
-    """A rTask that sleeps 40 ms while nobody computes takes the process no time."""
+    """An exclusive rTask sleeps; meanwhile the vEUs that wait for it use no processor time."""
     packed.filled = {**packed.filled, "before": SLEEPING}
     with offloaded(two_products(), "packed", num_veus=num_veus) as exe:
         check(exe)
@@ -145,7 +145,7 @@ def test_timelines(packed: PackedProducts, tmp_path: Path) -> None:
 def test_the_checker_refuses_an_rtask_beside_one(
     veu: int, packed: PackedProducts, tmp_path: Path
 ) -> None:
-    """Rule 7: a vEU's barriers are taken out, in records and table alike."""
+    """Without a vEU's barriers, in records and table alike, rule 7 refuses the artifact."""
     path = tmp_path / "model.rammer"
     with offloaded(branches(), "packed", policy="list") as exe:
         exe.save(path)
@@ -163,7 +163,7 @@ def test_the_checker_refuses_an_rtask_beside_one(
 
 
 def test_memory_of_what_runs_behind_is_reused(packed: PackedProducts) -> None:
-    """An arena is planned in the order of rPrograms: both sides of an exclusive rTask share it."""
+    """The arena of a program with exclusive rTasks is at most as large as all intermediates."""
     with offloaded(branches(), "packed", policy="list") as exe:
         stats = exe.stats
         assert stats["live_bytes"] <= stats["arena_bytes"] <= stats["intermediate_bytes"]
@@ -191,7 +191,7 @@ def test_wrong_code(packed: PackedProducts, code: dict[str, Any], message: str) 
 
 
 class Counted(Products):
-    """An engine that keeps how many vEUs it was told of."""
+    """An engine that records the number of vEUs that each entry is told."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class Counted(Products):
 
 
 def test_an_engine_knows_how_many_veus_there_are(packed: PackedProducts) -> None:
-    """Also where one vEU alone has anything to do."""
+    """An engine is told the number of all vEUs, also if only one vEU has rTasks."""
     engine = Counted()
     register_engine(engine)
     try:
@@ -224,7 +224,7 @@ def threads_of_process() -> int:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_libraries_with_all_threads(name: str, tmp_path: Path) -> None:
-    """A region gets a thread for each vEU, and more of them where there are more vEUs."""
+    """With all threads, a library has one thread or more for each vEU, and right results."""
     model = build("transformer_encoder", scale="small")
     feeds = random_feeds(model, 2)
     wanted = rammer_mlir.compile(model, cache=False).run(feeds)
@@ -259,7 +259,7 @@ def test_the_tools_name_the_grain(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_by_cost() -> None:
-    """A region of the whole device is one of the choices."""
+    """A model with a region of the whole device, chosen by cost, has the host's results."""
     model = build("mlp", scale="small")
     feeds = random_feeds(model, 0)
     wanted = rammer_mlir.compile(model, cache=False).run(feeds)

@@ -88,7 +88,7 @@ def test_beside_own_rkernels() -> None:
 
 
 def test_a_view_is_left_to_own_rkernels() -> None:
-    """A part of each row of a wider array has strides, which external rKernels do not know."""
+    """An rOperator that writes a part of a wider array's rows gets no external rKernel."""
     model = parser.parse_model(
         f'<ir_version: 9, opset_import: ["": 18]> g (float[{ROWS},{COLUMNS}] x, float[{ROWS},8] v) '
         f"=> (float[{ROWS},{COLUMNS + 8}] z) {{ y = Relu(x)  u = Neg(v) "
@@ -134,7 +134,7 @@ def test_measured_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 _WIDE = f"""<ir_version: 9, opset_import: ["": 18]>
 g (float[{ROWS},{COLUMNS}] x) => (float[{ROWS},{COLUMNS}] y) {{
   a = Sin(x)  b = Cos(a)  c = Sin(b)  d = Cos(c)  e = Sin(d)  f = Cos(e)  y = Sin(f) }}"""
-"""Takes the compiler's own rKernel much longer than multiplying by three."""
+"""A model that takes the compiler's own rKernel much longer than a product by three."""
 
 
 @pytest.mark.parametrize(

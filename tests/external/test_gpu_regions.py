@@ -1,4 +1,4 @@
-"""Regions of code generators on GPUs: always, and where the plan becomes faster."""
+"""Regions of code generators on GPUs, kept always, or only if the plan becomes faster."""
 
 from __future__ import annotations
 
@@ -168,9 +168,10 @@ def test_regions_in_code_objects(rowwise: Rowwise) -> None:
 
 @pytest.mark.parametrize(("efficiency", "kept"), [(1e6, 1), (1e-6, 0)])
 def test_the_plan_decides(efficiency: float, kept: int, rowwise: Rowwise) -> None:
-    """The second product has few operations for its bytes, and needs no other rKernel.
+    """A choice by cost keeps fast code of the first product only, and no slow code.
 
-    Nor does the first one where few loads in flight limit the bandwidth, as on an A100.
+    The second product has few operations for its bytes, so that bandwidth limits it. On an A100,
+    few loads in flight would limit the first product, too; hence the costs of a V100.
     """
     rowwise.change = {"efficiency": efficiency}
     model = chain(4000, 1000, 1000)

@@ -47,7 +47,7 @@ def feeds() -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
 def test_llvm_ir_runs_on_emulated_gpus(target: str) -> None:
-    """Beside rKernels of the compiler, on several vEUs, against ONNX Runtime."""
+    """An rKernel in LLVM IR runs beside the compiler's own, on several vEUs; results are right."""
     from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 
     exe = compiled(Rows(TRIPLED_IR, "llvm"), target, num_veus=3, emulate=True)
@@ -76,7 +76,7 @@ def test_llvm_ir_runs_on_emulated_gpus(target: str) -> None:
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("rows", FORMS, ids=lambda rows: rows.form)
 def test_nvidia_gpus(rows: Rows, chip: str, tmp_path: Path) -> None:
-    """The assembler takes the function's definition; nothing is left to link."""
+    """The cubin has the function's code, and the saved artifact is proven and loaded."""
     exe = compiled(rows, f"nvvm:{chip}")
     assert isinstance(exe, GpuExecutable)
     assert exe.image.code_kind == "cubin" and b"rows" in exe.code
@@ -237,7 +237,7 @@ def test_faults_of_cuda_source_are_one_line() -> None:
 
 @needs_cuda
 def test_cuda_source_gives_the_same_ptx_again() -> None:
-    """Also with static variables, whose names compilers make."""
+    """The same source gives the same PTX, also with static variables, which compilers rename."""
     table = "static __device__ const float table[2] = {3.0f, 3.0f};\n"
     source = table + TRIPLED_CUDA.replace("tripled(row[i])", "table[i & 1] * row[i]")
     code = ForeignCode("code", "cuda", source.encode(), ("rows",))

@@ -100,7 +100,7 @@ def softsigns() -> Iterator[Softsigns]:
 
 
 def model(body: str, channels: int = 32) -> onnx.ModelProto:
-    """Return a model of an image of 3 channels; weights w and v are of 3 x 3 and 1 x 1 windows."""
+    """Return a model of ``body``; x has 3 channels, weights w and v are 3 x 3 and 1 x 1."""
     found = parser.parse_model(
         '<ir_version: 9, opset_import: ["": 18]> g (float[1,3,12,10] x) => (float[N,C,H,W] y) {'
         f"{body} }}"
@@ -162,7 +162,7 @@ def test_the_models_own_values_stay_plain(softsigns: Softsigns) -> None:
 
 
 def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) -> None:
-    """A transposed reader hides the convolution: the host's copy is right all the same."""
+    """Results are right if transposes hide the convolutions, and the host copies blocks."""
     hidden = model(
         "a = Conv<pads=[1,1,1,1]>(x, w)  t = Transpose<perm=[0,1,3,2]>(a)  b = Softsign(t)"
         "c = Transpose<perm=[0,1,3,2]>(b)  y = Conv(c, v)"
@@ -171,7 +171,7 @@ def test_blocks_without_a_convolution_behind_are_copied(softsigns: Softsigns) ->
 
 
 def test_the_host_computes_a_region_in_blocks(softsigns: Softsigns) -> None:
-    """A choice by cost inlines regions; the check runs both forms of each."""
+    """Regions in blocks are right with a choice by cost, and pass ``offload_check``."""
     check(BETWEEN, offload_choice="cost")
     check(BETWEEN, offload_check=True)
     assert softsigns.seen

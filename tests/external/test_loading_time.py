@@ -28,7 +28,7 @@ CASES = {
     "onednn": "many regions",
     "iree": "transformer",
 }
-"""The model of each code generator. Those of ONNX graphs compile each as one region."""
+"""The model of each code generator; those of ONNX graphs take their model as one region."""
 
 
 @cache
@@ -41,7 +41,7 @@ def model(name: str) -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return what gives the path of a model's artifact without foreign code."""
+    """Return a function that gives the path of a model's artifact without foreign code."""
     folder = tmp_path_factory.mktemp("artifacts")
 
     @cache

@@ -1,4 +1,4 @@
-"""Measured times choose foreign code for one operator, and the compiler's own for another."""
+"""Measured times choose foreign code for one region, and the compiler's own for another."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ WEIGHTS = {"w": (64, 64), "a": (64, 8192), "b": (8192, 64)}
 
 
 def layers() -> onnx.ModelProto:
-    """Return a product, a function, and two products in a row that reach over a wide layer."""
+    """Return a product, a function, and two products in a row with a wide layer between."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[16,64] x) => (float[16,64] y) {
         p = MatMul(x, w)  t = Tanh(p)  h = MatMul(t, a)  y = MatMul(h, b) }""")
@@ -162,7 +162,7 @@ def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
 def test_each_operator_by_whoever_is_faster(
     policy: str, mixed: Mixed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The code of both operators is right; its time differs from the host's by a factor of ten."""
+    """The measured choice keeps the fast code of two products, not the slow code of one."""
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     model = layers()
     exe = compiled(model, policy=policy)
@@ -186,7 +186,7 @@ def test_each_operator_by_whoever_is_faster(
 
 
 def test_code_of_both_operators_is_right(mixed: Mixed) -> None:
-    """The measured choice rejects the code of single products for its time alone."""
+    """The codes of both regions are right: the measured choice rejects one for its time alone."""
     model = layers()
     found = rammer_mlir.compile(
         model, offload="mixed", offload_choice="always", num_veus=2, cache=False

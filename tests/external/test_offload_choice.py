@@ -38,14 +38,14 @@ Costs = Callable[[RKernel, Device], float | None]
 
 @contextmanager
 def priced(costs: Costs) -> Generator[None]:
-    """Have a cost function for a while."""
+    """Register a cost function as ``priced`` in the context."""
     COST_FUNCTIONS.register("priced", costs)
     yield
     COST_FUNCTIONS.unregister("priced")
 
 
 def foreign_at(seconds: float, *names: str) -> Costs:
-    """Return costs of external rKernels, of some regions only if they are named."""
+    """Return costs of external rKernels; with ``names``, those of other regions cost a second."""
 
     def cost(kernel: RKernel, device: Device) -> float | None:
         is_foreign = "_x0" in kernel.name
@@ -102,7 +102,7 @@ def test_everything_is_kept_where_it_is_faster(policy: str) -> None:
 
 
 def test_no_worse_than_host_and_all() -> None:
-    """Free foreign code is not always worth it: an rTask of its own costs its start."""
+    """A choice of some regions is faster than none or all, since a region's start costs time."""
     model = build("transformer_encoder", scale="small")
     with priced(foreign_at(1e-9)):
         exe = compiled(model, costs="priced")
@@ -128,7 +128,7 @@ def test_one_region_of_several(tmp_path: Path) -> None:
 
 
 def test_the_simulated_program_is_the_compiled_one() -> None:
-    """The time that a choice was made by is that of its program."""
+    """The simulated time of the choice is the predicted time of the compiled program."""
     with priced(foreign_at(1e-9, "products_1")):
         options = check_options(num_veus=2, costs="priced", offload="products")
         compilation = Compilation.of_model(build("mlp"), options)
@@ -138,7 +138,7 @@ def test_the_simulated_program_is_the_compiled_one() -> None:
 
 
 def test_of_two_code_generators_the_faster_one(products: Any) -> None:
-    """The first one named has priority, unless a program with the other one first is faster."""
+    """`cost` takes the faster of two code generators, `always` the one named first."""
     other = copy.copy(products)
     other.__class__ = type("Second", (type(products),), {"name": "second"})
     other.patterns = lambda: [
@@ -170,7 +170,7 @@ def test_what_there_was_no_time_for_is_said(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_code_generators_that_take_nothing_are_named() -> None:
-    """With `cost` the summary says so: 0 of 0 regions."""
+    """A warning names a code generator that supports no operation of the model."""
     words = "expected operations that 'products' supports, found none; the host computes"
     with pytest.warns(OffloadWarning, match=words):
         exe = compiled(build("integer_ops"), offload="products", offload_choice="always")
@@ -191,7 +191,7 @@ def test_time_is_a_number_of_seconds() -> None:
 
 
 def test_regions_without_code_are_the_hosts(products: Any) -> None:
-    """Also where foreign code is always taken: its regions would only be in the way."""
+    """Without code for its regions, a program has the host's rOperators, also with `always`."""
     products.generate = nothing
     model = build("transformer_encoder", scale="small")
     plain = compiled(model, offload="")
@@ -243,7 +243,7 @@ def test_the_program_is_the_fastest_of_those_that_ran(tmp_path: Path) -> None:
 def test_a_measured_run_outweighs_a_prediction(
     wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where times of single rKernels say something else."""
+    """The program that is faster when measured is chosen, whatever the predicted times."""
 
     def timed(finals: Finals) -> Measured:
         is_host = wanted == "host"
@@ -270,9 +270,9 @@ def wide_layers() -> Any:
 def test_regions_that_save_time_in_a_run(
     products: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by two programs that ran, where the simulator has no time to try more.
+    """Measured runs find the regions that save time, if simulations have no time left.
 
-    On one vEU, so that no time of a run is that of waiting for a thread which others suspended.
+    The program has one vEU, so that no run waits for a thread that the system has suspended.
     """
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     generate = products.generate

@@ -1,4 +1,4 @@
-"""Models whose regions a code generator compiles: numbers, choices, faults."""
+"""Models whose regions a code generator compiles: results, choices, faults."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_c_code_needs_no_compiler(products: Any, tmp_path: Path) -> None:
 
 
 def test_what_costs_more_is_the_hosts(products: Any) -> None:
-    """The policy knows no better of foreign code than its arithmetic, unless it is measured."""
+    """With `cost`, code that is predicted to be no faster is not taken."""
     products.generate = made(RegionCode("int32_t f();", "f"))
     model = build("mlp")
     exe = offloaded(model, choice="cost")
@@ -100,7 +100,7 @@ def made(found: Any) -> Callable[[Region], Any]:
 
 
 def fails(region: Region) -> RegionCode:
-    """Give up."""
+    """Fail to generate code for a region."""
     raise ValueError("no registers left")
 
 
@@ -129,7 +129,7 @@ def test_faults_are_one_line(
 
 
 def test_weights_of_one_number_are_the_hosts(products: Any) -> None:
-    """They are written in the IR, and no argument of the region."""
+    """Weights of equal elements, which are written in the IR, give the host's results."""
     model = build("mlp", scale="small")
     for tensor in model.graph.initializer:
         values = np.full(tuple(tensor.dims), 0.25, np.float32)

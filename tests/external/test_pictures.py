@@ -1,4 +1,4 @@
-"""Timelines, listings and pages that show foreign code; external rTasks run beside ours."""
+"""Timelines, listings and pages that show foreign code; overlaps of foreign and own rTasks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Sleeping:
 
 
 def slow_rtasks(kernel: RKernel, device: Device) -> float | None:
-    """Say that the external rTask takes as long as half of the products, and ours forever."""
+    """Return 30 ms for the external rTask, and a second for our small rKernels of one rTask."""
     if "sleeping" in kernel.name:
         return 0.03
     return 1.0 if kernel.num_rtasks == 1 and kernel.bytes_per_rtask < 1024 else None
@@ -97,7 +97,7 @@ def test_an_external_rtask_runs_beside_ours(branches: rammer_mlir.Executable) ->
 
 
 def _runs_beside_ours(timeline: Timeline) -> bool:
-    """Check the external rTask's span; return whether rTasks of ours run on other vEUs then."""
+    """Check the external rTask's span; return whether our rTasks run on other vEUs then."""
     tasks = [span for span in timeline.spans if span.kind == "rtask"]
     (foreign,) = [span for span in tasks if span.module]
     assert foreign.module == "code" and foreign.seconds >= 0.03
@@ -115,7 +115,7 @@ g (float[2048,512] x, double[640,640] a) => (float[2048,1024] y, double[640,640]
 Overlaps = dict[tuple[tuple[int, str], ...], float]
 """Microseconds in which rTasks of foreign code and rTasks of ours run at the same time.
 
-Both are given by their vEU and their numbers.
+A key is a pair: vEU and rTask numbers of the foreign rTasks, and vEU and numbers of ours.
 """
 
 
@@ -155,7 +155,7 @@ def overlaps_in(path: Path) -> Overlaps:
 
 @pytest.mark.parametrize("library", ["onednn", "onnxruntime", "openvino"])
 def test_a_librarys_region_runs_beside_ours(library: str, tmp_path: Path) -> None:
-    """A recorded timeline shows both at the same time on two vEUs, and its JSON form the same."""
+    """Library and own rTasks run at the same time, as a timeline and its JSON form show."""
     model = parser.parse_model(BESIDE)
     rng = np.random.default_rng(3)
     w = rng.standard_normal((512, 1024)).astype(np.float32) / 16
@@ -197,7 +197,7 @@ def test_timelines_name_modules(tmp_path: Path) -> None:
 
 
 def layers() -> onnx.ModelProto:
-    """Return a product with weights, and one of two inputs."""
+    """Return a model of a product with weights, a ReLU, and a product with an input."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[4,8] x, float[8,8] v) => (float[4,8] y) {
         a = MatMul(x, w)  b = Relu(a)  y = MatMul(b, v) }""")
@@ -264,7 +264,7 @@ def test_descriptions_need_no_package(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Where a program's package is missing, only its run is refused."""
+    """A program whose package is missing can be described; only its run is refused."""
     generate = products.generate
     need = Requirement("no-such-package", "1.0")
 
@@ -284,7 +284,7 @@ def test_descriptions_need_no_package(
 
 
 class Lacking:
-    """Cannot be used here."""
+    """A code generator whose package is missing."""
 
     name: ClassVar[str] = "lacking"
 

@@ -1,4 +1,4 @@
-"""What a code generator sees of a region, and what its code may ask for."""
+"""Regions as code generators see them, and what their code may require."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
 
 
 def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
-    """Return a copy that begins so many bytes after a multiple of 64."""
+    """Return a copy that begins ``offset`` bytes after a multiple of 64."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     begin = -memory.ctypes.data % 64 + offset
     found = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -175,7 +175,7 @@ ROWS = (
 def test_operands_are_aligned(
     body: str, columns: int, regions: int, offset: int, doubled: Doubled
 ) -> None:
-    """Also slices, parts of concatenations, and arrays of the caller: the code checks it."""
+    """Regions get aligned copies of slices and of the caller's arrays; their code checks this."""
     model = model_of(body, y=f"6,{columns}")
     exe = compiled(model)
     assert len(exe.image.modules) == regions
@@ -189,7 +189,7 @@ def test_operands_are_aligned(
 def test_copies_of_many_regions_take_one_placement(
     doubled: Doubled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thousands of regions would otherwise take minutes: the placement is of the whole program."""
+    """Placement is computed at most twice for all regions: once for each would take minutes."""
     places: list[Placement] = []
 
     def counted(block: ir.Block) -> Placement:
@@ -356,7 +356,7 @@ def test_answers_of_another_type_are_one_line(
 
 @pytest.mark.parametrize("name", ["a,b", "a b", "a.b", "", "1a", "\N{GREEK SMALL LETTER PI}"])
 def test_names_of_code_generators(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists of names, pass options and names of composites have to be unambiguous."""
+    """A name that lists or pass options cannot contain unambiguously is refused."""
     monkeypatch.setattr(Doubled, "name", name)
     words = "expected a name of letters, digits, '_' and '-' that begins with a letter, found "
     with pytest.raises(OptionError, match=words + repr(name)):
@@ -395,7 +395,7 @@ def test_layouts_are_integers(given: Any) -> None:
 
 
 def test_constants_are_checked_as_they_are() -> None:
-    """Code generators rely on constants that they see: here, the sizes of windows at borders."""
+    """The check accepts code that relies on constants, here sizes of windows at borders."""
     body = "a = Conv(x, k)  y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(a)"
     model = model_of(body, "1,2,8,7", "1,4,6,5")
     for offload in ("numpy", "openvino"):
@@ -407,7 +407,7 @@ def test_constants_are_checked_as_they_are() -> None:
 def test_readings_are_as_patterns_may_ask_for(
     name: str, doubled: Doubled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pattern of the number of inputs and the attributes of any reading is accepted."""
+    """A pattern can have the inputs and attributes of each reading that models give."""
     seen: list[Reading] = []
 
     def supports(reading: Reading) -> bool:
@@ -453,7 +453,7 @@ def test_why_nothing_is_taken(name: str, doubled: Doubled, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("fallback", ["refuse", "host"])
 def test_needs_of_code_without_a_state(fallback: str, doubled: Doubled) -> None:
-    """A run in the compiler's process checks them, as does the load of an artifact."""
+    """A run in the compiler's process checks the packages that region code needs."""
     doubled.change = {"needs": (Requirement("no-such-package", "1.0"),)}
     exe = compiled(model_of(ONE), fallback=fallback)
     feeds = {"x": np.ones((6, 10), np.float32)}
@@ -493,7 +493,7 @@ def test_what_is_missing_is_said_at_once(doubled: Doubled) -> None:
 
 
 def test_efficiency_decides(doubled: Doubled) -> None:
-    """Of equal arithmetic, the policy takes what is said to be faster."""
+    """With `cost`, code of a high efficiency is taken, code of a low one is not."""
     chosen: list[int] = []
     for efficiency in (1000.0, 0.001):
         doubled.change = {"efficiency": efficiency, "num_rtasks": 1, "reads": {}, "writes": {}}
@@ -504,7 +504,7 @@ def test_efficiency_decides(doubled: Doubled) -> None:
 
 @pytest.mark.parametrize("is_apart", [False, True])
 def test_pads_may_stay_outside(is_apart: bool, doubled: Doubled) -> None:
-    """The region reads a padded image then, and the host pads it."""
+    """With ``pads_apart`` the host pads the image; without it, the region does."""
     doubled.kinds = ("conv2d",)
     setattr(doubled, "pads_apart", is_apart)  # noqa: B010  it is optional
     model = model_of("y = Conv<pads=[1,1,1,1]>(x, k)", "1,2,5,5", "1,4,5,5")
