@@ -89,7 +89,9 @@ model = onnx.parser.parse_model(
 )
 x = np.random.default_rng(0).standard_normal((4, 16), np.float32)
 asked = []
-for owner, name in ((OnTwo, "schedule"), (Doubling, "offer"), (Simplified, "stages")):
+for owner, name in (
+    (OnTwo, "schedule"), (RoundRobin, "schedule"), (Doubling, "offer"), (Simplified, "stages"),
+):
     def noted(*arguments, own=getattr(owner, name), name=name):
         result = own(*arguments)
         asked.extend([name] * bool(result))
@@ -111,8 +113,8 @@ found = rammer_mlir.compile(longer, rkernels="doubling").run({"x": x})["y"]
 np.testing.assert_allclose(found, np.exp(x + x), rtol=1e-5)
 assert asked == []
 for options in (
-    {"policy": "on-two"}, {"costs": "slow-memory"}, {"costs": "noted"}, {"rkernels": "doubling"},
-    {"target": "simplified"},
+    {"policy": "on-two"}, {"policy": "round-robin"}, {"costs": "slow-memory"}, {"costs": "noted"},
+    {"rkernels": "doubling"}, {"target": "simplified"},
 ):
     exe = rammer_mlir.compile(model, **options)
     np.testing.assert_array_equal(exe.run({"x": x})["y"], x + x)
@@ -131,10 +133,11 @@ def test_extensions_of_the_page_can_be_used(tmp_path: Path) -> None:
         for snippet in snippets(EXTENDING)
         if snippet.language == "python" and not snippet.note.startswith(_NOT_EXECUTED)
     ]
-    assert len(code) == 6
+    assert len(code) == 7
     together = Snippet("python", "\n".join((*code, USES_OF_EXTENSIONS)), "", 0)
     assert run(together, tmp_path).splitlines() == [
         "on-two ['schedule']",
+        "round-robin ['schedule']",
         "slow-memory []",
         "noted ['costs']",
         "doubling ['offer']",

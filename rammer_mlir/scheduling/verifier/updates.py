@@ -242,7 +242,10 @@ def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequen
         start, end = written
         count = int((end - start).sum())
         if count != size:
-            raise ScheduleError(f"output '{name}': expected {size} elements written, found {count}")
+            raise ScheduleError(
+                f"output '{name}': expected {size} elements written, found {count}; the schedule "
+                "leaves rTasks out"
+            )
 
 
 def _check_read(found: History, name: str, use: _Touch, written: Intervals) -> None:
