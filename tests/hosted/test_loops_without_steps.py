@@ -32,6 +32,6 @@ def test_a_condition_of_the_run(begins: bool) -> None:
     found = rammer_mlir.compile(model, num_veus=1).run(feeds)["r"]
     if begins:
         (expected,) = ReferenceEvaluator(model).run(None, feeds)
-        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        np.testing.assert_allclose(found, np.asarray(expected, np.float32), rtol=1e-4)
     else:
         assert found.shape == (0, 8)
