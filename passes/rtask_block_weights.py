@@ -136,9 +136,9 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 def _lane(op: Structured, position: int, trailing: int) -> int | None:
     """Return the index of the loop over the output channels of a contraction's weights.
 
-    ``position`` is the operand index of the weights. The output channels are the weights' last
-    dimension, apart from the ``trailing`` last dimensions. Return None unless the loop is parallel,
-    indexes no other input, and the output channels follow a reduction dimension.
+    ``position`` is the operand index of the weights. Their output channels are the dimension before
+    the last ``trailing`` ones. Return None unless the loop is parallel, indexes no other input, and
+    an earlier dimension of the weights is indexed by a reduction loop.
     """
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 + trailing or None in dims or len(set(dims)) != len(dims):

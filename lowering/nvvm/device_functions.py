@@ -46,7 +46,7 @@ class PtxModule:
 
     @classmethod
     def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
-        """Return a module of the PTX ``text`` without its comments."""
+        """Return a module of the PTX ``text`` without comments; rKernels call its ``symbols``."""
         plain = _COMMENT.sub(lambda found: found[1] or "", text)
         return cls(name, plain, symbols)
 

@@ -109,11 +109,11 @@ class TableCode:
         )
 
     def asking_source(self) -> bytes:
-        """Return C source that defines the function ``rammer_ask``, for ``ask`` to call.
+        """Return C source of ``rammer_ask(host, table, answers)``, the function that ``ask`` calls.
 
-        ``rammer_ask(host, table, answers)`` computes the fields of ``Needs`` for the region that
-        ``table`` describes: it returns the status, and stores the two counts of bytes in
-        ``answers``. For this, it calls ``ask_region`` of the C files, which the source contains.
+        The source contains this object's C files; ``rammer_ask`` calls their ``ask_region``. It
+        returns the status for the region that ``table`` describes, and stores both counts of bytes
+        of ``Needs`` in ``answers``. ``host`` is the record that finds functions of libraries.
         """
         return (self._runtime() + _ASK).encode()
 

@@ -211,7 +211,10 @@ class Oracle:
     def _launch(
         self, tables: Tables, memory: dict[tuple[str, int], Any], counters: list[int], run: int
     ) -> list[int]:
-        """Execute a launch in one order, and refuse races; return the step counters after it."""
+        """Execute a launch of run ``run`` (0, 1, ...) in one of the orders that its waits permit.
+
+        Return the step counters after it. Raises Harmful for races, endless waits and bad accesses.
+        """
         races = _Races(memory, len(tables.veus))
         number = len(tables.veus)
         totals = [*tables.totals, *[0] * number]

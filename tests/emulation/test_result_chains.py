@@ -129,7 +129,7 @@ class Chain:
         return "\n".join([*lines, "return", "}"])
 
     def expected(self, x: Array, w: Array, bias: Array, tensor: Array, y: Array) -> Array:
-        """Compute the output in float64."""
+        """Return the output in float64; ``y`` is the output buffer's content before the run."""
         begin = {"zero": 0.0, "bias": bias, "tensor": tensor, "old": y}[self.begins]
         found = x.astype(np.float64) @ w.astype(np.float64) + begin
         for end in self.ends:

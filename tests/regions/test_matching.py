@@ -249,7 +249,7 @@ Names = frozenset[tuple[str, Hashable]]
 def all_matches(
     graph: ReadingGraph, pattern: Pattern, root: int
 ) -> set[tuple[tuple[int, ...], Names]]:
-    """Return the operations and the names' values of all matches at ``root``.
+    """Return each match at operation ``root``: its operations, and the values bound to its names.
 
     All injective maps of the pattern's operations into the graph are tried.
     """

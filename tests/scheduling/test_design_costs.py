@@ -26,9 +26,9 @@ ROWS = (Loop("rows", 10), Loop("columns", 64), Loop("sum", 64, LoopKind.REDUCTIO
 
 
 def sums_of_rows(*decisions: Decision) -> Problem:
-    """Return a group of an element-wise assignment and of a sum over the rows of its result.
+    """Return a fused group: an element-wise assignment, and the sum of each row of its result.
 
-    ``decisions`` are the allowed decisions for the result; by default it is stored.
+    ``decisions`` are the allowed ways in which the sums get the result; by default ``STORED`` only.
     """
     loops = (ROWS[0], ROWS[1], ROWS[0], ROWS[2])
     return Problem(

@@ -113,7 +113,7 @@ class OpenVinoEngine:
 
 @contextmanager
 def _as_target_error(host: EntryHost) -> Generator[None]:
-    """Convert an OpenVinoError in the ``with`` block to a TargetError with a one-line message."""
+    """Convert an OpenVinoError in the ``with`` block to a TargetError about ``host``'s module."""
     try:
         yield
     except OpenVinoError as error:

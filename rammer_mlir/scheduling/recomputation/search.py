@@ -53,11 +53,12 @@ class Recomputation:
 
 
 def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
-    """Return the cheapest choice of gaps with at most ``limit`` bytes in use at any step.
+    """Return the cheapest set of gaps that keeps at most ``limit`` bytes in use at any step.
 
-    If the search finds no such choice, it returns the choice with the lowest peak that it found. If
-    there are more than ``most_sets`` choices, the search is greedy, and its result need not be the
-    cheapest.
+    A value is freed at the start of a gap between two of its uses, and recomputed at the end. If no
+    set that the search tries meets ``limit``, the one with the lowest peak is returned. For more
+    than ``most_sets`` sets, or fewer if there are many steps, the search is greedy: its result need
+    not be the cheapest.
     """
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)

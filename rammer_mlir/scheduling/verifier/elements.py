@@ -46,7 +46,7 @@ class Elements:
         self._known: dict[Access, Stretches] = {}
 
     def of(self, access: Access) -> Stretches:
-        """Return the intervals of elements that the rTasks of an access touch."""
+        """Return, as intervals, the elements of an rKernel's argument that each rTask touches."""
         known = self._known.get(access)
         if known is None:
             known = _stretches(access.boxes)

@@ -47,9 +47,9 @@ class Registers:
         return self._rows[name]
 
     def target(self, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return the array of a register that is written, viewed as type ``dtype``.
+        """Return a register's array, viewed as type ``dtype``; writes to it change the register.
 
-        The register ``_`` is an array that is dropped. Raises PtxFault if the sizes differ.
+        For ``_``, it is a new array that nothing reads. Raises PtxFault if ``dtype`` does not fit.
         """
         if name == "_":
             return np.zeros(self._threads, dtype)
