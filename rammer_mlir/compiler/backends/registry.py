@@ -88,8 +88,10 @@ def described_targets() -> Iterator[tuple[str, str]]:
 
 
 def _described(backend: type[Backend]) -> tuple[str, str]:
-    first = (backend.__doc__ or "").strip().partition("\n")[0]
-    return backend.syntax(), " ".join((first, *backend.lacks))
+    written = (backend.__doc__ or "").strip()
+    # A dataclass without a docstring gets its signature as one.
+    first = "" if written.startswith(f"{backend.__name__}(") else written.partition("\n")[0]
+    return backend.syntax(), " ".join(filter(None, (first, *backend.lacks)))
 
 
 def _unknown(target: str) -> str:
