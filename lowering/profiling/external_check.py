@@ -193,16 +193,10 @@ def _fault_with(
     if status:
         return f"expected status 0 of rTask {rtask}, found {status}"
     for number, (memory, content) in enumerate(zip(given, contents, strict=True)):
-        if not memory.has_margins(content):
-            return (
-                f"expected rTask {rtask} to write its box of argument {number} alone, found memory "
-                "before or after the argument changed"
-            )
-        if number not in trial.writes and memory.content() != content:
-            return (
-                f"expected rTask {rtask} to leave argument {number}, an input, unchanged, found it "
-                "changed"
-            )
+        if fault := _stray_write(
+            memory, content, rtask, number, is_input=number not in trial.writes
+        ):
+            return fault
     for number in trial.writes:
         argument, found = trial.arguments[number], given[number].array
         inside = _inside(trial.writes, number, found.shape, rtask)
@@ -219,6 +213,24 @@ def _fault_with(
                 f"expected rTask {rtask} to compute argument {number} from its boxes alone, within "
                 f"{tolerance:g} of the compiler's own rKernel, found a difference of {apart:.3g}"
             )
+    return ""
+
+
+def _stray_write(memory: Memory, content: bytes, rtask: int, number: int, *, is_input: bool) -> str:
+    """Return a message if an rTask changed the margins of argument ``number``, or an input.
+
+    ``content`` is that of ``memory`` before the rTask ran.
+    """
+    if not memory.has_margins(content):
+        return (
+            f"expected rTask {rtask} to write its box of argument {number} alone, found memory "
+            "before or after the argument changed"
+        )
+    if is_input and memory.content() != content:
+        return (
+            f"expected rTask {rtask} to leave argument {number}, an input, unchanged, found it "
+            "changed"
+        )
     return ""
 
 

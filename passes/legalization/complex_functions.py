@@ -70,11 +70,7 @@ def _root(z: _Number) -> tuple[ir.Value, ir.Value]:
     """Emit the real and the imaginary part of the square root with a real part of at least 0."""
     x, y = z.x, z.y
     zero, half, infinity = _constant(x, 0.0), _constant(x, 0.5), _constant(x, inf)
-    # sqrt((|x| + |z|) / 2), with a factor of sqrt(large) taken out.
-    share = arith.divf(math.absf(x), z.large)
-    factor = math.sqrt(arith.mulf(half, arith.addf(share, z.length)))
-    finite = arith.mulf(math.sqrt(z.large), factor)
-    root = arith.select(z.is_zero, zero, arith.select(z.is_infinite, infinity, finite))
+    root = arith.select(z.is_zero, zero, arith.select(z.is_infinite, infinity, _larger_root(z)))
     other = arith.mulf(half, arith.divf(math.absf(y), root))
     is_left = arith.cmpf(arith.CmpFPredicate.OLT, x, zero)
     real = arith.select(is_left, other, root)
@@ -84,6 +80,14 @@ def _root(z: _Number) -> tuple[ir.Value, ir.Value]:
     real = arith.select(is_vertical, infinity, real)
     imaginary = arith.select(arith.ori(is_vertical, z.is_zero), y, imaginary)
     return real, imaginary
+
+
+def _larger_root(z: _Number) -> ir.Value:
+    """Emit sqrt((|x| + |z|) / 2), the larger part of a finite root, apart from its sign."""
+    # A factor of sqrt(large) is taken out, so that nothing overflows.
+    share = arith.divf(math.absf(z.x), z.large)
+    factor = math.sqrt(arith.mulf(_constant(z.x, 0.5), arith.addf(share, z.length)))
+    return arith.mulf(math.sqrt(z.large), factor)
 
 
 def _inverse_root(z: _Number) -> tuple[ir.Value, ir.Value]:

@@ -136,9 +136,7 @@ class GraphBuilder:
         attributes = self._attributes[ir.BlockArgument(root).arg_number]
         if CONSTANT in attributes:
             return "constant", str(attributes[CONSTANT])
-        given = attributes.get("rtask.name")
-        number = ir.BlockArgument(root).arg_number
-        name = f"argument {number}" if given is None else ir.StringAttr(given).value
+        name = str(attributes.get("rtask.name", f"argument {ir.BlockArgument(root).arg_number}"))
         if "rtask.inout" in attributes:
             return "inout", name
         return ("output" if "rtask.output" in attributes else "input"), name

@@ -155,7 +155,7 @@ def test_a_target_of_a_user_that_fails_is_named(name: str, model: bytes) -> None
 
     register_target(Mine)
     try:
-        assert ("mine[:CPU]", "A CPU with other stages.") in [
+        assert ("mine[:CPU]", "The CPU's back end with changed stages.") in [
             (name, text.partition(" Code")[0]) for name, text in described_targets()
         ]
         with pytest.raises(TargetError, match=f"target 'mine'.*{message}") as caught:

@@ -106,11 +106,15 @@ def _check_aliases(text: str) -> None:
         if used and levels[name] > MAX_NESTING:
             raise _too_deep(_line_of(found), "nested brackets in aliases")
         if used and lengths[name] > MAX_EXPANDED:
-            raise AssemblyError(
-                _line_of(found),
-                f"expected at most {MAX_EXPANDED} characters of a type or attribute whose aliases "
-                f"are expanded, found {lengths[name]} in '{name}': name fewer aliases",
-            )
+            raise _too_long(_line_of(found), name, lengths[name])
+
+
+def _too_long(line: int, name: str, length: int) -> AssemblyError:
+    return AssemblyError(
+        line,
+        f"expected at most {MAX_EXPANDED} characters of a type or attribute whose aliases are "
+        f"expanded, found {length} in '{name}': name fewer aliases",
+    )
 
 
 def _levels_of(value: str) -> int:
