@@ -102,9 +102,6 @@ def compile_text(
 
 
 def _first_error(text: str) -> str:
-    """Return the first line with "error:", or else the first line, cut to 200 characters.
-
-    ``text`` has the compiler's messages.
-    """
+    """Return the first line of ``text`` with "error:", else its first line; 200 characters."""
     lines = text.strip().splitlines() or ["no message"]
     return next((line for line in lines if "error:" in line), lines[0]).strip()[:200]

@@ -27,10 +27,7 @@ _OTHERS = re.compile(
 
 
 def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
-    """Return the call of a program's only dispatch; None if the adapter cannot make this call.
-
-    The call can be made if the program has no other command, the numbers of workgroups are
-    constants, and all buffers are bound from their beginning.
+    """Return the call of a program's only dispatch, with constant sizes; None for other programs.
 
     Args:
         text: MLIR text of IREE's ``hal`` phase.

@@ -26,10 +26,7 @@ _MOST_RTASKS = 64
 """Desired upper bound of the number of rTasks; workgroups are grouped accordingly."""
 
 Run = Callable[[int, NDArray[np.generic]], None]
-"""A function that runs the workgroup with a given index on a given output array.
-
-The workgroup writes a part of the array.
-"""
+"""A function that runs the workgroup with a given index; it writes its part of an output array."""
 
 Part = tuple[slice, ...]
 
