@@ -47,20 +47,10 @@ _MARGIN = 4096
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of an argument: a dense array, and the margins before and after it."""
+    """The memory of an argument: all of it, with a margin at each end, and the array between."""
 
+    whole: Array
     array: Array
-    before: Array
-    after: Array
-
-    def content(self) -> bytes:
-        """Return a copy of all bytes, margins included."""
-        return b"".join(part.tobytes() for part in (self.before, self.array, self.after))
-
-    def has_margins(self, content: bytes) -> bool:
-        """Whether the margins have the bytes that they had when ``content`` returned its result."""
-        first, last = self.before.tobytes(), self.after.tobytes()
-        return content.startswith(first) and content.endswith(last)
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,7 @@ class Argument:
             whole[...] = value
         margin = _MARGIN // self.dtype.itemsize
         array = whole[margin : len(whole) - margin].reshape(self.shape)
-        return Memory(array, whole[:margin], whole[len(whole) - margin :])
+        return Memory(whole, array)
 
     def random(self, seed: int) -> Array:
         """Return a dense array of random floats in [-1, 1); of zeros if ``is_float`` is false."""
@@ -188,7 +178,7 @@ def _fault_with(
     tolerance: float,
 ) -> str:
     given = [_given(trial, number, wanted[number], rtask, poison) for number in range(len(wanted))]
-    contents = [memory.content() for memory in given]
+    contents = [memory.whole.tobytes() for memory in given]
     status = trial.kernel.run(rtask, [memory.array for memory in given])
     if status:
         return f"expected status 0 of rTask {rtask}, found {status}"
@@ -219,14 +209,15 @@ def _fault_with(
 def _stray_write(memory: Memory, content: bytes, rtask: int, number: int, *, is_input: bool) -> str:
     """Return a message if an rTask changed the margins of argument ``number``, or an input.
 
-    ``content`` is that of ``memory`` before the rTask ran.
+    ``content`` has the bytes of ``memory`` before the rTask ran, margins included.
     """
-    if not memory.has_margins(content):
+    now = memory.whole.tobytes()
+    if (now[:_MARGIN], now[-_MARGIN:]) != (content[:_MARGIN], content[-_MARGIN:]):
         return (
             f"expected rTask {rtask} to write its box of argument {number} alone, found memory "
             "before or after the argument changed"
         )
-    if is_input and memory.content() != content:
+    if is_input and now != content:
         return (
             f"expected rTask {rtask} to leave argument {number}, an input, unchanged, found it "
             "changed"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir
+from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import FindingsError, OperationError
 from rammer_mlir.passes.ir.structured import Structured
 from rammer_mlir.passes.ir.traversal import constant_integer, operations_named
-from rammer_mlir.passes.legalization.elementwise import index
+from rammer_mlir.passes.legalization.elementwise import clamped
 from rammer_mlir.support.log import LOGGER
 
 _FIRST_INDEX = {"tensor.extract": 1, "tensor.insert": 2}
@@ -66,8 +66,7 @@ def _clamp(op: ir.Operation) -> None:
     for dimension, size in enumerate(_shape(op)):
         given = op.operands[first + dimension]
         if size > 0 and not _is_below(given, size):
-            low = arith.maxsi(given, index(0))
-            op.operands[first + dimension] = arith.minsi(low, index(size - 1))
+            op.operands[first + dimension] = clamped(given, size - 1)
 
 
 def _extents(op: ir.Operation) -> list[int]:

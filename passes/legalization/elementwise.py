@@ -64,6 +64,11 @@ def index(value: int) -> ir.Value:
     return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
+def clamped(value: ir.Value, last: int) -> ir.Value:
+    """Emit an index clamped to the range 0 to ``last``, and return it."""
+    return arith.minsi(arith.maxsi(value, index(0)), index(last))
+
+
 def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
     """Emit the logical AND of one or more i1 values, and return it."""
     found, *rest = conditions

@@ -8,7 +8,13 @@ from math import prod
 from rammer_mlir.bindings import arith, ir, tensor
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.traversal import constant_integer, operations_named, replace
-from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
+from rammer_mlir.passes.legalization.elementwise import (
+    all_of,
+    clamped,
+    index,
+    per_element,
+    to_index,
+)
 
 _DYNAMIC = -(1 << 63)
 """Value that marks a dynamic offset, size or stride in a static attribute."""
@@ -89,7 +95,7 @@ def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
     extents = ir.RankedTensorType(source.type).shape
     ends = zip(extents, found.sizes, found.strides, strict=True)
     last = [extent - 1 - (size - 1) * stride for extent, size, stride in ends]
-    offsets = [_clamped(op, *each) for each in zip(found.offsets(), last, strict=True)]
+    offsets = [_within(op, *each) for each in zip(found.offsets(), last, strict=True)]
 
     def body(_elements: Sequence[ir.Value], indices: Sequence[ir.Value]) -> ir.Value:
         own = iter(indices)
@@ -102,11 +108,11 @@ def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
     return [per_element(list(kind.shape), kind.element_type, [], body)]
 
 
-def _clamped(op: ir.Operation, offset: ir.Value, last: int) -> ir.Value:
+def _within(op: ir.Operation, offset: ir.Value, last: int) -> ir.Value:
     """Emit the offset of the slice ``op`` in a dimension, clamped to the range 0 to ``last``."""
     number = constant_integer(offset)
     if number is None:
-        return arith.minsi(arith.maxsi(offset, index(0)), index(last))
+        return clamped(offset, last)
     if not 0 <= number <= last:
         raise OperationError(op, f"expected an offset from 0 to {last}, found {number}; correct it")
     return offset

@@ -1,4 +1,7 @@
-"""Extensions of each kind, from policies to providers: their effects, and what is refused."""
+"""Policies, devices, passes, cost functions, targets and providers that a program registers.
+
+Each takes effect when it is named; malformed objects and failures of them are refused in a line.
+"""
 
 from __future__ import annotations
 

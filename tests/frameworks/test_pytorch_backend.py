@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from rammer_mlir.pytorch import rammer
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
-_unguarded = torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe
+_UNGUARDED = torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe
 BY_TORCH = "a graph of torch.compile is run by torch: "
 
 
@@ -81,7 +81,7 @@ def test_numbers_are_constants() -> None:
             torch.testing.assert_close(found(X, n), function(X, n))
 
 
-@pytest.mark.parametrize("options", [{}, {"guard_filter_fn": _unguarded}])
+@pytest.mark.parametrize("options", [{}, {"guard_filter_fn": _UNGUARDED}])
 @pytest.mark.parametrize("change", ["in_place", "data", "load"])
 def test_changed_weights_are_compiled_again(change: str, options: dict[str, Any]) -> None:
     layer = nn.Linear(4, 2).eval()

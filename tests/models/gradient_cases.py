@@ -171,7 +171,7 @@ CASES: dict[str, Case] = {
     "Unsqueeze": lambda g, draw: g.op("Unsqueeze", draw(3), g.integers(0, 2)),
     "Where": _where,
 }
-"""By name: the operator and, after a comma, what is special about the case."""
+"""The cases, by a name: the operator and, after a comma, the attribute or shape that is tested."""
 
 
 def build_case(name: str) -> tuple[onnx.ModelProto, list[str]]:

@@ -390,8 +390,7 @@ class NestEmitter:
         ``slots`` emits the values of the body's slots for a register, given its position in
         ``instances``. ``spans`` has the micro tile's part of each loop.
         """
-        is_vector = self.vector in spans
-        together = _CHAINS if is_vector and body.has_long_chains else 1
+        together = _CHAINS if self.vector in spans and body.has_long_chains else 1
         results: list[list[ir.Value]] = []
         while (first := len(results)) < len(instances):
             left = min(together, len(instances) - first)
@@ -400,10 +399,19 @@ class NestEmitter:
             if count > 1:
                 results += self._together(body, values)
                 continue
-            one, mask = values[0], instances[first].mask
-            found = body.emit(one, self.lanes, self.registers.broadcast, mask)
-            results.append([self.registers.broadcast(v) for v in found] if is_vector else found)
+            results.append(self._alone(body, values[0], spans, instances[first]))
         return results
+
+    def _alone(self, body: Body, slots: Values, spans: Spans, instance: Instance) -> list[ir.Value]:
+        """Emit a body for the register ``instance``, and return the values that it yields.
+
+        ``slots`` has the values of the body's slots. ``spans`` has the micro tile's part of each
+        loop that is entered: outside of the loop along the lanes, the yielded values are scalars.
+        """
+        results = body.emit(slots, self.lanes, self.registers.broadcast, instance.mask)
+        if self.vector not in spans:
+            return results
+        return [self.registers.broadcast(value) for value in results]
 
     def _together(self, body: Body, slots: Sequence[Values]) -> list[list[ir.Value]]:
         """Emit a body once for several registers, on vectors of all their lanes.
@@ -441,10 +449,7 @@ class NestEmitter:
         read.
         """
         values = self._slots(spans, instance, accumulators)
-        results = self.nest.body.emit(values, self.lanes, self.registers.broadcast, instance.mask)
-        if self.vector is None:
-            return results
-        return [self.registers.broadcast(value) for value in results]
+        return self._alone(self.nest.body, values, spans, instance)
 
     def _slots(
         self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]

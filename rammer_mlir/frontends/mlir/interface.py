@@ -105,12 +105,12 @@ def open_signature(function: ir.OpView, file: str) -> OpenSignature:
     """
     inputs, outputs = list(_inputs(function)), list(_outputs(function))
     for what, values in (("inputs", inputs), ("outputs", outputs)):
-        for value in values:
-            if not value.name or not value.name.isprintable():
-                raise ModelError(
-                    f"{file}: function '{symbol_name(function)}': expected {what} with names of "
-                    f"printable characters, found {value.name!r}; change its '{NAME}'"
-                )
+        wrong = [each.name for each in values if not each.name or not each.name.isprintable()]
+        if wrong:
+            raise ModelError(
+                f"{file}: function '{symbol_name(function)}': expected {what} with names of "
+                f"printable characters, found {wrong[0]!r}; change its '{NAME}'"
+            )
         name, count = (Counter(each.name for each in values).most_common(1) or [("", 0)])[0]
         if count > 1:
             raise ModelError(
