@@ -29,7 +29,12 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mapped_libraries() -> int:
-    """Return the number of memory mappings of artifacts' code in this process."""
+    """Return the number of memory mappings of artifacts' code in this process.
+
+    Collects garbage first: executables of earlier tests may still wait for the collector, which
+    would otherwise unmap their code between two counts.
+    """
+    gc.collect()
     return sum("/rammer-" in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
@@ -51,7 +56,6 @@ def test_collected_executables_unmap_their_code(saved: Path) -> None:
     for _ in range(20):
         assert RING.is_right(rammer_mlir.load(saved))
         rammer_mlir.load(saved)
-    gc.collect()
     assert mapped_libraries() == before
 
 
