@@ -127,7 +127,7 @@ def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> byt
     if not folders:
         raise ModelError(
             f"{model}: tensor '{tensor.name}' has external data: give the model's path, so that "
-            "the data is found, or the folder that has it (external_data)"
+            "the data is found, or the folder that has it (external_data, --external-data)"
         )
     try:
         region = region_of(tensor)
