@@ -51,7 +51,9 @@ def compile_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="rammer-compile", description="Compile an ONNX model or an MLIR module."
     )
-    parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir", nargs="?")
+    parser.add_argument(
+        "model", metavar="MODEL.onnx|MODULE.mlir", nargs="?", help="a file; - for standard input"
+    )
     parser.add_argument(
         "--list-targets", action="store_true", help="list the targets, and what each lacks"
     )
@@ -233,10 +235,13 @@ def _output(options: argparse.Namespace) -> str:
     Without ``-o``, the name is ``MODEL.rammer``, or ``-`` (standard output) with ``--emit``.
 
     Raises:
-        OptionError: if the name is empty, or is the name of the model's or the timeline's file.
+        OptionError: if the name is empty, or is the name of the model's or the timeline's file; or
+            if there is no name for the artifact of a model from standard input.
     """
     output: str | None = options.output
     if output is None:
+        if options.model == STREAM and not options.emit:
+            raise OptionError("-o: expected the name of a file for the model of standard input")
         return STREAM if options.emit else Path(options.model).with_suffix(".rammer").name
     if not output:
         raise OptionError("-o: expected the name of a file, found ''")

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from rammer_mlir.cli.common import ArgumentParser, add_plugin_option, add_tool_options
+from rammer_mlir.cli.common import (
+    STREAM,
+    ArgumentParser,
+    add_plugin_option,
+    add_tool_options,
+    read_input,
+)
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import (
     DEFAULT_TARGET,
@@ -105,15 +111,20 @@ def add_module_options(parser: argparse.ArgumentParser) -> None:
 def given_model(options: argparse.Namespace) -> AnySource:
     """Return the model or module that the command line names, with the options that apply to it.
 
+    The name ``-`` stands for standard input.
+
     Raises:
         ModelError: if the model or module cannot be read.
         OptionError: if an option does not apply to it.
     """
     from rammer_mlir.compiler.requests import given_source
 
-    return given_source(
-        options.model, options.external_data, options.entry, options.constants, "--"
-    )
+    model: str | bytes = options.model
+    if model == STREAM:
+        # Standard input can be read only once, but --compare and --explain compile again.
+        options.standard_input = getattr(options, "standard_input", None) or read_input(STREAM)
+        model = options.standard_input
+    return given_source(model, options.external_data, options.entry, options.constants, "--")
 
 
 def source_of(options: argparse.Namespace, model: str | bytes) -> Source:

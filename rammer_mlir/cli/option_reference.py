@@ -52,8 +52,7 @@ def _choices(action: argparse.Action) -> str:
 
 def _help(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
     """Return the option's help with argparse's placeholders substituted."""
-    if not action.help:
-        return "the input"
+    assert action.help, "every argument has a help"
     return action.help % {**vars(action), "prog": parser.prog}
 
 

@@ -38,7 +38,7 @@ from rammer_mlir.cli.run_checks import (
     parse_cores,
 )
 from rammer_mlir.cli.run_programs import explained, record, runnable_program
-from rammer_mlir.cli.run_requests import compile_model, is_artifact
+from rammer_mlir.cli.run_requests import compile_model, names_artifact
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models import loading
@@ -64,7 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_parser() -> ArgumentParser:
     """Return the parser of all options of ``rammer-run``."""
     parser = ArgumentParser(prog="rammer-run", description="Run a model, a module or an artifact.")
-    parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir|MODEL.rammer")
+    parser.add_argument(
+        "model",
+        metavar="MODEL.onnx|MODULE.mlir|MODEL.rammer",
+        help="a file; - for a model or module from standard input",
+    )
     add_model_options(parser)
     parser.add_argument("--inputs", metavar="IN.npz", help="arrays by input name")
     parser.add_argument("--outputs", metavar="OUT.npz", help="file for the arrays by output name")
@@ -125,7 +129,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _run_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
-    if options.verify_signature is not None and not is_artifact(Path(options.model)):
+    if options.verify_signature is not None and not names_artifact(options):
         raise OptionError(
             f"--verify-signature: expected an artifact, found '{options.model}'; compile the model "
             "with --sign first"
@@ -178,7 +182,7 @@ def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: A
 
 
 def _described(options: argparse.Namespace) -> str:
-    if not is_artifact(Path(options.model)):
+    if not names_artifact(options):
         raise OptionError(
             f"{'--info' if options.info else '--modules'}: expected an artifact, found "
             f"'{options.model}'; compile the model first"
@@ -201,7 +205,7 @@ def _open_model(options: argparse.Namespace) -> RunnableModel:
         raise OptionError("--check: expected --emulate with it, found none; give both")
     if options.emulate:
         check_emulated(options)
-    elif is_artifact(Path(options.model)):
+    elif names_artifact(options):
         with logged_seconds(f"load of '{options.model}'"):
             executable = _load(options)
         check_artifact_options(executable, options, shapes)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 
 from rammer_mlir.cli.model_options import parse_compared
 from rammer_mlir.cli.open_models import refuse_weights
-from rammer_mlir.cli.run_requests import is_artifact
+from rammer_mlir.cli.run_requests import names_artifact
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
@@ -86,7 +85,7 @@ def check_compared(options: argparse.Namespace) -> list[str]:
             whose schedule is fixed.
     """
     compared = parse_compared(options)
-    if compared and is_artifact(Path(options.model)):
+    if compared and names_artifact(options):
         raise OptionError(
             f"--compare: expected an ONNX model, but '{options.model}' holds a finished schedule; "
             "give the model that it was compiled from"
@@ -102,7 +101,7 @@ def check_explained(options: argparse.Namespace) -> None:
     Raises:
         OptionError: if the option is given and the model is an artifact.
     """
-    if options.explain and is_artifact(Path(options.model)):
+    if options.explain and names_artifact(options):
         raise OptionError(
             f"--explain: expected a model, but '{options.model}' holds a finished schedule; give "
             "the model that it was compiled from"
@@ -115,7 +114,7 @@ def check_emulated(options: argparse.Namespace) -> None:
     Raises:
         OptionError: if the model is an artifact.
     """
-    if is_artifact(Path(options.model)):
+    if names_artifact(options):
         raise OptionError(
             f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
             "model that it was compiled from"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.cli.model_options import given_options, parse_dims, parse_shapes, single_sizes
 from rammer_mlir.cli.open_models import static_signature, with_narrow_floats
-from rammer_mlir.cli.run_requests import compile_model, is_artifact, request_of
+from rammer_mlir.cli.run_requests import compile_model, names_artifact, request_of
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.tree import ComposedModel
@@ -76,8 +76,8 @@ def record(
     """
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
-    path = Path(options.model)
-    name = path.name if is_artifact(path) else with_defaults(given_options(options))["policy"]
+    defaults = with_defaults(given_options(options))
+    name = Path(options.model).name if names_artifact(options) else defaults["policy"]
     timelines = [median_run(executable, feeds, f"{name}, {words}")]
     for policy in compared:
         with (

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rammer_mlir.cli.common import STREAM
 from rammer_mlir.cli.model_options import (
     given_model,
     given_options,
@@ -69,12 +70,17 @@ def compile_model(options: argparse.Namespace, given: Options) -> RunnableModel:
     return found
 
 
-def is_artifact(path: Path) -> bool:
-    """Whether a file is an artifact: it begins as a ZIP file, or its name ends in ``.rammer``.
+def names_artifact(options: argparse.Namespace) -> bool:
+    """Whether the command line names an artifact: a ZIP file, or a file with suffix ``.rammer``.
+
+    Standard input is never an artifact, because artifacts are mapped from their files.
 
     Raises:
         OptionError: if the file cannot be read.
     """
+    if options.model == STREAM:
+        return False
+    path = Path(options.model)
     try:
         with path.open("rb") as file:
             return file.read(2) == _ZIP or path.suffix == ".rammer"
