@@ -86,6 +86,9 @@ _COLLECTIVES = frozenset(
 
 _OPERATION_ADVICE = {
     "stablehlo.rng": "give random numbers as an argument, or use rng_bit_generator and a state",
+    "stablehlo.cbrt": "give real numbers, or a power of the complex ones (stablehlo.power)",
+    "stablehlo.tuple": "pass its elements as values of their own",
+    "stablehlo.get_tuple_element": "use the value that the tuple was made of",
     "stablehlo.custom_call": "replace the call by operations, or give its result as an argument",
     "stablehlo.select_and_scatter": "give one that compares elements and adds sources",
     "stablehlo.triangular_solve": "give real numbers and static shapes",

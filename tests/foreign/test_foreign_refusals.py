@@ -162,6 +162,19 @@ REFUSED = {
         "  return %r#0, %r#1 : tensor<4xf32>, i32\n}\n",
         "the module:2:10: 'scf.while': expected equal states in front of the condition and behind",
     ),
+    "cubic root of complex numbers": (
+        "func.func @f(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {\n"
+        "  %r = stablehlo.cbrt %a : tensor<4xcomplex<f32>>\n"
+        "  return %r : tensor<4xcomplex<f32>>\n}\n",
+        r"the module:2:8: 'stablehlo.cbrt': .*give real numbers, or a power of the complex ones",
+    ),
+    "tuple": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %t = stablehlo.tuple %a : tuple<tensor<4xf32>>\n"
+        "  %r = stablehlo.get_tuple_element %t[0] : (tuple<tensor<4xf32>>) -> tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:8: 'stablehlo.tuple': .*pass its elements as values of their own",
+    ),
     "syntax": ("func.func @f( {\n}\n", r"the module:1:14: expected"),
     "no function": ("module {\n}\n", "expected a public func.func with a body, found none"),
 }
